@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Measures what the README and the model card state: quality, exactness, speed and memory of a model.
+
+Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets:
+
+  python scripts/measure.py quality
+  python scripts/measure.py exactness
+  python scripts/measure.py speed
+  python scripts/measure.py memory
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import torch
+from rich.console import Console
+from rich.table import Table
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.models.hub import Model, load_model
+from specmt.types import Stats
+
+SETS = ("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")
+EXACT_SETS = SETS[:3]
+
+console = Console(width=120)
+
+
+def read_lines(name: str, side: str) -> list[str]:
+    folder = os.environ.get("SPECMT_CORPORA")
+    if folder is None:
+        raise click.UsageError("SPECMT_CORPORA must name the folder of the test sets.")
+    text = (Path(folder) / "tests" / f"{name}.{side}").read_text(encoding="utf-8")
+    return text.removesuffix("\n").split("\n")
+
+
+def decode_lines(model: Model, lines: list[str], options: DecodingOptions) -> tuple[list[list[int]], list[str], Stats]:
+    hypotheses = decode(model, model.pieces.encode_batch(lines), options)
+    tokens = [hypothesis.tokens for hypothesis in hypotheses]
+    total = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+    return tokens, [model.pieces.decode(ids) for ids in tokens], total
+
+
+@click.group()
+@click.option("--model", "name", help="Model folder or name; default: the bundled one.")
+@click.option("--threads", default=2, show_default=True)
+@click.option("--dtype", default="float32", show_default=True)
+@click.pass_context
+def main(context: click.Context, name: str | None, threads: int, dtype: str) -> None:
+    context.obj = lambda: load_model(name, dtype=dtype, threads=threads)
+
+
+@main.command()
+@click.option("--lines", type=int, help="Only the first lines of each set.")
+@click.option("--beam/--no-beam", default=True, show_default=True)
+@click.pass_obj
+def quality(load: Callable[[], Model], lines: int | None, beam: bool) -> None:
+    """BLEU and chrF of greedy and beam 5, mean accepted length of exact drafts."""
+    model = load()
+    table = Table("set", "greedy BLEU", "chrF2", "beam 5 BLEU", "chrF2", "verifier calls", "mean accepted length")
+    signature = ""
+    for name in SETS:
+        sources, references = read_lines(name, "de")[:lines], read_lines(name, "en")[:lines]
+        _, texts, stats = decode_lines(model, sources, DecodingOptions())
+        row = [name]
+        metrics = (BLEU(), CHRF())
+        for metric in metrics:
+            row.append(f"{metric.corpus_score(texts, [references]).score:.1f}")
+        signature = "; ".join(str(metric.get_signature()) for metric in metrics)
+        if beam:
+            _, texts, _ = decode_lines(model, sources, DecodingOptions(strategy="beam"))
+            row += [f"{metric.corpus_score(texts, [references]).score:.1f}" for metric in (BLEU(), CHRF())]
+        else:
+            row += ["", ""]
+        table.add_row(*row, str(stats.verifier_calls), f"{stats.mean_accepted_length:.2f}")
+    console.print(table)
+    console.print(signature, style="dim")
+
+
+@main.command()
+@click.option("--lines", type=int, help="Only the first lines of each set.")
+@click.option("--block-sizes", default="1,3,7,12,25", show_default=True)
+@click.option("--batch-sizes", default="1,16", show_default=True)
+@click.pass_obj
+def exactness(load: Callable[[], Model], lines: int | None, block_sizes: str, batch_sizes: str) -> None:
+    """Compares exact speculative output with greedy output, token by token; exits 1 at any difference."""
+    model = load()
+    table = Table("set", "lines", "k", "batch", "differences", "verifier calls", "mean accepted length")
+    differences = 0
+    for name in EXACT_SETS:
+        sources = read_lines(name, "de")[:lines]
+        greedy, _, _ = decode_lines(model, sources, DecodingOptions(strategy="greedy", batch_size=1))
+        for block_size in map(int, block_sizes.split(",")):
+            for batch_size in map(int, batch_sizes.split(",")):
+                options = DecodingOptions(block_size=block_size, batch_size=batch_size)
+                tokens, _, stats = decode_lines(model, sources, options)
+                different = sum(a != b for a, b in zip(tokens, greedy, strict=True))
+                differences += different
+                table.add_row(
+                    name,
+                    str(len(sources)),
+                    str(block_size),
+                    str(batch_size),
+                    str(different),
+                    str(stats.verifier_calls),
+                    f"{stats.mean_accepted_length:.2f}",
+                )
+    console.print(table)
+    sys.exit(1 if differences else 0)
+
+
+@main.command()
+@click.option("--lines", default=200, show_default=True)
+@click.option("--repeats", default=5, show_default=True)
+@click.option("--block-sizes", default="", help="Also measure these block sizes, comma-separated.")
+@click.option("--batch-sizes", default="1", show_default=True)
+@click.pass_obj
+def speed(load: Callable[[], Model], lines: int, repeats: int, block_sizes: str, batch_sizes: str) -> None:
+    """Text to text: greedy, speculative and fairseq2 beam 5 on the same docs-test lines, in turn; medians."""
+    from specmt.translator import Translator
+
+    model = load()
+    translator = Translator(model)
+    sources = read_lines("docs-test", "de")[:lines]
+    for batch_size in map(int, batch_sizes.split(",")):
+        ways = {
+            "greedy": DecodingOptions(strategy="greedy", batch_size=batch_size),
+            "speculative": DecodingOptions(batch_size=batch_size),
+            "fairseq2 beam 5": DecodingOptions(strategy="beam", batch_size=batch_size),
+        }
+        for size in filter(None, block_sizes.split(",")):
+            ways[f"speculative k={size}"] = DecodingOptions(block_size=int(size), batch_size=batch_size)
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
+        for way in ways.values():  # warm-up
+            list(translator.translate(sources[:10], way))
+        for _ in range(repeats):
+            for way, options in ways.items():
+                started = time.perf_counter()
+                list(translator.translate(sources, options))
+                seconds[way].append(time.perf_counter() - started)
+        table = Table("strategy", "batch", "median s", "min s", "max s", "sentences/s", "times greedy", "times beam 5")
+        for way, values in seconds.items():
+            median = statistics.median(values)
+            ratios = [
+                statistics.median(b / v for b, v in zip(seconds[base], values, strict=True))
+                for base in ("greedy", "fairseq2 beam 5")
+            ]
+            table.add_row(
+                way,
+                str(batch_size),
+                *(f"{v:.2f}" for v in (median, min(values), max(values))),
+                f"{len(sources) / median:.1f}",
+                *(f"{ratio:.2f}" for ratio in ratios),
+            )
+        console.print(table)
+    console.print(f"{torch.get_num_threads()} threads, {model.dtype}, torch {torch.__version__}", style="dim")
+
+
+@main.command()
+@click.option("--counts", default="1000,100000", show_default=True)
+@click.pass_obj
+def memory(load: Callable[[], Model], counts: str) -> None:
+    """Peak memory of `specmt translate` in a pipe, by number of lines; checks count and order."""
+    sources = [line for line in read_lines("everyday-test", "de") if len(line) < 40]
+    table = Table("lines", "peak MiB", "seconds", "lines out", "in order")
+    for count in map(int, counts.split(",")):
+        generator = random.Random(1)
+        lines = [generator.choice(sources) for _ in range(count)]
+        distinct = {line: None for line in lines}
+        command = [sys.executable, "-m", "specmt", "translate", "--threads", "2"]
+        started = time.perf_counter()
+        process = subprocess.run(command, input="\n".join(lines) + "\n", text=True, capture_output=True, check=True)
+        elapsed = time.perf_counter() - started
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        out = process.stdout.removesuffix("\n").split("\n")
+        # Equal lines have equal translations, so that order shows without translating anything twice.
+        for line, translation in zip(lines, out, strict=False):
+            distinct[line] = distinct[line] or translation
+        in_order = len(out) == count and all(distinct[a] == b for a, b in zip(lines, out, strict=True))
+        table.add_row(str(count), f"{peak:.0f}", f"{elapsed:.0f}", str(len(out)), str(in_order))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

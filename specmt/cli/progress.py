@@ -1,0 +1,59 @@
+"""Progress on stderr, for terminals only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def spinner(text: str) -> Iterator[Callable[[str], None]]:
+    """Shows a spinner with a changing text while the block runs; yields the function that changes the text."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text) as status:
+        yield lambda message: status.update(message)
+
+
+@contextmanager
+def metrics_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[dict[str, float]], None]]:
+    """Yields a function that takes metrics with the key ``update``: a bar on a terminal, plain lines elsewhere."""
+    if quiet:
+        yield lambda _: None
+    elif not sys.stderr.isatty():
+        yield lambda metrics: print(_format(metrics), file=sys.stderr, flush=True)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("", total=total)
+
+            def report(metrics: dict[str, float]) -> None:
+                progress.update(task, completed=metrics["update"], description=_format(metrics))
+
+            yield report
+
+
+@contextmanager
+def counting_bar(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function that takes how much is done and how much there is."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: print(f"{text}: {done}/{total}", file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _format(metrics: dict[str, float]) -> str:
+    shown = {name: value for name, value in metrics.items() if name not in ("epoch", "tokens")}
+    return "  ".join(f"{name} {value:.6g}" for name, value in shown.items())

@@ -1,0 +1,246 @@
+"""`specmt train verifier|drafter`: the two training runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import torch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def train() -> None:
+    """Train a verifier, or a drafter for one. Both resume what their folder holds."""
+
+
+def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F], F]:
+    """Returns the decorator that adds what both training runs have in common."""
+    options = [
+        click.option("--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Prepared data."),
+        click.option("--updates", default=updates, show_default=True, help="Parameter updates in all."),
+        click.option("--lr", default=lr, show_default=True, help="Peak learning rate."),
+        click.option("--warmup", default=200, show_default=True, help="Updates of warm-up."),
+        click.option("--schedule", default="cosine", show_default=True, type=click.Choice(["cosine", "inverse-sqrt"])),
+        click.option("--optimizer", default="muon", show_default=True, type=click.Choice(["adamw", "muon"])),
+        click.option("--dropout", default=0.1, show_default=True, help="Dropout probability."),
+        click.option("--tokens-per-batch", default=6144, show_default=True, help="Padded ids in a forward pass."),
+        click.option("--tokens-per-update", default=6144, show_default=True, help="Ids in an update (accumulated)."),
+        click.option("--save-every", default=save_every, show_default=True, help="Updates between checkpoints."),
+        click.option("--validate-every", default=1000, show_default=True, help="Updates between validations."),
+        click.option("--validation-lines", default=100, show_default=True, help="Lines of each set to validate on."),
+        click.option("--average", default=3, show_default=True, help="Checkpoints averaged into the final weights."),
+        click.option("--seed", default=1, show_default=True),
+        click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i]."),
+        click.option("--threads", type=int, help="CPU threads; all by default."),
+    ]
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@train.command("verifier")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@training_options(lr=3e-3, updates=20_000, save_every=200)
+@click.option("--arch", default="small", show_default=True, help="Architecture: small or base.")
+@click.option("--model-dim", type=int, help="Change the architecture's width.")
+@click.option("--num-heads", type=int, help="Change the number of heads.")
+@click.option("--ffn-dim", type=int, help="Change the inner width of feed-forward networks.")
+@click.option("--encoder-layers", type=int, help="Change the number of encoder layers.")
+@click.option("--decoder-layers", type=int, help="Change the number of decoder layers.")
+@click.option("--label-smoothing", default=0.1, show_default=True)
+@click.option("--short-first", default=0, show_default=True, help="Updates at the start that see short pairs only.")
+@click.option("--short-length", default=24, show_default=True, help="The longest of those pairs, in pieces.")
+@click.option("--from", "source", default="de", show_default=True, help="Source language.")
+@click.option("--to", "target", default="en", show_default=True, help="Target language.")
+def verifier(
+    folder: Path,
+    data: Path,
+    arch: str,
+    source: str,
+    target: str,
+    dropout: float,
+    device: str,
+    threads: int | None,
+    validation_lines: int,
+    **values: Any,
+) -> None:
+    """Train a verifier on data that `specmt prepare` made; the finished model is FOLDER/model.
+
+    \b
+    Example:
+      specmt train verifier runs/verifier --data runs/data --updates 4000
+      torchrun --nproc-per-node 4 -m specmt train verifier runs/verifier --data runs/data
+    """
+    from specmt.config import DecodingOptions
+    from specmt.models.config import verifier_config
+    from specmt.models.folder import write_folder
+    from specmt.text.pieces import Pieces
+    from specmt.training.loop import TrainOptions
+    from specmt.training.prepare import PIECES
+    from specmt.training.validate import Validator, snapshot, weights_of
+    from specmt.training.verifier import train_verifier
+
+    shape = ("model_dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers")
+    changes = {name: value for name in shape if (value := values.pop(name)) is not None}
+    pieces = Pieces(data / PIECES)
+    config = verifier_config(arch, vocab_size=len(pieces), dropout=dropout, **changes)
+    options = TrainOptions(**values)
+    place = start_processes(device, threads)
+    validator = Validator(data, data / PIECES, lines=validation_lines)
+    greedy = DecodingOptions(strategy="greedy")
+    with training_progress(options.updates) as report:
+        train_verifier(
+            folder,
+            data,
+            config,
+            options,
+            device=place,
+            validate=lambda model: validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
+            report=report,
+        )
+    if is_first_process():
+        from safetensors.torch import load_file
+
+        weights = load_file(folder / "final.safetensors")
+        path = folder / "model"
+        write_folder(
+            path, source=source, target=target, pieces=data / PIECES, verifier=config, verifier_weights=weights
+        )
+        click.echo(f"{path}: the verifier is ready", err=True)
+
+
+@train.command("drafter")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@training_options(lr=1.5e-3, updates=3000, save_every=200)
+@click.option(
+    "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
+)
+@click.option("--layers", default=2, show_default=True, help="Decoder layers.")
+@click.option("--block-size", default=8, show_default=True, help="[MASK] slots K.")
+@click.option("--correction-rank", default=64, show_default=True, help="Rank of the previous-token correction.")
+@click.option("--spacing", default=5.0, show_default=True, help="Target tokens for one mask block.")
+@click.option("--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before.")
+@click.option(
+    "--validation-data", type=click.Path(path_type=Path, file_okay=False), help="Prepared data with validation sets."
+)
+def drafter(
+    folder: Path,
+    data: Path,
+    verifier_path: Path,
+    validation_data: Path | None,
+    layers: int,
+    block_size: int,
+    correction_rank: int,
+    spacing: float,
+    decay: float,
+    dropout: float,
+    device: str,
+    threads: int | None,
+    validation_lines: int,
+    **values: Any,
+) -> None:
+    """Train a masked drafter on data that `specmt distill` made; FOLDER/model is the verifier with its drafter.
+
+    \b
+    Example:
+      specmt train drafter runs/drafter --verifier runs/verifier/model --data runs/distilled
+    """
+    from specmt.config import DecodingOptions
+    from specmt.models.config import drafter_config_for
+    from specmt.models.folder import PIECES, VERIFIER, ModelFolder, write_folder
+    from specmt.models.verifier import create_verifier, load_verifier_weights
+    from specmt.text.pieces import Pieces
+    from specmt.training.drafter import BlockOptions, train_drafter
+    from specmt.training.loop import TrainOptions
+    from specmt.training.validate import Validator, snapshot, weights_of
+
+    parent = ModelFolder.read(verifier_path)
+    config = drafter_config_for(
+        parent.verifier, layers=layers, block_size=block_size, correction_rank=correction_rank, dropout=dropout
+    )
+    options = TrainOptions(**values)
+    place = start_processes(device, threads)
+    weights = parent.weights(VERIFIER)
+    model = create_verifier(parent.verifier, place)
+    load_verifier_weights(model, weights)
+    pieces_path = parent.verified(PIECES)
+    pieces = Pieces(pieces_path)
+    validate = None
+    if validation_data is not None:
+        validator = Validator(validation_data, pieces_path, lines=validation_lines)
+
+        def validate(drafter: Any) -> dict[str, float]:
+            current = snapshot(
+                pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter)
+            )
+            return validator.acceptance(current, DecodingOptions())
+
+    with training_progress(options.updates) as report:
+        train_drafter(
+            folder,
+            data,
+            model,
+            parent.verifier.decoder_layers,
+            config,
+            options,
+            block_options=BlockOptions(spacing=spacing, decay=decay),
+            device=place,
+            validate=validate,
+            report=report,
+        )
+    if is_first_process():
+        from safetensors.torch import load_file
+
+        path = folder / "model"
+        write_folder(
+            path,
+            source=parent.source,
+            target=parent.target,
+            pieces=pieces_path,
+            verifier=parent.verifier,
+            verifier_weights=weights,
+            drafter=config,
+            drafter_weights=load_file(folder / "final.safetensors"),
+        )
+        click.echo(f"{path}: verifier and drafter are ready", err=True)
+
+
+def start_processes(device: str, threads: int | None) -> torch.device:
+    """Joins the process group if torchrun started this process; returns the device to train on."""
+    import torch
+    import torch.distributed as dist
+
+    from specmt.models.hub import choose_device
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = choose_device(device)
+    if "LOCAL_RANK" in os.environ:
+        if place.type == "cuda":
+            place = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(place)
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    return place
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes and reports."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def training_progress(updates: int) -> Any:
+    """Returns a context manager that yields the function to report metrics to."""
+    from specmt.cli.progress import metrics_bar
+
+    return metrics_bar(updates, quiet=not is_first_process())

@@ -1,0 +1,1 @@
+"""The draft-and-verify loop and its interchangeable parts."""

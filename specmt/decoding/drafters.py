@@ -1,0 +1,73 @@
+"""Drafters: who proposes tokens ahead of the verifier."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from specmt.engine.networks import DrafterNetwork, State
+
+
+class Drafter(Protocol):
+    """Proposes a chain of tokens for each row; it may change the speed of decoding, never an exact output."""
+
+    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
+        """Gives rows (B') new sentences with encoder memory (B', S, D) and source lengths (B')."""
+
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Returns a draft (B', K) for the first B' rows; K may be 0.
+
+        :param tokens: (B', T) the committed tokens, BOS first, padded
+        :param lengths: (B') how many there are
+        """
+
+    def move(self, source: int, target: int) -> None:
+        """Copies one row over another."""
+
+
+class NoDrafter(Drafter):
+    """Proposes nothing: the loop is then greedy decoding."""
+
+    @override
+    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
+        pass
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return tokens.new_empty(len(lengths), 0)
+
+    @override
+    def move(self, source: int, target: int) -> None:
+        pass
+
+
+class MaskedDrafter(Drafter):
+    """Fills a block of [MASK] slots in one pass, keeping the keys and values of the committed prefix."""
+
+    def __init__(self, network: DrafterNetwork, rows: int, block_size: int) -> None:
+        self.network = network
+        self.block_size = block_size
+        self.state: State = network.new_state(rows)
+        self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+
+    @override
+    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
+        self.network.start(self.state, rows, memory, lengths)
+        self.seen[rows] = 0
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        starts = self.seen[: len(lengths)].clone()
+        counts = lengths - starts
+        offsets = torch.arange(int(counts.max()), device=tokens.device)
+        fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
+        self.seen[: len(lengths)] = lengths
+        return self.network.propose(fresh, starts, counts, self.block_size, self.state)[0]
+
+    @override
+    def move(self, source: int, target: int) -> None:
+        self.state.move(source, target)
+        self.seen[target] = self.seen[source]

@@ -1,0 +1,162 @@
+"""The one loop: draft, verify, commit, on rows that advance and finish on their own (DESIGN §2)."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from specmt.decoding.accept import Verdict
+from specmt.decoding.drafters import Drafter
+from specmt.engine.networks import State, VerifierNetwork
+from specmt.types import BOS, EOS, Hypothesis, Stats
+
+Acceptor = Callable[[Tensor, Tensor], Verdict]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sentence to decode."""
+
+    key: int
+    source: list[int]
+    """Source ids, without EOS."""
+
+
+@dataclass
+class _Row:
+    """A sentence being decoded."""
+
+    key: int
+    limit: int
+    """The most tokens it may have, EOS included; it depends on the sentence alone."""
+
+    score: float = 0.0
+    stats: Stats = field(default_factory=Stats)
+
+
+def target_limit(source_length: int, max_length: int) -> int:
+    """Returns the most tokens that the translation of a source may have, EOS included."""
+    return min(max_length - 1, 2 * source_length + 24)
+
+
+class Loop:
+    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once."""
+
+    def __init__(
+        self,
+        verifier: VerifierNetwork,
+        drafter: Drafter,
+        acceptor: Acceptor,
+        rows: int,
+        *,
+        max_source_tokens: int,
+        scores: bool = False,
+    ) -> None:
+        """
+        :param rows: the most sentences side by side.
+        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in.
+        :param scores: whether to sum up log-probabilities.
+        """
+        self.verifier = verifier
+        self.drafter = drafter
+        self.acceptor = acceptor
+        self.scores = scores
+        self.max_source_tokens = max_source_tokens
+        self.state: State = verifier.new_state(rows)
+        self.capacity = rows
+        self.rows: list[_Row] = []
+        device = verifier.device
+        # One column more than a row can fill: noise beyond the limit is written there.
+        self.tokens = torch.zeros(rows, verifier.sizes.max_length + 1, dtype=torch.int64, device=device)  # (B, T)
+        self.lengths = torch.zeros(rows, dtype=torch.int64, device=device)  # (B) committed tokens, BOS included
+
+    @torch.inference_mode()
+    def run(self, requests: Iterable[Request]) -> Iterator[tuple[int, Hypothesis]]:
+        """Yields key and hypothesis of each request, in the order in which they finish."""
+        waiting = deque(requests)
+        while waiting or self.rows:
+            self._admit(waiting)
+            yield from self._step()
+
+    def _admit(self, waiting: deque[Request]) -> None:
+        """Encodes waiting sentences into free rows."""
+        new: list[Request] = []
+        widest = int(self.state.cross.lengths[: len(self.rows)].max()) if self.rows else 0
+        while waiting and len(self.rows) + len(new) < self.capacity:
+            widest = max(widest, len(waiting[0].source) + 1)
+            count = len(self.rows) + len(new) + 1
+            if count > 1 and count * widest > self.max_source_tokens:
+                break
+            new.append(waiting.popleft())
+        if not new:
+            return
+        memory, lengths = self.verifier.encode([request.source for request in new])
+        first = len(self.rows)
+        rows = torch.arange(first, first + len(new), device=memory.device)
+        self.verifier.start(self.state, rows, memory, lengths)
+        self.drafter.start(rows, memory, lengths)
+        self.tokens[rows, 0] = BOS
+        self.lengths[rows] = 1
+        for request in new:
+            source_length = len(request.source) + 1
+            limit = target_limit(source_length, self.verifier.sizes.max_length)
+            self.rows.append(_Row(request.key, limit, stats=Stats(sentences=1, source_tokens=source_length)))
+
+    def _step(self) -> Iterator[tuple[int, Hypothesis]]:
+        """Runs one iteration over the active rows and yields those that it finished."""
+        count = len(self.rows)
+        lengths = self.lengths[:count]
+        drafts = self.drafter.propose(self.tokens[:count], lengths)  # (B', K)
+        last = self.tokens[:count].gather(1, lengths[:, None] - 1)
+        logits = self.verifier.score(torch.cat([last, drafts], dim=1), lengths - 1, self.state)  # (B', K + 1, V)
+        accepted, tokens = self.acceptor(drafts, logits)
+        log_probs = self._log_probs(logits, tokens) if self.scores else None
+        accepted_list, token_lists = accepted.tolist(), tokens.tolist()  # the only wait for the device
+
+        finished: list[int] = []
+        committed: list[int] = []
+        for number, row in enumerate(self.rows):
+            emitted = token_lists[number][: accepted_list[number] + 1]
+            if EOS in emitted:
+                emitted = emitted[: emitted.index(EOS) + 1]
+            emitted = emitted[: row.limit - row.stats.tokens]
+            committed.append(len(emitted))
+            row.stats.tokens += len(emitted)
+            row.stats.verifier_calls += 1
+            row.stats.drafted += drafts.shape[1]
+            row.stats.accepted += min(len(emitted), accepted_list[number])
+            if log_probs is not None:
+                row.score += math.fsum(log_probs[number][: len(emitted)])
+            if emitted[-1] == EOS or row.stats.tokens >= row.limit:
+                finished.append(number)
+        places = lengths[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+        # Noise after the committed tokens is overwritten by the next iteration.
+        self.tokens[:count].scatter_(1, places.clamp(max=self.tokens.shape[1] - 1), tokens)
+        self.lengths[:count] += torch.tensor(committed, device=lengths.device)
+        for number in finished:
+            row = self.rows[number]
+            ids = self.tokens[number, 1 : row.stats.tokens + 1].tolist()
+            score = row.score if self.scores else math.nan
+            yield row.key, Hypothesis(ids[:-1] if ids[-1] == EOS else ids, score, row.stats)
+        for number in reversed(finished):
+            self._remove(number)
+
+    def _log_probs(self, logits: Tensor, tokens: Tensor) -> list[list[float]]:
+        chosen = logits.float().log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
+        return [[float(value) for value in row] for row in chosen.tolist()]
+
+    def _remove(self, number: int) -> None:
+        """Frees a row by moving the last active one into its place, so that active rows stay in front."""
+        last = len(self.rows) - 1
+        if number != last:
+            self.state.move(last, number)
+            self.drafter.move(last, number)
+            self.tokens[number] = self.tokens[last]
+            self.lengths[number] = self.lengths[last]
+            self.rows[number] = self.rows[last]
+        self.rows.pop()

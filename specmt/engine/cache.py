@@ -1,0 +1,102 @@
+"""The key-value cache: rows of their own length, and a rollback that is only a smaller length."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+GRANULE = 16
+"""Keys are attended to in multiples of this number; what lies past a row's end is masked.
+
+With any smaller unit the sums of attention come out in another order for other lengths (DESIGN §2.5).
+"""
+
+
+def round_up(length: int, unit: int = GRANULE) -> int:
+    """Returns the smallest multiple of a unit that is not under a length."""
+    return -(-length // unit) * unit
+
+
+class KVCache:
+    """Self-attention keys and values of B rows, each with a length of its own.
+
+    Say row 0 has committed 5 tokens and row 1 has 9, and a window of 3 is scored: row 0's keys land on positions
+    5, 6, 7 and row 1's on 9, 10, 11. If row 0 keeps one of its three and row 1 keeps all, the lengths become 6 and
+    12; positions 6 and 7 of row 0 are overwritten by the next window. Nobody clears them: a query sees only keys up
+    to its own position.
+    """
+
+    def __init__(
+        self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.data = torch.zeros(layers, 2, rows, heads, GRANULE, head_dim, dtype=dtype, device=device)
+        # (L, 2, B, H, T, D_h)
+
+    @property
+    def capacity(self) -> int:
+        """The positions that a row has room for."""
+        return self.data.shape[4]
+
+    def reserve(self, length: int) -> None:
+        """Makes room for positions under a length; what is there stays."""
+        if length > self.capacity:
+            layers, two, rows, heads, old, head_dim = self.data.shape
+            grown = self.data.new_zeros(layers, two, rows, heads, round_up(max(length, 2 * old)), head_dim)
+            grown[:, :, :, :, :old] = self.data
+            self.data = grown
+
+    def append(self, layer: int, keys_values: Tensor, positions: Tensor) -> None:
+        """Writes a window of keys and values.
+
+        :param keys_values: (B', W, 2, H, D_h) for the first B' rows
+        :param positions: (B', W)
+        """
+        rows = keys_values.shape[0]
+        if rows == 1:
+            # Positions of a window are consecutive: one copy instead of an indexed write.
+            start, width = int(positions[0, 0]), keys_values.shape[1]
+            self.data[layer, :, 0, :, start : start + width] = keys_values[0].permute(1, 2, 0, 3)
+        else:
+            row = torch.arange(rows, device=positions.device)[:, None]
+            self.data[layer].permute(1, 3, 0, 2, 4)[row, positions] = keys_values
+
+    def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
+        """Returns keys and values (B', H, T, D_h) of the first rows, T being ``length``."""
+        return self.data[layer, 0, :rows, :, :length], self.data[layer, 1, :rows, :, :length]
+
+    def move(self, source: int, target: int) -> None:
+        """Copies one row over another."""
+        self.data[:, :, target] = self.data[:, :, source]
+
+
+class CrossCache:
+    """Cross-attention keys and values of B rows, computed once per sentence, with a mask over padded positions."""
+
+    def __init__(
+        self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.data = torch.zeros(layers, 2, rows, heads, GRANULE, head_dim, dtype=dtype, device=device)
+        # (L, 2, B, H, S, D_h)
+        self.lengths = torch.ones(rows, dtype=torch.int64, device=device)  # (B)
+
+    def fill(self, rows: Tensor, keys_values: Tensor, lengths: Tensor) -> None:
+        """Stores the keys and values of new sentences.
+
+        :param rows: (B') the rows they take
+        :param keys_values: (L, 2, B', H, S, D_h), S a multiple of the granule
+        :param lengths: (B') the true source lengths
+        """
+        width = keys_values.shape[4]
+        old = self.data.shape[4]
+        if width > old:
+            layers, two, count, heads, _, head_dim = self.data.shape
+            grown = self.data.new_zeros(layers, two, count, heads, width, head_dim)
+            grown[:, :, :, :, :old] = self.data
+            self.data = grown
+        self.data[:, :, rows, :, :width] = keys_values
+        self.lengths[rows] = lengths
+
+    def move(self, source: int, target: int) -> None:
+        """Copies one row over another."""
+        self.data[:, :, target] = self.data[:, :, source]
+        self.lengths[target] = self.lengths[source]

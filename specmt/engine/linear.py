@@ -1,0 +1,42 @@
+"""Linear layers whose result for a row does not depend on the other rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class Linear:
+    """A linear layer with weights packed once for oneDNN where that is possible.
+
+    Packed layers gave the same bits for a row whatever the number of rows and threads, and are the fastest
+    (DESIGN §2.5, §4). Other devices and float64 take the ordinary path.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """
+        :param weight: (N_out, N_in)
+        :param bias: (N_out) or ``None``
+        """
+        self.bias = bias
+        self.packed = can_pack(weight)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight) if self.packed else weight
+
+    def __call__(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Returns (R, N_out) for rows (R, N_in), rectified if asked for."""
+        if self.packed:
+            activation = "relu" if relu else "none"
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, activation, [], "")
+            return out
+        out = functional.linear(x, self.weight, self.bias)
+        return functional.relu(out) if relu else out
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Returns whether oneDNN has packed linear layers for the device and type of a weight."""
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return weight.dtype == torch.float32

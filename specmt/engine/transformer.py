@@ -1,0 +1,191 @@
+"""Encoder and decoder stacks, pre-norm, over plain weight tensors; inference only.
+
+Every operation treats rows alone or in a way that gives the same bits in any company: packed linear layers, attention
+over keys in position order padded to a fixed granule, at least four query rows (DESIGN §2.5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from specmt.engine.cache import CrossCache, KVCache, round_up
+from specmt.engine.linear import Linear
+
+MIN_QUERIES = 4
+"""Attention of fewer query rows than this takes other kernels, with other bits."""
+
+Weights = Mapping[str, Tensor]
+
+
+class Norm:
+    """Layer normalisation."""
+
+    def __init__(self, weights: Weights, name: str) -> None:
+        self.weight, self.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+def linear(weights: Weights, *names: str) -> Linear:
+    """Returns a linear layer; with several names, their layers side by side as one."""
+    weight = torch.cat([weights[f"{name}.weight"] for name in names])
+    bias = torch.cat([weights[f"{name}.bias"] for name in names])
+    return Linear(weight, bias)
+
+
+def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:
+    """Returns the projections of an attention named by ``parts`` (of "qkv") as one layer, queries scaled by 1/√D_h."""
+    scaled = dict(weights)
+    for kind in ("weight", "bias"):
+        query = weights[f"{name}.q_proj.{kind}"]
+        scaled[f"{name}.q_proj.{kind}"] = query * (weights[f"{name}.q_proj.weight"].shape[0] // heads) ** -0.5
+    return linear(scaled, *(f"{name}.{part}_proj" for part in parts))
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Returns softmax(q kᵀ + mask) v, softmax in at least float32; queries come scaled.
+
+    :param queries: (B, H, W, D_h)
+    :param keys: (B, H, T, D_h), T a multiple of the granule
+    :param values: (B, H, T, D_h)
+    :param mask: (B, 1, W, T) or (B, 1, 1, T), 0 or −inf
+    :returns: (B, H, W, D_h)
+    """
+    width = queries.shape[2]
+    if width < MIN_QUERIES:
+        queries = functional.pad(queries, (0, 0, 0, MIN_QUERIES - width))
+        if mask.shape[2] > 1:
+            mask = functional.pad(mask, (0, 0, 0, MIN_QUERIES - width))
+    scores = torch.matmul(queries, keys.transpose(2, 3))
+    if scores.dtype == torch.bfloat16 or scores.dtype == torch.float16:
+        scores = scores.float()
+    weights = scores.add_(mask).softmax(-1)
+    return torch.matmul(weights.to(values.dtype), values)[:, :, :width]
+
+
+def length_mask(lengths: Tensor, width: int) -> Tensor:
+    """Returns (B, 1, 1, S) with 0 where a position is under its row's length, −inf elsewhere."""
+    beyond = torch.arange(width, device=lengths.device) >= lengths[:, None]
+    return torch.zeros(beyond.shape, device=lengths.device).masked_fill_(beyond, -math.inf)[:, None, None]
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side."""
+    half = width // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / (half - 1)))
+    angles = torch.outer(torch.arange(length, dtype=torch.float32), rates)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+class Embedding:
+    """Scaled token embeddings plus positions."""
+
+    def __init__(self, table: Tensor, max_length: int) -> None:
+        self.table = table * math.sqrt(table.shape[1])  # (V, D)
+        self.positions = sinusoids(max_length, table.shape[1]).to(table)  # (T, D)
+
+    def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Returns (B, W, D) for ids (B, W) at positions (B, W)."""
+        return functional.embedding(tokens, self.table) + functional.embedding(positions, self.positions)
+
+
+class EncoderLayer:
+    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+        self.heads = heads
+        self.attention_norm = Norm(weights, f"{name}.self_attn_layer_norm")
+        self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
+        self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
+        self.ffn_norm = Norm(weights, f"{name}.ffn_layer_norm")
+        self.ffn_in = linear(weights, f"{name}.ffn.inner_proj")
+        self.ffn_out = linear(weights, f"{name}.ffn.output_proj")
+
+    def __call__(self, x: Tensor, mask: Tensor) -> Tensor:
+        rows, length, width = x.shape
+        qkv = self.qkv(self.attention_norm(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        attended = attend(qkv[0], qkv[1], qkv[2], mask)
+        x = x + self.attention_out(attended.transpose(1, 2).reshape(rows, length, width))
+        return x + self.ffn_out(self.ffn_in(self.ffn_norm(x), relu=True))
+
+
+class Encoder:
+    """The encoder stack."""
+
+    def __init__(self, weights: Weights, name: str, layers: int, heads: int) -> None:
+        self.layers = [EncoderLayer(weights, f"{name}.layers.{number}", heads) for number in range(layers)]
+        self.norm = Norm(weights, f"{name}.layer_norm")
+
+    def __call__(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Returns the memory (B, S, D) of embedded sources (B, S, D), S a multiple of the granule."""
+        mask = length_mask(lengths, x.shape[1])
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class DecoderLayer:
+    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+        self.heads = heads
+        self.attention_norm = Norm(weights, f"{name}.self_attn_layer_norm")
+        self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
+        self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
+        self.cross_norm = Norm(weights, f"{name}.encoder_decoder_attn_layer_norm")
+        self.cross_query = projections(weights, f"{name}.encoder_decoder_attn", "q", heads)
+        self.cross_key_value = projections(weights, f"{name}.encoder_decoder_attn", "kv", heads)
+        self.cross_out = linear(weights, f"{name}.encoder_decoder_attn.output_proj")
+        self.ffn_norm = Norm(weights, f"{name}.ffn_layer_norm")
+        self.ffn_in = linear(weights, f"{name}.ffn.inner_proj")
+        self.ffn_out = linear(weights, f"{name}.ffn.output_proj")
+
+    def cross(self, memory: Tensor) -> Tensor:
+        """Returns cross-attention keys and values (2, B, H, S, D_h) for a memory (B, S, D)."""
+        rows, length, _ = memory.shape
+        return self.cross_key_value(memory).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+
+class Decoder:
+    """The decoder stack, run on a window of W positions a row at a time, with keys and values cached."""
+
+    def __init__(self, weights: Weights, name: str, layers: int, heads: int) -> None:
+        self.layers = [DecoderLayer(weights, f"{name}.layers.{number}", heads) for number in range(layers)]
+        self.norm = Norm(weights, f"{name}.layer_norm")
+        self.heads = heads
+
+    def cross(self, memory: Tensor) -> Tensor:
+        """Returns the cross-attention keys and values (L, 2, B, H, S, D_h) for a memory (B, S, D)."""
+        return torch.stack([layer.cross(memory) for layer in self.layers])
+
+    def __call__(self, x: Tensor, positions: Tensor, limits: Tensor, cache: KVCache, cross: CrossCache) -> Tensor:
+        """Runs the window and appends its keys and values to the cache.
+
+        :param x: (B', W, D) for the first B' rows of the caches
+        :param positions: (B', W), consecutive in each row
+        :param limits: (B', W) the last position that each query sees; its own for causal attention
+        :returns: (B', W, D)
+        """
+        rows, window, width = x.shape
+        length = round_up(int(positions[:, -1].max()) + 1)
+        cache.reserve(length)
+        hidden = torch.arange(length, device=x.device) > limits[:, :, None]
+        mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
+        source = round_up(int(cross.lengths[:rows].max()))
+        source_mask = length_mask(cross.lengths[:rows], source)
+        for number, layer in enumerate(self.layers):
+            qkv = layer.qkv(layer.attention_norm(x)).view(rows, window, 3, self.heads, -1)
+            cache.append(number, qkv[:, :, 1:], positions)
+            keys, values = cache.read(number, rows, length)
+            attended = attend(qkv[:, :, 0].transpose(1, 2), keys, values, mask)
+            x = x + layer.attention_out(attended.transpose(1, 2).reshape(rows, window, width))
+
+            queries = layer.cross_query(layer.cross_norm(x)).view(rows, window, self.heads, -1).transpose(1, 2)
+            keys, values = cross.data[number, 0, :rows, :, :source], cross.data[number, 1, :rows, :, :source]
+            attended = attend(queries, keys, values, source_mask)
+            x = x + layer.cross_out(attended.transpose(1, 2).reshape(rows, window, width))
+
+            x = x + layer.ffn_out(layer.ffn_in(layer.ffn_norm(x), relu=True))
+        return self.norm(x)

@@ -1,0 +1,172 @@
+"""A model on disk: a folder with configuration, weights, SentencePiece model and model card; no pickle anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from specmt.errors import ModelError
+from specmt.models.config import DrafterConfig, VerifierConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONFIG: Final = "config.json"
+CARD: Final = "README.md"
+PIECES: Final = "pieces.model"
+VERIFIER: Final = "verifier.safetensors"
+DRAFTER: Final = "drafter.safetensors"
+
+ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
+"""Where the models that come with the program are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    """What a model folder's configuration says."""
+
+    path: Path
+    source: str
+    target: str
+    verifier: VerifierConfig
+    drafter: DrafterConfig | None
+    files: Mapping[str, str]
+    """File names and their sha256."""
+
+    @staticmethod
+    def read(path: Path) -> ModelFolder:
+        """Reads a folder's configuration; weights are not touched.
+
+        :raises ModelError: there is no model, or its configuration is damaged.
+        """
+        try:
+            record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ModelError(f"{path}: is no model folder ({CONFIG}: {error.strerror}).") from error
+        except ValueError as error:
+            raise ModelError(f"{path / CONFIG}: is not valid JSON ({error}); fetch the model again.") from error
+        try:
+            drafter = record["drafter"]
+            return ModelFolder(
+                path=path,
+                source=record["source"],
+                target=record["target"],
+                verifier=VerifierConfig(**record["verifier"]),
+                drafter=None if drafter is None else DrafterConfig(**drafter),
+                files=dict(record["files"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
+
+    @property
+    def sha256(self) -> str:
+        """A hash that stands for all files of the model."""
+        return hashlib.sha256(json.dumps(dict(sorted(self.files.items()))).encode()).hexdigest()
+
+    def verified(self, name: str) -> Path:
+        """Returns the path of a file after checking its sha256.
+
+        :raises ModelError: the file is missing or is not what it should be.
+        """
+        path = self.path / name
+        if name not in self.files:
+            raise ModelError(f"{self.path}: the model has no {name}.")
+        try:
+            actual = file_sha256(path)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
+        if actual != self.files[name]:
+            expected = self.files[name]
+            raise ModelError(
+                f"{path}: is damaged or truncated; sha256 must be {expected}, but is {actual} instead. "
+                "Fetch the model again."
+            )
+        return path
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """Returns the tensors of a verified safetensors file."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        path = self.verified(name)
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the sha256 of a file's bytes in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_folder(
+    path: Path,
+    *,
+    source: str,
+    target: str,
+    pieces: Path,
+    verifier: VerifierConfig,
+    verifier_weights: Mapping[str, Tensor],
+    drafter: DrafterConfig | None = None,
+    drafter_weights: Mapping[str, Tensor] | None = None,
+) -> ModelFolder:
+    """Writes a model folder, weights in float16, configuration last.
+
+    Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
+    """
+    from safetensors.torch import save_file
+
+    path.mkdir(parents=True, exist_ok=True)
+    (path / PIECES).write_bytes(pieces.read_bytes())
+    save_file(_half(verifier_weights), path / VERIFIER)
+    names = [PIECES, VERIFIER]
+    if drafter_weights is not None:
+        save_file(_half(drafter_weights), path / DRAFTER)
+        names.append(DRAFTER)
+    record: dict[str, Any] = {
+        "format": 1,
+        "source": source,
+        "target": target,
+        "verifier": asdict(verifier),
+        "drafter": None if drafter is None else asdict(drafter),
+        "files": {name: file_sha256(path / name) for name in names},
+    }
+    temporary = path / f"{CONFIG}.tmp"
+    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path / CONFIG)
+    return ModelFolder.read(path)
+
+
+def _half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().half().contiguous() for name, tensor in weights.items()}
+
+
+def bundled() -> Iterator[ModelFolder]:
+    """Yields the models that come with the program."""
+    for config in sorted(ASSETS.glob(f"*/{CONFIG}")):
+        yield ModelFolder.read(config.parent)
+
+
+def find(name: str | Path | None, *, source: str, target: str) -> ModelFolder:
+    """Returns the folder of a model: a path, the name of a bundled model, or the bundled one of a direction.
+
+    :raises ModelError: there is none.
+    """
+    if name is not None:
+        inside = ASSETS / name
+        return ModelFolder.read(inside if (inside / CONFIG).exists() else Path(name))
+    models = list(bundled())
+    for model in models:
+        if (model.source, model.target) == (source, target):
+            return model
+    there = ", ".join(f"{model.source}→{model.target}" for model in models) or "none"
+    raise ModelError(f"No bundled model translates {source}→{target} (there is: {there}); name one with --model.")

@@ -1,0 +1,158 @@
+"""Model folders to models that decode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch import Tensor
+
+from specmt.engine.networks import DrafterNetwork, Sizes, VerifierNetwork
+from specmt.errors import ModelError, UsageError
+from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, find
+from specmt.text.pieces import Pieces
+
+if TYPE_CHECKING:
+    from fairseq2.models.transformer import TransformerModel
+
+DTYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+@dataclass
+class Model:
+    """A loaded model: pieces, verifier and, if it has one, drafter."""
+
+    folder: ModelFolder
+    pieces: Pieces
+    verifier: VerifierNetwork
+    drafter: DrafterNetwork | None
+
+    @property
+    def path(self) -> Path:
+        """The folder that it was loaded from."""
+        return self.folder.path
+
+    @property
+    def sha256(self) -> str:
+        """A hash that stands for all files of the model."""
+        return self.folder.sha256
+
+    @property
+    def device(self) -> str:
+        """The device that it runs on."""
+        return str(self.verifier.device)
+
+    @property
+    def dtype(self) -> str:
+        """The type that it computes in."""
+        return str(self.verifier.dtype).removeprefix("torch.")
+
+    @property
+    def max_source_length(self) -> int:
+        """The most source pieces of a sentence, EOS included."""
+        return self.folder.verifier.max_length // 2
+
+    @property
+    def has_drafter(self) -> bool:
+        """Whether it can draft."""
+        return self.drafter is not None
+
+    @property
+    def default_block_size(self) -> int:
+        """The block size that its drafter was made for, 0 without one."""
+        return self.folder.drafter.block_size if self.folder.drafter is not None else 0
+
+    @cached_property
+    def reference(self) -> TransformerModel:
+        """The verifier as fairseq2 modules with the same weights."""
+        from specmt.models.verifier import create_verifier, load_verifier_weights
+
+        model = create_verifier(self.folder.verifier, self.verifier.device).to(self.verifier.dtype)
+        load_verifier_weights(model, self.folder.weights(VERIFIER))
+        return model.eval()
+
+
+def load_model(
+    name: str | Path | None = None,
+    *,
+    source: str = "de",
+    target: str = "en",
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int | None = None,
+) -> Model:
+    """Loads a model: a folder, a bundled model by name, or the bundled one of a direction.
+
+    :raises ModelError: there is no such model, or a file of it is damaged.
+    :raises UsageError: device or type are unknown or not there.
+    """
+    folder = find(name, source=source, target=target)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = choose_device(device)
+    kind = choose_dtype(dtype)
+    pieces = Pieces(folder.verified(PIECES))
+    try:
+        verifier = verifier_network(folder.weights(VERIFIER), folder.verifier, place, kind)
+        drafter = None
+        if folder.drafter is not None:
+            drafter = drafter_network(folder.weights(DRAFTER), folder.drafter, place, kind)
+    except KeyError as error:
+        raise ModelError(f"{folder.path}: the weights lack {error}; they do not fit the configuration.") from error
+    return Model(folder, pieces, verifier, drafter)
+
+
+def verifier_network(
+    weights: Mapping[str, Tensor], config: VerifierConfig, device: torch.device, dtype: torch.dtype
+) -> VerifierNetwork:
+    """Returns the engine's verifier over weights named as in the fairseq2 model."""
+    sizes = Sizes(
+        heads=config.num_heads,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        max_length=config.max_length,
+    )
+    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
+
+
+def drafter_network(
+    weights: Mapping[str, Tensor], config: DrafterConfig, device: torch.device, dtype: torch.dtype
+) -> DrafterNetwork:
+    """Returns the engine's drafter over weights named as in the fairseq2 model."""
+    sizes = Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
+    return DrafterNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
+
+
+def choose_device(name: str) -> torch.device:
+    """Returns the device of a name; ``auto`` is the GPU if there is one.
+
+    :raises UsageError: there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UsageError(f"`device` must be auto, cpu or cuda[:i], but is {name!r} instead.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"`device` is {name!r}, but this machine has {torch.cuda.device_count()} CUDA devices.")
+    return device
+
+
+def choose_dtype(name: str) -> torch.dtype:
+    """Returns the type of a name; ``auto`` is float32.
+
+    :raises UsageError: there is no such type.
+    """
+    if name == "auto":
+        return torch.float32
+    if name not in DTYPES:
+        raise UsageError(f"`dtype` must be one of auto, {', '.join(DTYPES)}, but is {name!r} instead.")
+    return DTYPES[name]

@@ -1,0 +1,22 @@
+"""Makes fairseq2 importable on a bare machine."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def prepare_fairseq2() -> None:
+    """Loads the libsndfile that the soundfile wheel carries, without which ``import fairseq2`` fails.
+
+    Does nothing where the wheel carries none: a system library serves there.
+    """
+    try:
+        import _soundfile_data
+    except ImportError:
+        return
+    for folder in _soundfile_data.__path__:
+        for library in sorted(Path(folder).glob("libsndfile*.so")):
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)

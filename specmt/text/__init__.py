@@ -1,0 +1,1 @@
+"""Bytes to lines to sentences to pieces, and back."""

@@ -1,0 +1,1 @@
+"""Preparing data, training verifier and drafter, distilling."""

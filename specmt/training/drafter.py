@@ -1,0 +1,186 @@
+"""Training the masked drafter on the verifier's own output (sequence-level distillation)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from specmt.models.config import DrafterConfig
+from specmt.models.drafter import MaskedDrafter, create_drafter
+from specmt.models.verifier import EMBEDDING
+from specmt.training.data import Array, ParallelData, make_batches
+from specmt.training.dropout import use_fast_dropout
+from specmt.training.loop import Trainer, TrainOptions
+from specmt.types import BOS, EOS, PAD
+
+# specmt.models.drafter has made fairseq2 importable.
+from fairseq2.models.transformer import TransformerModel  # isort: skip
+from fairseq2.nn import BatchLayout  # isort: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOptions:
+    """How mask blocks are laid over a sentence."""
+
+    spacing: float = 5.0
+    """One block for this many target tokens."""
+
+    decay: float = 0.9
+    """The weight of a slot's loss falls by this factor from slot to slot: what comes after a rejection is wasted."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A batch of sentences with mask blocks behind them, in one sequence of Q = T + G·K places."""
+
+    tokens: Tensor
+    """(B, Q) committed tokens, then anything under the slots."""
+
+    positions: Tensor
+    """(B, Q)"""
+
+    slots: Tensor
+    """(B, Q) whether a place is a slot."""
+
+    bias: Tensor
+    """(B, 1, Q, Q) 0 where a query sees a key, −inf elsewhere."""
+
+    wanted: Tensor
+    """(B, G, K) the token that each slot should predict; EOS past the end."""
+
+    previous: Tensor
+    """(B, G, K) the token before it."""
+
+    weights: Tensor
+    """(B, G, K) the weight of each slot's loss."""
+
+
+def lay_blocks(
+    target: Tensor, lengths: Tensor, *, block_size: int, options: BlockOptions, generator: torch.Generator
+) -> Blocks:
+    """Puts G mask blocks of K slots at random places of each sentence.
+
+    A block that starts after position s sees the tokens up to s and its own slots. Slots past the end of the
+    sentence are trained too: they say EOS.
+
+    :param target: (B, T + 1) BOS, tokens, EOS, padding
+    :param lengths: (B) tokens in each row, BOS and EOS included
+    """
+    rows, width = target.shape[0], target.shape[1] - 1
+    device = target.device
+    blocks = max(1, math.ceil(width / options.spacing))
+    # Evenly spread over the row's own length, each shifted at random: no start twice where there is room.
+    spread = (torch.arange(blocks) + torch.rand(rows, blocks, generator=generator)) / blocks
+    starts = (spread.to(device) * (lengths[:, None] - 1)).long().clamp(max=width - 1)  # (B, G)
+    positions = starts[:, :, None] + 1 + torch.arange(block_size, device=device)  # (B, G, K)
+    flat = positions.flatten(1)
+    padded = functional.pad(target, (0, block_size), value=EOS)
+    padded = torch.where(padded == PAD, EOS, padded)
+    wanted = padded.gather(1, flat).view_as(positions)
+    previous = padded.gather(1, flat - 1).view_as(positions)
+    real = positions < lengths[:, None, None]
+    weights = options.decay ** torch.arange(block_size, device=device)
+    # Past the end one EOS after another is easy and hardly matters.
+    weights = torch.where(real, weights, 0.1 * weights)
+
+    prefix = torch.arange(width, device=device)
+    places = torch.cat([prefix.expand(rows, -1), flat], dim=1)  # (B, Q)
+    slots = torch.zeros_like(places, dtype=torch.bool)
+    slots[:, width:] = True
+    last_seen = torch.cat([prefix.expand(rows, -1), starts.repeat_interleave(block_size, 1)], dim=1)  # (B, Q)
+    block = torch.cat([torch.full((width,), -1), torch.arange(blocks).repeat_interleave(block_size)]).to(device)
+    sees_prefix = prefix <= last_seen[:, :, None]  # (B, Q, T)
+    same_block = (block[:, None] == block[None, width:]).expand(rows, -1, -1)  # (Q, G·K)
+    visible = torch.cat([sees_prefix, same_block], dim=2)[:, None]
+    bias = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -math.inf)
+    tokens = torch.cat([target[:, :-1], torch.full_like(flat, EOS)], dim=1)
+    return Blocks(tokens, places, slots, bias, wanted, previous, weights)
+
+
+def drafter_loss(
+    drafter: MaskedDrafter, verifier: TransformerModel, blocks: Blocks, source: Tensor, source_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns the summed, weighted cross-entropy over all slots of a batch and the sum of the weights."""
+    layout = BatchLayout.of(source, source_lengths.tolist())
+    with torch.no_grad():
+        memory = verifier.encoder(verifier.encoder_frontend(source, layout)[0], layout)
+    states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
+    states = states[:, -blocks.wanted[0].numel() :].flatten(0, 1)
+    logits = drafter.logits(states, blocks.previous.flatten())
+    losses = functional.cross_entropy(logits, blocks.wanted.flatten(), reduction="none")
+    weights = blocks.weights.flatten()
+    return (losses * weights).sum(), weights.sum()
+
+
+def initialise_from(drafter: MaskedDrafter, verifier: TransformerModel, verifier_layers: int) -> None:
+    """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter."""
+    with torch.no_grad():
+        drafter.embed.weight.copy_(verifier.get_parameter(EMBEDDING))
+        for name in ("weight", "bias"):
+            norm = f"decoder.layer_norm.{name}"
+            drafter.get_parameter(norm).copy_(verifier.get_parameter(norm))
+    count = drafter.config.layers
+    picks = np.linspace(0, verifier_layers - 1, count).round().astype(int)
+    for layer, pick in enumerate(picks):
+        wanted = verifier.get_submodule(f"decoder.layers.{pick}").state_dict()
+        drafter.get_submodule(f"decoder.layers.{layer}").load_state_dict(wanted)
+
+
+def train_drafter(
+    folder: Path,
+    data_folder: Path,
+    verifier: TransformerModel,
+    verifier_layers: int,
+    config: DrafterConfig,
+    options: TrainOptions,
+    *,
+    block_options: BlockOptions,
+    device: torch.device,
+    validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
+    report: Callable[[dict[str, float]], None] = lambda _: None,
+) -> MaskedDrafter:
+    """Trains a masked drafter for a verifier, which stays as it is, in a folder, resuming what is there."""
+    data = ParallelData.load(data_folder, "train")
+    torch.manual_seed(options.seed)
+    drafter = create_drafter(config, device)
+    initialise_from(drafter, verifier, verifier_layers)
+    use_fast_dropout(drafter)
+    verifier.eval().requires_grad_(False)
+    lengths = data.source.lengths + data.target.lengths + 2
+
+    def batches(epoch: int, max_length: int | None) -> list[Array]:
+        tokens = options.tokens_per_batch
+        return make_batches(data, tokens=tokens, seed=options.seed, epoch=epoch, max_length=max_length)
+
+    def loss(indices: Array) -> tuple[Tensor, Tensor]:
+        source, source_lengths = data.source.pad(indices, after=EOS)
+        target, target_lengths = data.target.pad(indices, before=BOS, after=EOS)
+        # Block places come from torch's own generator, whose state every checkpoint keeps.
+        blocks = lay_blocks(
+            target.to(device),
+            target_lengths.to(device),
+            block_size=config.block_size,
+            options=block_options,
+            generator=torch.default_generator,
+        )
+        return drafter_loss(drafter, verifier, blocks, source.to(device), source_lengths)
+
+    trainer = Trainer(
+        folder,
+        drafter,
+        loss,
+        batches,
+        lambda batch: int(lengths[batch].sum()),
+        options,
+        validate=None if validate is None else lambda: validate(drafter),
+        device=device,
+    )
+    trainer.run(report=report)
+    return drafter

@@ -1,0 +1,72 @@
+"""Validation while training: BLEU of greedy output, and how many tokens a verifier call commits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from sacrebleu.metrics.bleu import BLEU
+from torch import Tensor
+from torch.nn import Module
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.folder import ModelFolder
+from specmt.models.hub import Model, drafter_network, verifier_network
+from specmt.text.pieces import Pieces
+from specmt.types import Stats
+
+
+class Validator:
+    """Decodes a prefix of each validation set of a prepared folder."""
+
+    def __init__(self, data_folder: Path, pieces: Path, *, lines: int) -> None:
+        self.pieces = Pieces(pieces)
+        self.sets: dict[str, tuple[list[str], list[str]]] = {}
+        for path in sorted(data_folder.glob("valid.*.json")):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            name = path.name.removeprefix("valid.").removesuffix(".json")
+            self.sets[name] = (record["source"][:lines], record["target"][:lines])
+
+    def bleu(self, model: Model, options: DecodingOptions) -> dict[str, float]:
+        """Returns the BLEU of each set, as ``bleu_NAME``."""
+        scores = {}
+        for name, (sources, references) in self.sets.items():
+            hypotheses = decode(model, self.pieces.encode_batch(sources), options)
+            texts = [self.pieces.decode(hypothesis.tokens) for hypothesis in hypotheses]
+            scores[f"bleu_{name}"] = round(float(BLEU().corpus_score(texts, [references]).score), 2)
+        return scores
+
+    def acceptance(self, model: Model, options: DecodingOptions) -> dict[str, float]:
+        """Returns the mean accepted length of each set, as ``accepted_NAME``."""
+        lengths = {}
+        for name, (sources, _) in self.sets.items():
+            hypotheses = decode(model, self.pieces.encode_batch(sources), options)
+            stats = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+            lengths[f"accepted_{name}"] = round(stats.mean_accepted_length, 3)
+        return lengths
+
+
+def snapshot(
+    pieces: Pieces,
+    verifier: VerifierConfig,
+    verifier_weights: Mapping[str, Tensor],
+    device: torch.device,
+    *,
+    drafter: DrafterConfig | None = None,
+    drafter_weights: Mapping[str, Tensor] | None = None,
+) -> Model:
+    """Returns a model that decodes in float32 with weights in training."""
+    folder = ModelFolder(path=Path("."), source="", target="", verifier=verifier, drafter=drafter, files={})
+    draft = None
+    if drafter is not None and drafter_weights is not None:
+        draft = drafter_network(drafter_weights, drafter, device, torch.float32)
+    return Model(folder, pieces, verifier_network(verifier_weights, verifier, device, torch.float32), draft)
+
+
+def weights_of(module: Module) -> dict[str, Tensor]:
+    """Returns a module's parameters by name, each once."""
+    return {name: parameter.detach() for name, parameter in module.named_parameters()}

@@ -1,0 +1,248 @@
+"""Text to translations: what sits between the lines of a file and the decoder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+
+import specmt
+from specmt.config import DecodingOptions
+from specmt.errors import ModelError, UsageError
+from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
+from specmt.types import Hypothesis, Line, Stats, Translation
+
+if TYPE_CHECKING:
+    from specmt.text.pieces import Pieces
+
+Decode = Callable[[Any, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+"""Decodes piece ids (without EOS, never empty) into one hypothesis each, in the same order."""
+
+WINDOW_BATCHES: Final = 8
+"""How many full batches of lines are read ahead, so that lengths can be sorted and rows refilled."""
+
+
+class LoadedModel(Protocol):
+    """What the translator needs to know of a model."""
+
+    @property
+    def pieces(self) -> Pieces:
+        """The SentencePiece model of both languages."""
+
+    @property
+    def max_source_length(self) -> int:
+        """The most source pieces of a sentence, EOS included."""
+
+    @property
+    def path(self) -> Path:
+        """The folder that it was loaded from."""
+
+    @property
+    def has_drafter(self) -> bool:
+        """Whether it can decode speculatively."""
+
+    @property
+    def default_block_size(self) -> int:
+        """The number of tokens that its drafter proposes best."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its weights."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A sentence of a line, or text between sentences that the model need not see."""
+
+    text: str
+    separator: str
+    ids: list[int]
+
+
+@final
+class Translator:
+    """Translates lines with one model.
+
+    It can be pickled: the copy loads the model from the same folder.
+    """
+
+    def __init__(self, model: LoadedModel, *, decode: Decode | None = None, **loading: Any) -> None:
+        """
+        :param decode: decodes instead of :func:`specmt.decoding.batch.decode`.
+        :param loading: how :meth:`from_pretrained` loads the model again after pickling.
+        """
+        self.model = model
+        self._decode = decode
+        self._loading = loading
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_dir: str | Path | None = None,
+        *,
+        source: str = "de",
+        target: str = "en",
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+    ) -> Translator:
+        """Loads a model by its name or folder; by default the bundled one for the languages.
+
+        :raises ModelError: there is no such model, or it is damaged.
+        """
+        from specmt.models.hub import load_model
+
+        loading: dict[str, Any] = {
+            "source": source,
+            "target": target,
+            "device": device,
+            "dtype": dtype,
+            "threads": threads,
+        }
+        return cls(load_model(name_or_dir, **loading), **loading)
+
+    def __reduce__(self) -> tuple[Callable[..., Translator], tuple[object, ...]]:
+        return _load, (str(self.model.path), self._loading, self._decode)
+
+    def translate(
+        self,
+        lines: Iterable[str | Line],
+        options: DecodingOptions | None = None,
+        *,
+        window: int | None = None,
+    ) -> Iterator[Translation]:
+        """Translates lines lazily, in order, as many at a time as ``window`` says.
+
+        :param window: by default 8 batches; more lets sentences of like length meet, fewer answers sooner.
+        :raises ModelError: the options ask for a drafter that the model lacks.
+        :raises UsageError: ``window`` is less than 1.
+        """
+        options = options or DecodingOptions()
+        if options.strategy == "speculative" and options.drafter != "none" and not self.model.has_drafter:
+            raise ModelError(
+                f"{self.model.path}: the model has no drafter; use `--strategy greedy`, "
+                "or train one with `specmt train drafter`."
+            )
+        if window is None:
+            window = default_window(options)
+        if window < 1:
+            raise UsageError(f"`window` must be at least 1, but is {window} instead.")
+        return self._translate(lines, options, window)
+
+    def signature(self, options: DecodingOptions) -> dict[str, object]:
+        """Returns everything that the figures of a run depend on, the machine aside."""
+        import torch
+
+        speculative = options.strategy == "speculative" and options.drafter != "none"
+        signature: dict[str, object] = {"specmt": specmt.__version__, "torch": torch.__version__}
+        signature |= {"model": self.model.path.name, "model_sha256": self.model.sha256, "strategy": options.strategy}
+        if speculative:
+            signature |= {
+                "drafter": options.drafter,
+                "block_size": options.block_size or self.model.default_block_size,
+                "beta": options.beta,
+                "tolerance": options.tolerance,
+            }
+        if options.strategy == "beam":
+            signature |= {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
+        for name in ("device", "dtype"):
+            # What the model made of `auto`, where it says so.
+            resolved = getattr(self.model, name, self._loading.get(name, "auto"))
+            signature[name] = str(resolved).removeprefix("torch.")
+        signature["threads"] = torch.get_num_threads()
+        signature["batch_size"] = options.batch_size
+        return signature
+
+    def _translate(self, lines: Iterable[str | Line], options: DecodingOptions, window: int) -> Iterator[Translation]:
+        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
+        while chunk := list(islice(numbered, window)):
+            yield from self._translate_window(chunk, options)
+
+    def _translate_window(self, lines: list[Line], options: DecodingOptions) -> list[Translation]:
+        decode = self._decode or _default_decode()
+        split = self._split([line.text.strip() for line in lines])
+        sources = [part.ids for parts, _ in split for part in parts if part.ids]
+        hypotheses = iter(decode(self.model, sources, options) if sources else [])
+        return [
+            self._join(line, parts, [next(hypotheses) for part in parts if part.ids], warnings, options)
+            for line, (parts, warnings) in zip(lines, split, strict=True)
+        ]
+
+    def _split(self, texts: list[str]) -> list[tuple[list[_Part], list[str]]]:
+        """Returns the parts of every text, encoded, and what to warn of."""
+        pieces = self.model.pieces
+        limit = self.model.max_source_length - 1  # EOS
+        fields = [split_layout(text) for text in texts]
+        # Text that is surely too long is cut before it is encoded.
+        encoded = iter(pieces.encode_batch([text for line in fields for text, _ in line if _is_short(text, limit)]))
+        split: list[tuple[list[_Part], list[str]]] = []
+        for line in fields:
+            parts: list[_Part] = []
+            is_long = False
+            for text, separator in line:
+                ids = next(encoded) if _is_short(text, limit) else None
+                if ids is not None and len(ids) <= limit:
+                    parts.append(_Part(text, separator, ids))
+                    continue
+                is_long = True
+                cut = segment(text, limit, lambda t: len(pieces.encode(t)))
+                cut_ids = pieces.encode_batch([text for text, _ in cut])
+                parts += [_Part(*each, ids) for each, ids in zip(cut, cut_ids, strict=True)]
+                parts[-1].separator += separator
+            warnings = []
+            if is_long:
+                warnings = [f"line is longer than {limit} pieces and was translated in {len(parts)} parts"]
+            split.append((parts, warnings))
+        return split
+
+    def _join(
+        self,
+        line: Line,
+        parts: list[_Part],
+        hypotheses: list[Hypothesis],
+        warnings: list[str],
+        options: DecodingOptions,
+    ) -> Translation:
+        pieces = self.model.pieces
+        decoded = iter(hypotheses)
+        text = "".join(
+            # A model may say a line break, byte by byte; the line must stay one.
+            (" ".join(pieces.decode(next(decoded).tokens).split("\n")).strip() if part.ids else part.text)
+            + part.separator
+            for part in parts
+        )
+        core = line.text.strip()
+        head, _, tail = line.text.partition(core) if core else (line.text, "", "")
+        stats = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+        return Translation(
+            line,
+            head + text + tail,
+            tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
+            score=math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan,
+            stats=replace(stats, lines=1, sentences=len(hypotheses)),
+            lossless=options.lossless,
+            warnings=warnings,
+        )
+
+
+def default_window(options: DecodingOptions) -> int:
+    """Returns the number of lines that are translated at a time."""
+    return WINDOW_BATCHES * options.batch_size
+
+
+def _default_decode() -> Decode:
+    from specmt.decoding.batch import decode  # here, since it imports torch
+
+    return decode
+
+
+def _is_short(text: str, limit: int) -> bool:
+    return len(text) <= MAX_CHARACTERS_PER_PIECE * limit
+
+
+def _load(folder: str, loading: dict[str, Any], decode: Decode | None) -> Translator:
+    translator = Translator.from_pretrained(folder, **loading)
+    return Translator(translator.model, decode=decode, **loading)

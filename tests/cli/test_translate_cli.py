@@ -1,0 +1,279 @@
+"""`specmt translate` in real processes. Each start costs seconds, so one run checks many things."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "specmt"]
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+}
+TIMEOUT = 120
+
+LINES = (
+    b"\xef\xbb\xbfDas ist ein Haus.\r\n"
+    b"\n"
+    b" \t \r\n" + "  Ein\u2028Hund\f und eine\rKatze. \n".encode() + b"\xef\xbb\xbf\n"  # a BOM in the middle is text
+    b"Kein Zeilenende"
+)
+"""Six lines by the contract of DESIGN §5, whatever str.splitlines thinks."""
+
+
+def specmt(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
+
+
+def model_options(model: Path) -> list[str]:
+    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
+
+
+def error_of(result: subprocess.CompletedProcess[bytes]) -> str:
+    """Returns the message of a failure, which must be one line and no traceback."""
+    message = result.stderr.decode()
+    assert message.startswith("specmt: error: ")
+    assert message.count("\n") == 1
+    return message
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    def restore() -> None:
+        # A test runner in the background may ignore it, and children inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return subprocess.Popen(
+        [*COMMAND, "translate", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        preexec_fn=restore,
+    )
+
+
+def answer(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    """Sends one line, keeps the input open, and returns the line that comes back."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    got = b""
+    while not got.endswith(b"\n"):
+        ready, _, _ = select.select([process.stdout], [], [], TIMEOUT)
+        assert ready, "No answer while the input is open."
+        chunk = os.read(process.stdout.fileno(), 1)
+        assert chunk, "The output ended without an answer."
+        got += chunk
+    return got
+
+
+def test_help_and_version_do_not_import_torch() -> None:
+    script = (
+        "import sys; from specmt.cli.main import run\n"
+        "for arguments in (['--help'], ['--version'], ['translate', '--help']):\n"
+        "    assert run(arguments) == 0\n"
+        "heavy = {'torch', 'numpy', 'sentencepiece', 'fairseq2', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for word in ("translate", "prepare", "distill", "train", "--tolerance", "Examples:"):
+        assert word in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--beta", "0"], 2, "`beta` must be at least 1, but is 0 instead."),
+        (["--tolerance", "-1"], 2, "`tolerance` must be"),
+        (["--tolerance", "nan"], 2, "`tolerance` must be"),
+        (["--block-size", "0"], 2, "`block_size` must be at least 1"),
+        (["--threads", "0"], 2, "`threads` must be at least 1"),
+        (["--device", "tpu"], 2, "`device` must be"),
+        (["--scores"], 2, "`--scores` needs"),
+        (["-q", "-v"], 2, "exclude each other"),
+        (["in.de", "-i", "in.de"], 2, "twice"),
+        (["-o", "x", "--stats", "x"], 2, "the same file"),
+        (["none.de"], 66, "none.de: no such file."),
+        (["none.de.gz"], 66, "none.de.gz: no such file."),
+        (["-i", "."], 66, ".: is a directory"),
+        (["-o", "."], 74, ".: is a directory"),
+        (["-o", "none/out.en"], 74, "none/out.en: cannot be written (No such file or directory)."),
+        (["-o", "out.en", "--stats", "none/stats.json"], 74, "none/stats.json: cannot be written"),
+    ],
+)
+def test_mistakes_are_told_before_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.de").touch()
+    result = specmt("translate", *arguments)
+    assert result.returncode == code
+    assert message in error_of(result)
+    assert os.listdir() == ["in.de"]
+
+
+def test_usage_errors_of_the_parser() -> None:
+    for arguments in (["translate", "--tree", "chain"], ["translate", "--strategy", "x"], ["translte"]):
+        result = specmt(*arguments)
+        assert result.returncode == 2
+        assert b"Usage: specmt" in result.stderr
+
+
+def test_closed_streams() -> None:
+    for redirect, code in (("<&-", 66), (">&-", 74)):
+        command = f"echo x | {' '.join(COMMAND)} translate {redirect}"
+        result = subprocess.run(["bash", "-c", command], capture_output=True, env=ENVIRONMENT, check=False)
+        assert result.returncode == code
+        assert "is closed" in error_of(result)
+
+
+def test_missing_model(tmp_path: Path) -> None:
+    result = specmt("translate", "--model", tmp_path / "none", "-o", tmp_path / "out", data=b"x\n")
+    assert result.returncode == 69
+    error_of(result)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_keeps_the_line_contract_by_every_route(tiny_model: Path, tmp_path: Path) -> None:
+    options = model_options(tiny_model)
+    piped = specmt("translate", *options, data=LINES)
+    assert piped.returncode == 0, piped.stderr.decode()
+    assert piped.stderr == b""
+    first, blank, space, layout, bom, last = piped.stdout.split(b"\n")
+    assert not first.startswith(b"\xef\xbb\xbf")
+    assert first.endswith(b"\r")
+    assert blank == b""
+    assert space == b" \t \r"
+    assert layout.startswith(b"  ")
+    assert layout.endswith(b" ")
+    assert all(mark.encode() in layout for mark in "\u2028\f\r")
+    assert not bom.endswith(b"\r")
+    assert not last.endswith(b"\r")
+
+    files: list[str | Path]
+    (tmp_path / "in.de").write_bytes(LINES)
+    (tmp_path / "in.de.gz").write_bytes(gzip.compress(LINES))
+    files = [tmp_path / "in.de", "-o", tmp_path / "out.en", "--stats", tmp_path / "stats.json"]
+    named = specmt("translate", *files, "-v", "--batch-size", "1", *options)
+    assert named.returncode == 0, named.stderr.decode()
+    assert named.stdout == b""
+    assert b"specmt: note: speculative: 6 lines, " in named.stderr
+    assert (tmp_path / "out.en").read_bytes() == piped.stdout
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert stats["lines"] == 6
+    assert stats["tokens"] >= stats["sentences"] >= 4
+    assert stats["verifier_calls"] >= stats["sentences"]
+    assert stats["accepted"] <= stats["drafted"]
+    assert stats["seconds"] > 0
+    assert stats["load_seconds"] > 0
+    assert stats["signature"]["strategy"] == "speculative"
+    assert stats["signature"]["batch_size"] == 1
+    assert len(stats["signature"]["model_sha256"]) == 64
+
+    files = ["-i", tmp_path / "in.de.gz", "-o", tmp_path / "out.en.gz"]
+    zipped = specmt("translate", *files, "--strategy", "greedy", *options)
+    assert zipped.returncode == 0, zipped.stderr.decode()
+    assert gzip.decompress((tmp_path / "out.en.gz").read_bytes()) == piped.stdout
+    names = {each.name for each in tmp_path.iterdir()}
+    assert names == {"in.de", "in.de.gz", "out.en", "out.en.gz", "stats.json"}
+
+
+def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
+    data = b"Ein\tHund \\ Katze\n\nschl\xfccht\n" + b"Wort und Wort, " * 400 + b"\nEnde."
+    path = tmp_path / "in.de"
+    path.write_bytes(data)
+    options = ["translate", str(path), "--errors", "replace", "--scores", "--strategy", "speculative"]
+    tsv = specmt(*options, "--format", "tsv", "--tolerance", "1", *model_options(tiny_model))
+    assert tsv.returncode == 0, tsv.stderr.decode()
+    note, warning = tsv.stderr.decode().splitlines()
+    assert note.startswith("specmt: note: beta 3 with tolerance 1 is lossy")
+    assert warning.startswith(f"specmt: warning: {path}:4: line is longer than ")
+    rows = [row.split(b"\t") for row in tsv.stdout.split(b"\n")]
+    assert [len(row) for row in rows] == [3, 3, 3, 3, 3, 1]
+    assert rows[0][0] == rb"Ein\tHund \\ Katze"
+    assert float(rows[0][2]) < 0
+
+    jsonl = specmt(*options, "--format", "jsonl", "-q", *model_options(tiny_model))
+    assert jsonl.returncode == 0
+    assert jsonl.stderr == b""
+    records = [json.loads(line) for line in jsonl.stdout.decode().removesuffix("\n").split("\n")]
+    assert [record["index"] for record in records] == [0, 1, 2, 3, 4]
+    assert records[2]["source"] == "schl\ufffdcht"
+    assert records[3]["stats"]["sentences"] > 1
+    assert all(record["lossless"] is True for record in records)
+    assert set(records[0]) == {"index", "source", "translation", "tokens", "score", "stats", "lossless"}
+
+
+def test_invalid_utf8(tiny_model: Path, tmp_path: Path) -> None:
+    data = b"eins\nzwei\nschl\xfccht\n"
+    path = tmp_path / "in.de"
+    path.write_bytes(data)
+    named = specmt("translate", path, "-o", tmp_path / "out.en", *model_options(tiny_model))
+    assert named.returncode == 65
+    assert f"{path}: line 3 is not valid UTF-8 at byte offset 14;" in error_of(named)
+    assert list(tmp_path.iterdir()) == [path]
+    piped = specmt("translate", *model_options(tiny_model), data=data)
+    assert piped.returncode == 65
+    assert "standard input: line 3 " in error_of(piped)
+    assert piped.stdout.count(b"\n") == 2
+
+
+def test_a_line_alone_is_answered_at_once_and_sigint_ends_it(tiny_model: Path, tmp_path: Path) -> None:
+    process = start(*model_options(tiny_model), "--stats", tmp_path / "stats.json")
+    with process:
+        assert answer(process, b"\r\n") == b"\r\n"
+        assert answer(process, b"Ein Hund.\n")
+        assert len(list(tmp_path.iterdir())) == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fifo_is_answered_line_by_line_and_sigterm_ends_it(tiny_model: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = start(fifo, *model_options(tiny_model), "--stats", tmp_path / "stats.json")
+    with process, fifo.open("wb", buffering=0) as writing:
+        assert process.stdout is not None
+        for _ in range(3):
+            writing.write(b"\n")
+            assert select.select([process.stdout], [], [], TIMEOUT)[0]
+            assert os.read(process.stdout.fileno(), 10) == b"\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT) == 143
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == [fifo]
+
+
+def test_closed_pipe_and_full_disk_and_empty_input(tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "in.de"
+    path.write_bytes(b"Hund\n" * 400)
+    translate = " ".join([*COMMAND, "translate", *model_options(tiny_model), "--batch-size", "1"])
+    for command, out, err, code in (
+        (f"{translate} {path} | head -1 | wc -l; exit ${{PIPESTATUS[0]}}", b"1\n", b"", 141),
+        (f"head -1 {path} | {translate} > /dev/full", b"", b"No space left", 74),
+        (f"{translate} < /dev/null", b"", b"", 0),
+    ):
+        result = subprocess.run(["bash", "-c", command], capture_output=True, env=ENVIRONMENT, check=False)
+        assert result.returncode == code, result.stderr.decode()
+        assert result.stdout.strip() == out.strip()
+        assert err in result.stderr
+        assert result.stderr.count(b"\n") == bool(err)

@@ -1,0 +1,83 @@
+"""The model that comes with the program: it translates, its drafts change nothing, its folder is complete."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.models.folder import CARD, bundled
+from specmt.models.hub import Model, load_model
+from specmt.types import Hypothesis, Stats
+
+SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
+CORPORA = os.environ.get("SPECMT_CORPORA")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model()
+
+
+@pytest.fixture(scope="module")
+def sources(model: Model) -> list[list[int]]:
+    lines = SAMPLE.read_text(encoding="utf-8").split("\n")
+    return model.pieces.encode_batch([line for line in lines if line])
+
+
+@pytest.fixture(scope="module")
+def greedy(model: Model, sources: list[list[int]]) -> list[Hypothesis]:
+    return decode(model, sources, DecodingOptions(strategy="greedy", batch_size=1))
+
+
+def tokens(hypotheses: list[Hypothesis]) -> list[list[int]]:
+    return [hypothesis.tokens for hypothesis in hypotheses]
+
+
+def total(hypotheses: list[Hypothesis]) -> Stats:
+    return sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+
+
+def test_folder_is_complete_and_small() -> None:
+    for folder in bundled():
+        for name in folder.files:
+            folder.verified(name)
+        assert (folder.path / CARD).is_file()
+        assert sum(path.stat().st_size for path in folder.path.iterdir()) <= 60 * 2**20
+
+
+@pytest.mark.parametrize(("block_size", "batch_size"), [(1, 16), (3, 1), (7, 16), (12, 5), (25, 16)])
+def test_speculative_equals_greedy(
+    model: Model, sources: list[list[int]], greedy: list[Hypothesis], block_size: int, batch_size: int
+) -> None:
+    drafted = decode(model, sources, DecodingOptions(block_size=block_size, batch_size=batch_size))
+    assert tokens(drafted) == tokens(greedy)
+    assert total(drafted).verifier_calls <= total(greedy).verifier_calls
+
+
+def test_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
+    stats = total(decode(model, sources, DecodingOptions()))
+    assert stats.mean_accepted_length >= 2.5
+
+
+def test_beam_of_one_equals_greedy(model: Model, sources: list[list[int]], greedy: list[Hypothesis]) -> None:
+    beam = decode(model, sources[:12], DecodingOptions(strategy="beam", beam_size=1))
+    assert tokens(beam) == tokens(greedy[:12])
+
+
+@pytest.mark.skipif(CORPORA is None, reason="SPECMT_CORPORA does not name the folder of the test sets")
+@pytest.mark.parametrize(("name", "bleu"), [("docs-test", 18.0), ("multi30k.test_2016_flickr", 27.0)])
+def test_quality_and_exactness_on_test_sets(model: Model, name: str, bleu: float) -> None:
+    folder = Path(str(CORPORA)) / "tests"
+    lines, references = (
+        (folder / f"{name}.{side}").read_text(encoding="utf-8").split("\n")[:200] for side in ("de", "en")
+    )
+    sources = model.pieces.encode_batch(lines)
+    greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=16))
+    assert tokens(decode(model, sources, DecodingOptions(batch_size=3))) == tokens(greedy)
+    texts = [model.pieces.decode(hypothesis.tokens) for hypothesis in greedy]
+    assert BLEU().corpus_score(texts, [references]).score >= bleu

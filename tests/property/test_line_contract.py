@@ -1,0 +1,85 @@
+"""n lines in, n lines out, byte for byte where the model says nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specmt.config import DecodingOptions
+from specmt.text.lines import read_windows
+from specmt.text.segment import segment, split_layout, split_sentences
+from specmt.translator import Translator
+from specmt.types import Hypothesis
+
+quick = settings(max_examples=40, deadline=None)
+text = st.text(st.sampled_from("ab.!3é\u0301\u200d „“\u00a0\u2028\t\r\f\x85\ufeff😀"), max_size=40)
+lines = st.lists(st.tuples(text, st.sampled_from(["\n", "\r\n"])), max_size=12)
+
+
+class CharacterPieces:
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) for character in text]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(map(chr, ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [chr(i) for i in ids]
+
+
+class CopyModel:
+    pieces = CharacterPieces()
+    max_source_length = 9
+    path = Path("copy")
+    has_drafter = True
+    default_block_size = 1
+    sha256 = ""
+
+
+def copy(_: CopyModel, sources: Sequence[list[int]], __: DecodingOptions) -> list[Hypothesis]:
+    assert all(1 <= len(ids) < CopyModel.max_source_length for ids in sources)
+    return [Hypothesis(ids, 0.0) for ids in sources]
+
+
+@quick
+@given(lines, text.filter(lambda last: not last.endswith("\n")), st.integers(1, 5), st.integers(1, 5))
+def test_a_model_that_copies_gives_the_file_back(
+    body: list[tuple[str, str]], last: str, window: int, batch: int
+) -> None:
+    data = ("".join(line + ending for line, ending in body) + last).encode()
+    reading, writing = os.pipe()
+    os.write(writing, data)
+    os.close(writing)
+    translator = Translator(CopyModel(), decode=copy)  # type: ignore[arg-type]
+    try:
+        windows = list(read_windows(Path(f"/dev/fd/{reading}"), window=window))
+    finally:
+        os.close(reading)
+    assert all(1 <= len(each) <= window for each in windows)
+    flat = [line for each in windows for line in each]
+    assert len(flat) == data.count(b"\n") + (not data.endswith(b"\n") and data not in (b"", b"\xef\xbb\xbf"))
+    out = "".join(each.text + each.line.ending for each in translator.translate(flat, window=batch))
+    assert out.encode() == data.removeprefix(b"\xef\xbb\xbf")
+
+
+@quick
+@given(text, st.integers(1, 12))
+def test_segments_join_to_the_text_and_fit(line: str, limit: int) -> None:
+    parts = segment(line, limit, len)
+    assert "".join(part + separator for part, separator in parts) == line
+    assert all(len(part) <= limit for part, _ in parts)
+    assert all(not separator or separator.isspace() for _, separator in parts)
+
+
+@quick
+@given(text)
+def test_sentences_and_layout_join_to_the_text(line: str) -> None:
+    for split in (split_sentences, split_layout):
+        assert "".join(part + separator for part, separator in split(line)) == line

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from specmt.config import DecodingOptions
+from specmt.errors import ModelError, UsageError
+from specmt.translator import Translator
+from specmt.types import Hypothesis, Line, Stats
+
+
+class WordPieces:
+    """Every word is a piece, as long as it is not one of the unencodable."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def encode(self, text: str) -> list[int]:
+        ids = []
+        for word in text.replace("\u200b", " ").split():
+            if word not in self.words:
+                self.words.append(word)
+            ids.append(self.words.index(word))
+        return ids
+
+    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(self.pieces(ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.words[i] for i in ids]
+
+
+class FakeModel:
+    def __init__(self, path: Path = Path("fake"), *, has_drafter: bool = True) -> None:
+        self.pieces = WordPieces()
+        self.max_source_length = 6
+        self.path = path
+        self.has_drafter = has_drafter
+        self.default_block_size = 7
+        self.sha256 = "0" * 64
+
+
+def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+    assert sources
+    assert all(1 <= len(ids) < model.max_source_length for ids in sources)
+    return [
+        Hypothesis(ids[::-1], -float(len(ids)), Stats(sentences=1, tokens=len(ids) + 1, verifier_calls=1))
+        for ids in sources
+    ]
+
+
+def translator(model: FakeModel | None = None) -> Translator:
+    return Translator(model or FakeModel(), decode=reverse)  # type: ignore[arg-type]
+
+
+def texts(*lines: str | Line) -> list[str]:
+    return [translation.text for translation in translator().translate(lines)]
+
+
+def test_lines_are_translated_in_order_and_blank_ones_bypass_the_model() -> None:
+    assert texts("a b c", "", " \t\u2003", "\u200b", "d e") == ["c b a", "", " \t\u2003", "\u200b", "e d"]
+
+
+def test_space_around_a_line_and_layout_inside_it_are_kept() -> None:
+    assert texts("  a b\u00a0\r", "a b\tc d\u2028 e", "a b\n") == ["  b a\u00a0\r", "b a\td c\u2028 e", "b a\n"]
+
+
+def test_lines_keep_index_and_ending() -> None:
+    line = Line(41, "a b", "\r\n")
+    (translation,) = translator().translate([line])
+    assert translation.line is line
+    assert translation.tokens == ["b", "a"]
+    assert translation.warnings == []
+
+
+def test_a_long_line_is_translated_in_parts_with_a_warning() -> None:
+    (translation,) = translator().translate(["a b c. d e f g h i j"])
+    assert translation.text == "c. b a h g f e d j i"
+    assert translation.warnings == ["line is longer than 5 pieces and was translated in 3 parts"]
+    assert translation.stats == Stats(lines=1, sentences=3, tokens=13, verifier_calls=3)
+
+
+def test_scores_only_where_asked_for() -> None:
+    lines = ["a b c", ""]
+    assert all(math.isnan(each.score) for each in translator().translate(lines))
+    scored = translator().translate(lines, DecodingOptions(scores=True))
+    assert [each.score for each in scored] == [-3.0, 0.0]
+
+
+def test_lossless_comes_from_the_options() -> None:
+    assert [each.lossless for each in translator().translate(["a"])] == [True]
+    assert [each.lossless for each in translator().translate(["a"], DecodingOptions(tolerance=1.0))] == [False]
+
+
+def test_a_decoded_line_break_becomes_a_space() -> None:
+    model = FakeModel()
+    model.pieces.words = ["a\nb"]
+    fixed = Translator(model, decode=lambda *_: [Hypothesis([0], math.nan)])  # type: ignore[arg-type]
+    assert [each.text for each in fixed.translate(["x"])] == ["a b"]
+
+
+def test_it_reads_no_more_than_a_window_ahead() -> None:
+    read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal read
+        for _ in range(10):
+            read += 1
+            yield "a"
+
+    translations = translator().translate(lines(), window=3)
+    assert read == 0
+    next(translations)
+    assert read == 3
+
+
+def test_options_are_checked_before_anything_is_read() -> None:
+    model = FakeModel(has_drafter=False)
+    with pytest.raises(ModelError, match="no drafter"):
+        translator(model).translate([])
+    translator(model).translate([], DecodingOptions(strategy="greedy"))
+    translator(model).translate([], DecodingOptions(drafter="none"))
+    with pytest.raises(UsageError, match="`window` must be at least 1"):
+        translator().translate([], window=0)
+
+
+def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def from_pretrained(name: str, **loading: object) -> Translator:
+        calls.append((name, loading))
+        return Translator(FakeModel())  # type: ignore[arg-type]
+
+    original = Translator(FakeModel(Path("folder")), decode=reverse, threads=2)  # type: ignore[arg-type]
+    data = pickle.dumps(original)
+    monkeypatch.setattr(Translator, "from_pretrained", from_pretrained)
+    copy = pickle.loads(data)
+    assert calls == [("folder", {"threads": 2})]
+    assert [each.text for each in copy.translate(["a b"])] == ["b a"]
