@@ -7,15 +7,15 @@ train=$SPECMT_CORPORA/train
 
 [[ -e $runs/data/data.json ]] || python "$(dirname "$0")/de_en_data.py" "$runs/data"
 
-python -m specmt train verifier "$runs/verifier" --data "$runs/data" --updates 2400 --warmup 150 --lr 3e-3 \
+python -m specmt train verifier "$runs/verifier" --data "$runs/data" --updates 1800 --warmup 150 --lr 3e-3 \
     --dropout 0 --short-first 500 --short-length 24 --validate-every 400
 
 python -m specmt distill "$runs/distilled" \
     "$train"/{msdocs-dynamics365,msdocs-dotnet,msdocs-aspnet,debian-website,php-manual,progit2,tails-website}.de.gz \
     "$train"/{gnome-user-docs,multi30k,tatoeba-anki-2018,wmt-newstest-old,mozilla-www,iwslt17-devtest}.de.gz \
-    --model "$runs/verifier/model" --limit 80000 --max-length 64
+    --model "$runs/verifier/model" --limit 80000 --max-length 64 --dtype bfloat16
 
 python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$runs/verifier/model" \
-    --updates 1200 --warmup 100 --dropout 0 --validate-every 300 --validation-data "$runs/data"
+    --updates 1400 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 300 --validation-data "$runs/data"
 
 echo "The model is in $runs/drafter/model."

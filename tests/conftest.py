@@ -13,6 +13,7 @@ from torch.nn import Module, functional
 
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
+from specmt.engine import native
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import create_drafter
 from specmt.models.folder import write_folder
@@ -24,7 +25,7 @@ from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
 
-from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models.verifier makes it importable)
+from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample"
 VOCAB = 400
@@ -40,6 +41,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def needs_kernels() -> None:
+    """Skips a test where there are no C++ kernels."""
+    if native.kernels() is None:
+        pytest.skip("the C++ kernels were not built, or this processor cannot run them")
+
+
+@pytest.fixture(scope="session", params=[True, False], ids=["kernels", "pytorch"])
+def kernels(request: pytest.FixtureRequest) -> bool:
+    """Whether a network is to run on the C++ kernels: both backends, one after the other."""
+    if request.param:
+        request.getfixturevalue("needs_kernels")
+    return bool(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -180,4 +196,5 @@ def optimise(model: Module, loss: Callable[[], Tensor]) -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
+    optimizer.zero_grad()
     model.eval()

@@ -83,6 +83,7 @@ def verifier(
       torchrun --nproc-per-node 4 -m specmt train verifier runs/verifier --data runs/data
     """
     from specmt.config import DecodingOptions
+    from specmt.errors import InputNotFoundError
     from specmt.models.config import verifier_config
     from specmt.models.folder import write_folder
     from specmt.text.pieces import Pieces
@@ -93,6 +94,8 @@ def verifier(
 
     shape = ("model_dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers")
     changes = {name: value for name in shape if (value := values.pop(name)) is not None}
+    if not (data / PIECES).exists():
+        raise InputNotFoundError(f"{data / PIECES}: no such file; run `specmt prepare` first.")
     pieces = Pieces(data / PIECES)
     config = verifier_config(arch, vocab_size=len(pieces), dropout=dropout, **changes)
     options = TrainOptions(**values)

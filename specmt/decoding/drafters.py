@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.engine.networks import DrafterNetwork, State
+from specmt.engine import backend
+from specmt.engine.backend import Memory, State
 
 
 class Drafter(Protocol):
     """Proposes a chain of tokens for each row; it may change the speed of decoding, never an exact output."""
 
-    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
-        """Gives rows (B') new sentences with encoder memory (B', S, D) and source lengths (B')."""
+    def start(self, rows: Tensor, memory: Memory) -> None:
+        """Gives rows (B') new sentences with the verifier's memory of them."""
 
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Returns a draft (B', K) for the first B' rows; K may be 0.
@@ -32,7 +33,7 @@ class NoDrafter(Drafter):
     """Proposes nothing: the loop is then greedy decoding."""
 
     @override
-    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
+    def start(self, rows: Tensor, memory: Memory) -> None:
         pass
 
     @override
@@ -47,15 +48,15 @@ class NoDrafter(Drafter):
 class MaskedDrafter(Drafter):
     """Fills a block of [MASK] slots in one pass, keeping the keys and values of the committed prefix."""
 
-    def __init__(self, network: DrafterNetwork, rows: int, block_size: int) -> None:
+    def __init__(self, network: backend.Drafter, rows: int, block_size: int) -> None:
         self.network = network
         self.block_size = block_size
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
 
     @override
-    def start(self, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
-        self.network.start(self.state, rows, memory, lengths)
+    def start(self, rows: Tensor, memory: Memory) -> None:
+        self.network.start(self.state, rows, memory)
         self.seen[rows] = 0
 
     @override

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
-from specmt.engine.networks import State, VerifierNetwork
+from specmt.engine.backend import State, Verifier
 from specmt.types import BOS, EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tensor, Tensor], Verdict]
@@ -49,7 +49,7 @@ class Loop:
 
     def __init__(
         self,
-        verifier: VerifierNetwork,
+        verifier: Verifier,
         drafter: Drafter,
         acceptor: Acceptor,
         rows: int,
@@ -95,11 +95,11 @@ class Loop:
             new.append(waiting.popleft())
         if not new:
             return
-        memory, lengths = self.verifier.encode([request.source for request in new])
+        memory = self.verifier.encode([request.source for request in new])
         first = len(self.rows)
-        rows = torch.arange(first, first + len(new), device=memory.device)
-        self.verifier.start(self.state, rows, memory, lengths)
-        self.drafter.start(rows, memory, lengths)
+        rows = torch.arange(first, first + len(new), device=self.verifier.device)
+        self.verifier.start(self.state, rows, memory)
+        self.drafter.start(rows, memory)
         self.tokens[rows, 0] = BOS
         self.lengths[rows] = 1
         for request in new:

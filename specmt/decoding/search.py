@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import torch
 
 from specmt.config import DecodingOptions
 from specmt.decoding.loop import target_limit
+from specmt.engine.cache import round_up
 from specmt.types import BOS, EOS, PAD, UNK, Hypothesis, Stats
 
 if TYPE_CHECKING:
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def beam_search(model: TransformerModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
-    """Decodes sentences given as ids without EOS, those of similar length side by side."""
+    """Decodes sentences given as ids without EOS, those of similar length side by side.
+
+    fairseq2 knows one length limit a batch only. Sentences share a batch only if they share a limit, which is that of
+    the loop for the source length rounded up: a translation does not depend on what it is batched with.
+    """
     from fairseq2.data.tokenizers import VocabularyInfo
     from fairseq2.generation.beam_search import BeamSearchSeq2SeqGenerator
     from fairseq2.nn import BatchLayout
@@ -24,7 +30,8 @@ def beam_search(model: TransformerModel, sources: Sequence[list[int]], options: 
     table = model.get_parameter("encoder_frontend.embed.weight")
     info = VocabularyInfo(size=table.shape[0], unk_idx=UNK, bos_idx=BOS, eos_idx=EOS, pad_idx=PAD)
     hypotheses: dict[int, Hypothesis] = {}
-    for indices in _batches(sources, options):
+    longest = model.max_target_seq_len
+    for indices in _batches(sources, options, longest):
         ids = [[*sources[index], EOS] for index in indices]
         lengths = [len(row) for row in ids]
         width = max(lengths)
@@ -35,25 +42,32 @@ def beam_search(model: TransformerModel, sources: Sequence[list[int]], options: 
             info,
             beam_size=options.beam_size,
             len_penalty=options.length_penalty,
-            max_seq_len=target_limit(width, model.max_target_seq_len) + 1,
-            max_gen_len=(1, model.max_target_seq_len),
+            max_seq_len=_limit(sources[indices[0]], longest) + 1,
+            max_gen_len=(0, longest),
         )
         output = generator(batch, BatchLayout.of(batch, lengths), prompts, BatchLayout.of(prompts))
         for index, length, candidates in zip(indices, lengths, output.hypotheses, strict=True):
             tokens = candidates[0].seq.tolist()
-            score = float(candidates[0].score) if candidates[0].score is not None else float("nan")
+            # The candidate's own score is divided by a power of the length; its steps are log-probabilities.
+            steps = candidates[0].step_scores
+            score = math.nan if steps is None or not options.scores else float(steps.double().sum())
             stats = Stats(sentences=1, source_tokens=length, tokens=len(tokens), verifier_calls=len(tokens))
             hypotheses[index] = Hypothesis([i for i in tokens if i not in (BOS, EOS)], score, stats)
     return [hypotheses[index] for index in range(len(sources))]
 
 
-def _batches(sources: Sequence[list[int]], options: DecodingOptions) -> list[list[int]]:
+def _limit(source: list[int], longest: int) -> int:
+    return target_limit(round_up(len(source) + 1), longest)
+
+
+def _batches(sources: Sequence[list[int]], options: DecodingOptions, longest: int) -> list[list[int]]:
     order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
     batches: list[list[int]] = []
     for index in order:
         batch = batches[-1] if batches else []
         widest = len(sources[batch[0]]) + 1 if batch else 0
-        if not batch or len(batch) == options.batch_size or (len(batch) + 1) * widest > options.batch_tokens:
+        full = len(batch) == options.batch_size or (len(batch) + 1) * widest > options.batch_tokens
+        if not batch or full or _limit(sources[batch[0]], longest) != _limit(sources[index], longest):
             batches.append([index])
         else:
             batch.append(index)

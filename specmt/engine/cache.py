@@ -40,10 +40,7 @@ class KVCache:
     def reserve(self, length: int) -> None:
         """Makes room for positions under a length; what is there stays."""
         if length > self.capacity:
-            layers, two, rows, heads, old, head_dim = self.data.shape
-            grown = self.data.new_zeros(layers, two, rows, heads, round_up(max(length, 2 * old)), head_dim)
-            grown[:, :, :, :, :old] = self.data
-            self.data = grown
+            self.data = _grown(self.data, round_up(max(length, 2 * self.capacity)))
 
     def append(self, layer: int, keys_values: Tensor, positions: Tensor) -> None:
         """Writes a window of keys and values.
@@ -79,6 +76,11 @@ class CrossCache:
         # (L, 2, B, H, S, D_h)
         self.lengths = torch.ones(rows, dtype=torch.int64, device=device)  # (B)
 
+    def reserve(self, length: int) -> None:
+        """Makes room for sources of a length; what is there stays."""
+        if length > self.data.shape[4]:
+            self.data = _grown(self.data, round_up(length))
+
     def fill(self, rows: Tensor, keys_values: Tensor, lengths: Tensor) -> None:
         """Stores the keys and values of new sentences.
 
@@ -87,12 +89,7 @@ class CrossCache:
         :param lengths: (B') the true source lengths
         """
         width = keys_values.shape[4]
-        old = self.data.shape[4]
-        if width > old:
-            layers, two, count, heads, _, head_dim = self.data.shape
-            grown = self.data.new_zeros(layers, two, count, heads, width, head_dim)
-            grown[:, :, :, :, :old] = self.data
-            self.data = grown
+        self.reserve(width)
         self.data[:, :, rows, :, :width] = keys_values
         self.lengths[rows] = lengths
 
@@ -100,3 +97,11 @@ class CrossCache:
         """Copies one row over another."""
         self.data[:, :, target] = self.data[:, :, source]
         self.lengths[target] = self.lengths[source]
+
+
+def _grown(data: Tensor, length: int) -> Tensor:
+    """Returns keys and values (L, 2, B, H, T, D_h) with more positions, zero where they are new."""
+    layers, two, rows, heads, old, head_dim = data.shape
+    grown = data.new_zeros(layers, two, rows, heads, length, head_dim)
+    grown[:, :, :, :, :old] = data
+    return grown

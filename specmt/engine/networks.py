@@ -1,40 +1,18 @@
-"""Verifier and masked drafter for inference: ids in, logits or candidates out."""
+"""Verifier and masked drafter on PyTorch: they run everywhere and are what the C++ kernels are checked against."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from specmt.engine.backend import Memory, Sizes, State
 from specmt.engine.cache import CrossCache, KVCache, round_up
+from specmt.engine.chain import best_chain
 from specmt.engine.linear import Linear
 from specmt.engine.transformer import Decoder, Embedding, Encoder, Weights
 from specmt.types import EOS, PAD
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """The sizes of a network that its weights do not tell."""
-
-    heads: int
-    encoder_layers: int
-    decoder_layers: int
-    max_length: int
-
-
-@dataclass
-class State:
-    """The caches of B rows of one decoder."""
-
-    cache: KVCache
-    cross: CrossCache
-
-    def move(self, source: int, target: int) -> None:
-        """Copies one row over another."""
-        self.cache.move(source, target)
-        self.cross.move(source, target)
 
 
 class _Network:
@@ -55,9 +33,9 @@ class _Network:
             CrossCache(*shape, dtype=self.dtype, device=self.device),
         )
 
-    def start(self, state: State, rows: Tensor, memory: Tensor, lengths: Tensor) -> None:
-        """Gives rows (B') new sentences with encoder memory (B', S, D) and source lengths (B')."""
-        state.cross.fill(rows, self.decoder.cross(memory), lengths)
+    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+        """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
+        state.cross.fill(rows, self.decoder.cross(memory.states), memory.lengths)
 
     def _clamp(self, positions: Tensor) -> Tensor:
         # A window may reach past the last position; what lies there is never committed.
@@ -71,14 +49,14 @@ class VerifierNetwork(_Network):
         super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes)
         self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads)
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Returns the memory (B, S, D) of sources given as ids without EOS, and their lengths (B) with EOS."""
+    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        """Returns the memory (B, S, D) of sources given as ids without EOS."""
         lengths = torch.tensor([len(source) + 1 for source in sources])
         width = round_up(int(lengths.max()))
         ids = torch.tensor([[*source, EOS, *[PAD] * (width - len(source) - 1)] for source in sources])
         ids, lengths = ids.to(self.device), lengths.to(self.device)
         positions = torch.arange(width, device=self.device).expand(len(sources), -1)
-        return self.encoder(self.embed(ids, self._clamp(positions)), lengths), lengths
+        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths), lengths)
 
     def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
@@ -99,8 +77,6 @@ class DrafterNetwork(_Network):
     A slot predicts the token at its own position. The logits of slot j gain a low-rank term for the token chosen at
     j − 1, applied to each slot's best candidates only.
     """
-
-    CANDIDATES = 16
 
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__(weights, weights["embed.weight"], sizes)
@@ -131,27 +107,4 @@ class DrafterNetwork(_Network):
         slots = counts[:, None] + torch.arange(block_size, device=tokens.device)  # (B', K)
         hidden = hidden.gather(1, slots[:, :, None].expand(-1, -1, self.width))
         last = tokens.gather(1, counts[:, None] - 1)  # (B', 1)
-        return self.chain(self.project(hidden), last)
-
-    def chain(self, logits: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the chain of best tokens under the previous-token correction, and their log-probabilities.
-
-        :param logits: (B', K, V) of the slots
-        :param last: (B', 1) the last committed token
-        """
-        block_size = logits.shape[1]
-        values, candidates = logits.float().topk(min(self.CANDIDATES, logits.shape[2]), dim=2)  # (B', K, C)
-        following = self.following[candidates].float()  # (B', K, C, R)
-        if block_size > 1:
-            previous = self.previous[candidates[:, :-1]].float()
-            links = torch.matmul(previous, following[:, 1:].transpose(2, 3))  # (B', K − 1, C, C)
-            links = (links + values[:, 1:, None, :]).log_softmax(3)
-            best, choice = links.max(3)  # (B', K − 1, C): after each candidate, the best of the next slot
-        first = torch.matmul(following[:, 0], self.previous[last[:, 0]].float()[:, :, None])[:, :, 0] + values[:, 0]
-        log_prob, index = first.log_softmax(1).max(1, keepdim=True)  # (B', 1)
-        indices, log_probs = [index], [log_prob]
-        for slot in range(block_size - 1):
-            log_probs.append(best[:, slot].gather(1, indices[-1]))
-            indices.append(choice[:, slot].gather(1, indices[-1]))
-        chosen = torch.cat(indices, dim=1)  # (B', K)
-        return candidates.gather(2, chosen[:, :, None])[:, :, 0], torch.cat(log_probs, dim=1)
+        return best_chain(self.project(hidden), last, self.previous, self.following)

@@ -39,13 +39,22 @@ def linear(weights: Weights, *names: str) -> Linear:
     return Linear(weight, bias)
 
 
+def scale_queries(weights: Weights, name: str, parts: str, kind: str, heads: int) -> Tensor:
+    """Returns weights or biases of an attention's projections, side by side, those of the queries times 1/√D_h.
+
+    :param parts: which of "qkv"
+    :param kind: ``weight`` or ``bias``
+    """
+    tensors = {part: weights[f"{name}.{part}_proj.{kind}"] for part in parts}
+    if "q" in tensors:
+        tensors["q"] = tensors["q"] * (tensors["q"].shape[0] // heads) ** -0.5
+    return torch.cat(list(tensors.values()))
+
+
 def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:
-    """Returns the projections of an attention named by ``parts`` (of "qkv") as one layer, queries scaled by 1/√D_h."""
-    scaled = dict(weights)
-    for kind in ("weight", "bias"):
-        query = weights[f"{name}.q_proj.{kind}"]
-        scaled[f"{name}.q_proj.{kind}"] = query * (weights[f"{name}.q_proj.weight"].shape[0] // heads) ** -0.5
-    return linear(scaled, *(f"{name}.{part}_proj" for part in parts))
+    """Returns the projections of an attention as one layer, queries scaled."""
+    weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in ("weight", "bias"))
+    return Linear(weight, bias)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from specmt.errors import UsageError
@@ -37,6 +37,9 @@ class VerifierConfig:
     dropout: float = 0.1
     """The dropout probability on the outputs of sublayers, in training."""
 
+    def __post_init__(self) -> None:
+        _check(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DrafterConfig:
@@ -46,7 +49,7 @@ class DrafterConfig:
     """The width D of the residual stream, equal to the verifier's."""
 
     num_heads: int = 4
-    """The number of attention heads H."""
+    """The number of attention heads H, equal to the verifier's."""
 
     ffn_dim: int = 1024
     """The inner width of the feed-forward networks."""
@@ -69,6 +72,9 @@ class DrafterConfig:
     dropout: float = 0.0
     """The dropout probability on the outputs of sublayers, in training."""
 
+    def __post_init__(self) -> None:
+        _check(self)
+
 
 def small_verifier() -> VerifierConfig:
     return VerifierConfig()
@@ -89,11 +95,14 @@ def base_drafter() -> DrafterConfig:
 VERIFIER_ARCHS: Final[dict[str, Callable[[], VerifierConfig]]] = {"small": small_verifier, "base": base_verifier}
 DRAFTER_ARCHS: Final[dict[str, Callable[[], DrafterConfig]]] = {"small": small_drafter, "base": base_drafter}
 
+SHARED: Final = ("model_dim", "num_heads", "vocab_size", "max_length")
+"""What a drafter has in common with its verifier."""
+
 
 def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
     """Returns a named verifier configuration with fields replaced.
 
-    :raises UsageError: ``arch`` is not known.
+    :raises UsageError: ``arch`` is not known, or a field has an impossible value.
     """
     if arch not in VERIFIER_ARCHS:
         raise UsageError(f"`arch` must be one of {', '.join(VERIFIER_ARCHS)}, but is {arch!r} instead.")
@@ -102,11 +111,29 @@ def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
 
 def drafter_config_for(verifier: VerifierConfig, **changes: int | float) -> DrafterConfig:
     """Returns the configuration of a drafter that fits a verifier, with fields replaced."""
-    config = DrafterConfig(
-        model_dim=verifier.model_dim,
-        num_heads=verifier.num_heads,
-        ffn_dim=verifier.ffn_dim,
-        vocab_size=verifier.vocab_size,
-        max_length=verifier.max_length,
-    )
-    return replace(config, **changes)  # type: ignore[arg-type]
+    shared = {name: getattr(verifier, name) for name in SHARED}
+    return replace(DrafterConfig(**shared, ffn_dim=verifier.ffn_dim), **changes)  # type: ignore[arg-type]
+
+
+def check_fit(drafter: DrafterConfig, verifier: VerifierConfig) -> None:
+    """Checks that a drafter can draft for a verifier.
+
+    :raises UsageError: it cannot.
+    """
+    for name in SHARED:
+        wanted, actual = getattr(verifier, name), getattr(drafter, name)
+        if actual != wanted:
+            raise UsageError(f"The drafter's `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
+
+
+def _check(config: VerifierConfig | DrafterConfig) -> None:
+    for name, value in asdict(config).items():
+        if name != "dropout" and not (isinstance(value, int) and value >= 1):
+            raise UsageError(f"`{name}` must be a whole number of at least 1, but is {value!r} instead.")
+    unit = 2 * config.num_heads
+    if config.model_dim % unit != 0:
+        raise UsageError(
+            f"`model_dim` must be a multiple of 2 × `num_heads`, {unit}, but is {config.model_dim} instead."
+        )
+    if not (isinstance(config.dropout, int | float) and 0.0 <= config.dropout < 1.0):
+        raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {config.dropout!r} instead.")

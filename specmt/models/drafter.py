@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
+from fairseq2.data_type import DataType
+from fairseq2.device import Device
+from fairseq2.models.transformer.attention_bias import AttentionBias, AttentionBiasCache
+from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import Dropout, Embedding, Module, Parameter
 from torch.nn.functional import linear
@@ -12,12 +16,6 @@ from typing_extensions import override
 
 from specmt.models.config import DrafterConfig
 from specmt.models.verifier import LayerFactory
-
-# specmt.models.verifier has made fairseq2 importable.
-from fairseq2.device import Device  # isort: skip
-from fairseq2.data_type import DataType  # isort: skip
-from fairseq2.models.transformer.attention_bias import AttentionBias, AttentionBiasCache  # isort: skip
-from fairseq2.nn import BatchLayout  # isort: skip
 
 
 class GivenBias(AttentionBias):

@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final, cast
 
+from fairseq2.composition import register_in_memory_assets, register_model_family
+from fairseq2.models.hub import ModelHubAccessor
+from fairseq2.models.transformer import TransformerModel
+from fairseq2.runtime.config_registry import ConfigRegistrar
+from fairseq2.runtime.dependency import DependencyContainer
 from torch import Tensor
 
 from specmt.models.config import DRAFTER_ARCHS, VERIFIER_ARCHS, DrafterConfig, VerifierConfig
 from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.models.folder import DRAFTER, VERIFIER, bundled
 from specmt.models.verifier import create_verifier, tie_weights
-
-# specmt.models.verifier has made fairseq2 importable.
-from fairseq2.composition import register_in_memory_assets, register_model_family  # isort: skip
-from fairseq2.models.hub import ModelHubAccessor  # isort: skip
-from fairseq2.models.transformer import TransformerModel  # isort: skip
-from fairseq2.runtime.config_registry import ConfigRegistrar  # isort: skip
-from fairseq2.runtime.dependency import DependencyContainer  # isort: skip
 
 VERIFIER_FAMILY: Final = "specmt_verifier"
 DRAFTER_FAMILY: Final = "specmt_drafter"
@@ -35,6 +33,7 @@ def register(container: DependencyContainer) -> None:
         kls=TransformerModel,
         config_kls=VerifierConfig,
         factory=create_verifier,
+        supports_meta=False,
         state_dict_converter=_convert_verifier,
     )
     register_model_family(
@@ -43,6 +42,7 @@ def register(container: DependencyContainer) -> None:
         kls=MaskedDrafter,
         config_kls=DrafterConfig,
         factory=create_drafter,
+        supports_meta=False,
         state_dict_converter=_convert_drafter,
     )
     verifiers, drafters = ConfigRegistrar(container, VerifierConfig), ConfigRegistrar(container, DrafterConfig)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from specmt.errors import ModelError
-from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.errors import ModelError, UsageError
+from specmt.models.config import DrafterConfig, VerifierConfig, check_fit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,16 +50,19 @@ class ModelFolder:
         except ValueError as error:
             raise ModelError(f"{path / CONFIG}: is not valid JSON ({error}); fetch the model again.") from error
         try:
-            drafter = record["drafter"]
+            verifier = VerifierConfig(**record["verifier"])
+            drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
+            if drafter is not None:
+                check_fit(drafter, verifier)
             return ModelFolder(
                 path=path,
                 source=record["source"],
                 target=record["target"],
-                verifier=VerifierConfig(**record["verifier"]),
-                drafter=None if drafter is None else DrafterConfig(**drafter),
+                verifier=verifier,
+                drafter=drafter,
                 files=dict(record["files"]),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
 
     @property

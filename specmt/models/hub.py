@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.engine.networks import DrafterNetwork, Sizes, VerifierNetwork
+from specmt.engine import native
+from specmt.engine.backend import Drafter, Sizes, Verifier
+from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig
-from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, find
+from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
+from specmt.models.shapes import Shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.text.pieces import Pieces
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ class Model:
 
     folder: ModelFolder
     pieces: Pieces
-    verifier: VerifierNetwork
-    drafter: DrafterNetwork | None
+    verifier: Verifier
+    drafter: Drafter | None
 
     @property
     def path(self) -> Path:
@@ -85,9 +88,11 @@ def load_model(
     device: str = "auto",
     dtype: str = "auto",
     threads: int | None = None,
+    kernels: bool = True,
 ) -> Model:
     """Loads a model: a folder, a bundled model by name, or the bundled one of a direction.
 
+    :param kernels: whether to run on the C++ kernels where they are there; PyTorch is the other way.
     :raises ModelError: there is no such model, or a file of it is damaged.
     :raises UsageError: device or type are unknown or not there.
     """
@@ -97,34 +102,66 @@ def load_model(
     place = choose_device(device)
     kind = choose_dtype(dtype)
     pieces = Pieces(folder.verified(PIECES))
-    try:
-        verifier = verifier_network(folder.weights(VERIFIER), folder.verifier, place, kind)
-        drafter = None
-        if folder.drafter is not None:
-            drafter = drafter_network(folder.weights(DRAFTER), folder.drafter, place, kind)
-    except KeyError as error:
-        raise ModelError(f"{folder.path}: the weights lack {error}; they do not fit the configuration.") from error
+    if len(pieces) != folder.verifier.vocab_size:
+        raise ModelError(
+            f"{folder.path}: {PIECES} must have {folder.verifier.vocab_size} pieces, but has {len(pieces)} instead."
+        )
+    weights = _fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
+    verifier = verifier_network(weights, folder.verifier, place, kind, kernels=kernels)
+    drafter = None
+    if folder.drafter is not None:
+        weights = _fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
+        drafter = drafter_network(weights, folder.drafter, place, kind, kernels=kernels)
     return Model(folder, pieces, verifier, drafter)
 
 
+def _fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
+    weights = folder.weights(name)
+    misfit = find_misfit(wanted, {key: tuple(tensor.shape) for key, tensor in weights.items()})
+    if misfit is not None:
+        raise ModelError(f"{folder.path}: {name} does not fit {CONFIG}: {misfit}.")
+    return weights
+
+
 def verifier_network(
-    weights: Mapping[str, Tensor], config: VerifierConfig, device: torch.device, dtype: torch.dtype
-) -> VerifierNetwork:
-    """Returns the engine's verifier over weights named as in the fairseq2 model."""
+    weights: Mapping[str, Tensor],
+    config: VerifierConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    kernels: bool = True,
+) -> Verifier:
+    """Returns the engine's verifier over weights named as in the fairseq2 model.
+
+    :param kernels: whether to run on the C++ kernels where they are there.
+    """
     sizes = Sizes(
         heads=config.num_heads,
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         max_length=config.max_length,
     )
+    table = weights["encoder_frontend.embed.weight"]
+    if kernels and native.can_run(table, sizes, config.ffn_dim, device, dtype):
+        return native.NativeVerifier(weights, sizes, dtype)
     return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
 
 
 def drafter_network(
-    weights: Mapping[str, Tensor], config: DrafterConfig, device: torch.device, dtype: torch.dtype
-) -> DrafterNetwork:
-    """Returns the engine's drafter over weights named as in the fairseq2 model."""
+    weights: Mapping[str, Tensor],
+    config: DrafterConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    kernels: bool = True,
+) -> Drafter:
+    """Returns the engine's drafter over weights named as in the fairseq2 model.
+
+    :param kernels: whether to run on the C++ kernels where they are there.
+    """
     sizes = Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
+    if kernels and native.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+        return native.NativeDrafter(weights, sizes, dtype)
     return DrafterNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
 
 

@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
-from torch import Tensor
-
-from specmt.models.config import DrafterConfig, VerifierConfig
-from specmt.models.runtime import prepare_fairseq2
-from specmt.types import PAD
-
-prepare_fairseq2()
-
-from fairseq2.gang import create_fake_gangs  # noqa: E402
-from fairseq2.models.transformer import (  # noqa: E402
+from fairseq2.gang import create_fake_gangs
+from fairseq2.models.transformer import (
     StandardFeedForwardNetwork,
     StandardMultiheadAttention,
     StandardTransformerDecoder,
@@ -26,16 +18,19 @@ from fairseq2.models.transformer import (  # noqa: E402
     TransformerModel,
     TransformerNormOrder,
 )
-from fairseq2.models.transformer.attention_bias import AttentionBias, CausalAttentionBias, IdentityBias  # noqa: E402
-from fairseq2.models.transformer.sdpa.naive import NaiveSDPA  # noqa: E402
-from fairseq2.nn import (  # noqa: E402
+from fairseq2.models.transformer.attention_bias import AttentionBias, CausalAttentionBias, IdentityBias
+from fairseq2.models.transformer.sdpa.naive import NaiveSDPA
+from fairseq2.nn import (
     SinusoidalPositionEncoder,
     StandardEmbedding,
     StandardLayerNorm,
     TiedProjection,
     init_scaled_embedding,
 )
+from torch import Tensor
 
+from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.types import PAD
 
 EMBEDDING: Final = "encoder_frontend.embed.weight"
 """The name of the embedding table, which is also the output projection."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specmt.config import DecodingOptions
@@ -36,9 +36,11 @@ def distill(
     :raises DataError: no sentence is left.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lines = list(_lines(files, limit))
-    sources = [s for s in model.pieces.encode_batch(lines) if 1 <= len(s) < max_length]
-    _check_same_work(folder, {"model": model.sha256, "sentences": len(sources), "batch_size": batch_size})
+    sources = [s for s in model.pieces.encode_batch(_lines(files, limit)) if 1 <= len(s) < max_length]
+    digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+    _check_same_work(
+        folder, {"model": model.sha256, "sentences": len(sources), "sources_sha256": digest, "shard": SHARD}
+    )
     options = DecodingOptions(strategy="greedy", batch_size=batch_size, batch_tokens=batch_size * 128)
     shards = -(-len(sources) // SHARD)
     for shard in range(shards):
@@ -51,9 +53,7 @@ def distill(
                 for source, hypothesis in zip(part, hypotheses, strict=True)
                 if 0 < len(hypothesis.tokens) < hypothesis.stats.tokens  # one more than the tokens: EOS was reached
             ]
-            temporary = path.with_suffix(".tmp")
-            temporary.write_text(json.dumps(finished), encoding="utf-8")
-            temporary.replace(path)
+            _write(path, json.dumps(finished))
         report(min(len(sources), (shard + 1) * SHARD), len(sources))
     pairs = [pair for shard in range(shards) for pair in json.loads((folder / f"shard-{shard:05d}.json").read_text())]
     if not pairs:
@@ -63,14 +63,23 @@ def distill(
     return len(pairs)
 
 
-def _lines(files: Sequence[Path], limit: int | None) -> Iterator[str]:
-    seen = dict.fromkeys(line for path in files for line in read_lines(path) if line.strip())
-    step = 1 if limit is None else max(1, len(seen) // limit)
-    return islice(seen, 0, None, step)
+def _lines(files: Sequence[Path], limit: int | None) -> list[str]:
+    seen = list(dict.fromkeys(line for path in files for line in read_lines(path) if line.strip()))
+    if limit is None or len(seen) <= limit:
+        return seen
+    return [seen[number * len(seen) // limit] for number in range(limit)]
 
 
 def _check_same_work(folder: Path, work: dict[str, object]) -> None:
     path = folder / "distill.json"
-    if path.exists() and json.loads(path.read_text(encoding="utf-8")) != work:
+    if not path.exists():
+        _write(path, json.dumps(work, indent=2) + "\n")
+    elif json.loads(path.read_text(encoding="utf-8")) != work:
         raise UsageError(f"{folder}: holds the distillation of other text or of another model; name a new folder.")
-    path.write_text(json.dumps(work, indent=2) + "\n", encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file under a temporary name and renames it."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

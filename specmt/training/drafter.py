@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from fairseq2.models.transformer import TransformerModel
+from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,11 +20,8 @@ from specmt.models.verifier import EMBEDDING
 from specmt.training.data import Array, ParallelData, make_batches
 from specmt.training.dropout import use_fast_dropout
 from specmt.training.loop import Trainer, TrainOptions
+from specmt.training.loss import cross_entropy
 from specmt.types import BOS, EOS, PAD
-
-# specmt.models.drafter has made fairseq2 importable.
-from fairseq2.models.transformer import TransformerModel  # isort: skip
-from fairseq2.nn import BatchLayout  # isort: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +113,8 @@ def drafter_loss(
     states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
     states = states[:, -blocks.wanted[0].numel() :].flatten(0, 1)
     logits = drafter.logits(states, blocks.previous.flatten())
-    losses = functional.cross_entropy(logits, blocks.wanted.flatten(), reduction="none")
     weights = blocks.weights.flatten()
-    return (losses * weights).sum(), weights.sum()
+    return cross_entropy(logits, blocks.wanted.flatten(), weights), weights.sum()
 
 
 def initialise_from(drafter: MaskedDrafter, verifier: TransformerModel, verifier_layers: int) -> None:

@@ -6,25 +6,27 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 import torch.distributed as dist
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import Module
 
 from specmt.errors import UsageError
+from specmt.training.checkpoints import average_checkpoints, find_checkpoints, load_state, save_state, save_tensors
 from specmt.training.data import Array
+from specmt.training.plot import plot_metrics
 
 Loss = Callable[[Array], tuple[Tensor, Tensor]]
 """Takes the indices of a batch; returns the summed loss and the number of target tokens."""
 
 SCHEDULES: Final = ("inverse-sqrt", "cosine")
 OPTIMIZERS: Final = ("adamw", "muon")
+STATE: Final = "state.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +156,7 @@ class Trainer:
     def run(self, *, report: Callable[[dict[str, float]], None] = lambda _: None) -> None:
         """Trains to the last update, from the last checkpoint if there is one, and writes the averaged weights."""
         self._resume()
+        self._rewind_metrics()
         options, progress = self.options, self.progress
         self.model.train()
         started, tokens_before = time.perf_counter(), progress.tokens
@@ -187,9 +190,8 @@ class Trainer:
             ):
                 self._validate(report)
         if self.rank == 0:
-            save_tensors(
-                average_checkpoints(self._checkpoints()[-options.average :]), self.folder / "final.safetensors"
-            )
+            weights = average_checkpoints(find_checkpoints(self.folder)[-options.average :])
+            save_tensors(weights, self.folder / "final.safetensors")
             plot_metrics(self.folder / "metrics.jsonl", self.folder / "metrics.png")
 
     def _updates(self) -> Iterator[list[Array]]:
@@ -198,13 +200,19 @@ class Trainer:
         while progress.update < options.updates:
             short = progress.update < options.short_first
             groups = list(self._group(self.batches(progress.epoch, options.short_length if short else None)))
+            if not groups:
+                raise UsageError("There is nothing to train on; is `short_length` less than the shortest pair?")
             for group in groups[progress.position :]:
                 progress.position += 1
+                # A checkpoint after the last short update must not resume within the short pairs' epoch.
+                is_last_short = progress.update + 1 == options.short_first
+                if is_last_short:
+                    progress.epoch, progress.position = progress.epoch + 1, 0
                 yield group
-                if progress.update >= options.updates or short != (progress.update < options.short_first):
+                if is_last_short or progress.update >= options.updates:
                     break
-            progress.epoch += 1
-            progress.position = 0
+            else:
+                progress.epoch, progress.position = progress.epoch + 1, 0
 
     def _group(self, batches: list[Array]) -> Iterator[list[Array]]:
         group: list[Array] = []
@@ -262,47 +270,33 @@ class Trainer:
                 stream.write(json.dumps(metrics) + "\n")
             report(metrics)
 
-    def _checkpoints(self) -> list[Path]:
-        return sorted(self.folder.glob("checkpoint-*.safetensors"))
-
     def _save(self) -> None:
         """Saves weights, and all that an exact resume needs, in that order: a kill in between loses nothing."""
         if self.rank != 0:
             return
-        weights = {name: p.detach() for name, p in self.parameters.items()}
-        save_tensors(weights, self.folder / f"checkpoint-{self.progress.update:08d}.safetensors")
-        state = {f"weights/{name}": tensor for name, tensor in weights.items()}
-        for number, optimizer in enumerate(self.optimizers):
-            for index, values in optimizer.state_dict()["state"].items():
-                state |= {f"optimizer/{number}/{index}/{key}": tensor for key, tensor in values.items()}
-        state["random"] = torch.get_rng_state()
-        if self.device.type == "cuda":
-            state["random_cuda"] = torch.cuda.get_rng_state(self.device)
+        save_tensors(self.parameters, self.folder / f"checkpoint-{self.progress.update:08d}.safetensors")
         record = {"progress": json.dumps(asdict(self.progress)), "options": json.dumps(asdict(self.options))}
-        save_tensors(state, self.folder / "state.safetensors", record)
-        for old in self._checkpoints()[: -self.options.average]:
+        save_state(self.folder / STATE, self.parameters, self.optimizers, self.device, record)
+        for old in find_checkpoints(self.folder)[: -self.options.average]:
             old.unlink()
 
-    def _resume(self) -> None:
-        path = self.folder / "state.safetensors"
-        if not path.exists():
+    def _rewind_metrics(self) -> None:
+        """Drops what a killed run logged after its last checkpoint, and a line that the kill cut off."""
+        path = self.folder / "metrics.jsonl"
+        if self.rank != 0 or not path.exists():
             return
-        with safe_open(path, framework="pt") as file:
-            self.progress = Progress(**json.loads(file.metadata()["progress"]))
-        state = load_file(path)
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(state[f"weights/{name}"])
-        for number, optimizer in enumerate(self.optimizers):
-            values: dict[int, dict[str, Tensor]] = {}
-            for name, tensor in state.items():
-                match name.split("/"):
-                    case ["optimizer", which, index, key] if int(which) == number:
-                        values.setdefault(int(index), {})[key] = tensor
-            optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
-        torch.set_rng_state(state["random"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["random_cuda"], self.device)
+        kept = []
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            with suppress(ValueError):
+                if json.loads(line)["update"] <= self.progress.update:
+                    kept.append(line)
+        path.write_text("".join(kept), encoding="utf-8")
+
+    def _resume(self) -> None:
+        path = self.folder / STATE
+        if path.exists():
+            record = load_state(path, self.parameters, self.optimizers, self.device)
+            self.progress = Progress(**json.loads(record["progress"]))
 
 
 def make_optimizers(parameters: Mapping[str, Tensor], options: TrainOptions) -> list[torch.optim.Optimizer]:
@@ -322,36 +316,3 @@ def make_optimizers(parameters: Mapping[str, Tensor], options: TrainOptions) -> 
         # Scaled to the size of an AdamW step, so that one learning rate serves both (Liu et al. 2025, section 2.2).
         optimizers.append(torch.optim.Muon([group], weight_decay=decay, adjust_lr_fn="match_rms_adamw"))
     return optimizers
-
-
-def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
-    """Returns the mean of the weights of several checkpoints."""
-    total = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}
-    for path in paths[1:]:
-        for name, tensor in load_file(path).items():
-            total[name] += tensor
-    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
-
-
-def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Writes a safetensors file under a temporary name and renames it."""
-    temporary = path.with_name(path.name + ".tmp")
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
-    temporary.replace(path)
-
-
-def plot_metrics(metrics: Path, picture: Path) -> None:
-    """Draws the metrics of a run, one panel each, as a PNG file."""
-    from matplotlib.figure import Figure
-
-    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
-    skipped = {"update", "epoch", "seconds", "tokens", "validation_seconds"}
-    names = list(dict.fromkeys(name for row in rows for name in row if name not in skipped))
-    figure = Figure(figsize=(4 * min(3, len(names)), 3 * math.ceil(len(names) / 3)), layout="constrained")
-    for number, name in enumerate(names, 1):
-        axes = figure.add_subplot(math.ceil(len(names) / 3), min(3, len(names)), number)
-        points = [(row["update"], row[name]) for row in rows if name in row]
-        axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else "")
-        axes.set(title=name.replace("_", " "), xlabel="update")
-        axes.grid(alpha=0.3)
-    figure.savefig(picture, dpi=120)

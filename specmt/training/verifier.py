@@ -6,18 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from fairseq2.models.transformer import TransformerModel
+from fairseq2.nn import BatchLayout
 from torch import Tensor
-from torch.nn import functional
 
 from specmt.models.config import VerifierConfig
 from specmt.models.verifier import create_verifier
 from specmt.training.data import Array, ParallelData, make_batches
 from specmt.training.dropout import use_fast_dropout
 from specmt.training.loop import Trainer, TrainOptions
+from specmt.training.loss import cross_entropy
 from specmt.types import BOS, EOS, PAD
-
-from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models.verifier makes it importable)
-from fairseq2.nn import BatchLayout  # isort: skip
 
 
 def target_states(model: TransformerModel, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
@@ -48,8 +47,8 @@ def verifier_loss(
     wanted = target[:, 1:]
     real = wanted != PAD
     logits = model.final_proj(states[real])
-    loss = functional.cross_entropy(logits, wanted[real], reduction="sum", label_smoothing=label_smoothing)
-    return loss, real.sum()
+    weights = torch.ones(len(logits), device=device)
+    return cross_entropy(logits, wanted[real], weights, smoothing=label_smoothing), real.sum()
 
 
 def train_verifier(

@@ -13,9 +13,7 @@ from specmt.decoding.accept import accept_exact, accept_tolerant, best_tokens, l
 quick = settings(max_examples=100, deadline=None)
 
 
-def judge(
-    draft: int, scores: list[float], *, beta: int, tolerance: float, dtype: torch.dtype = torch.float32
-) -> bool:
+def judge(draft: int, scores: list[float], *, beta: int, tolerance: float, dtype: torch.dtype = torch.float32) -> bool:
     """Returns whether one drafted token stands against the logits of its position."""
     logits = torch.tensor([[scores, scores]], dtype=dtype)
     accepted, _ = accept_tolerant(torch.tensor([[draft]]), logits, beta=beta, tolerance=tolerance)
@@ -96,7 +94,9 @@ def drafts_and_logits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     rows, block, width = draw(st.integers(1, 3)), draw(st.integers(0, 4)), draw(st.integers(1, 6))
     # Few values, so that ties are common.
     scores = st.integers(0, 3)
-    logits = torch.tensor(draw(st.lists(scores, min_size=rows * (block + 1) * width, max_size=rows * (block + 1) * width)))
+    logits = torch.tensor(
+        draw(st.lists(scores, min_size=rows * (block + 1) * width, max_size=rows * (block + 1) * width))
+    )
     drafts = torch.tensor(
         draw(st.lists(st.integers(0, width - 1), min_size=rows * block, max_size=rows * block)), dtype=torch.int64
     )

@@ -2,46 +2,72 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
+from fairseq2.models.transformer import TransformerModel
+from fairseq2.nn import BatchLayout, SinusoidalPositionEncoder
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.utils.rnn import pad_sequence
 
+from specmt.engine import native
+from specmt.engine import networks as torch_networks
+from specmt.engine.backend import Drafter, Memory, State, Verifier
 from specmt.engine.cache import GRANULE, CrossCache, KVCache, round_up
+from specmt.engine.chain import CANDIDATES, best_chain
 from specmt.engine.linear import Linear, can_pack
-from specmt.engine.networks import DrafterNetwork, State, VerifierNetwork
+from specmt.engine.native import NativeDrafter, NativeVerifier
+from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.engine.transformer import sinusoids
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.models.hub import drafter_network, verifier_network
+from specmt.models.shapes import drafter_shapes, verifier_shapes
 from specmt.models.verifier import create_verifier
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS
 
-# specmt.models.verifier has made fairseq2 importable.
-from fairseq2.models.transformer import TransformerModel  # isort: skip
-from fairseq2.nn import BatchLayout, SinusoidalPositionEncoder  # isort: skip
-
 CPU = torch.device("cpu")
+VOCAB = 500
 LENGTH = 40
 """Target tokens a row."""
 
 SOURCE_LENGTHS = [3, 17, 30, 1, 47]
 PLANS = [[1] * LENGTH, [3, 1, 7, 12, 1, 2, 14], [2] * 20, [39, 1], [15, 16, 9]]
 SHAPES = {"narrow": {"model_dim": 32, "num_heads": 2, "ffn_dim": 64}, "wide": {}}
+WIDTHS = {
+    "heads of 16": {"model_dim": 32, "num_heads": 2, "ffn_dim": 48},
+    "heads of 32": {"model_dim": 64, "num_heads": 2, "ffn_dim": 80, "vocab_size": 437},
+    "heads of 48": {"model_dim": 96, "num_heads": 2, "ffn_dim": 16, "vocab_size": 499},
+    "heads of 64": {"model_dim": 64, "num_heads": 1, "ffn_dim": 112, "vocab_size": 497},
+    "heads of 96": {"model_dim": 192, "num_heads": 2, "ffn_dim": 64},
+    "heads of 128": {"model_dim": 128, "num_heads": 1, "ffn_dim": 64},
+}
+"""What the kernels can do: vocabularies that fill no register, inner widths that are odd multiples of one."""
+
+MISFITS = {
+    "heads of 24": {"model_dim": 48, "num_heads": 2, "ffn_dim": 64},
+    "heads of 80": {"model_dim": 80, "num_heads": 1, "ffn_dim": 64},
+    "a width of 40": {"model_dim": 40, "num_heads": 2, "ffn_dim": 64},
+    "an inner width of 72": {"model_dim": 32, "num_heads": 2, "ffn_dim": 72},
+}
+"""What they cannot."""
 
 
 @dataclass(frozen=True)
 class Networks:
     """The engine's networks, and the modules that their weights come from."""
 
-    verifier: VerifierNetwork
-    drafter: DrafterNetwork
+    verifier: Verifier
+    drafter: Drafter
     verifier_module: TransformerModel
     drafter_module: MaskedDrafter
 
@@ -54,36 +80,56 @@ def scatter_weights(module: Module) -> None:
     module.eval()
 
 
-def make_networks(shape: str, dtype: torch.dtype) -> Networks:
+def make_modules(*, scale: float = 1.0, **changes: int) -> tuple[TransformerModel, MaskedDrafter, VerifierConfig]:
+    """Returns fairseq2 modules, the projections of their attention's queries and keys scaled."""
     torch.manual_seed(3)
-    config = VerifierConfig(encoder_layers=2, decoder_layers=2, vocab_size=500, max_length=128, **SHAPES[shape])
-    drafting = drafter_config_for(config, layers=2, block_size=5, correction_rank=8)
-    verifier, drafter = create_verifier(config, CPU), create_drafter(drafting, CPU)
-    scatter_weights(verifier)
-    scatter_weights(drafter)
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "vocab_size": VOCAB, "max_length": 128}
+    config = VerifierConfig(**{**sizes, **changes})
+    verifier = create_verifier(config, CPU)
+    drafter = create_drafter(drafter_config_for(config, layers=2, correction_rank=8), CPU)
+    for module in (verifier, drafter):
+        scatter_weights(module)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if ".q_proj." in name or ".k_proj." in name:
+                    parameter *= scale
+    return verifier, drafter, config
+
+
+def make_networks(
+    dtype: torch.dtype, *, kernels: bool, stored: torch.dtype = torch.float32, scale: float = 1.0, **changes: int
+) -> Networks:
+    """
+    :param stored: the type that the weights are given in.
+    """
+    verifier, drafter, config = make_modules(scale=scale, **changes)
+    drafting = drafter_config_for(config, layers=2, correction_rank=8)
+    verifier_weights, drafter_weights = (
+        {name: tensor.to(stored) for name, tensor in weights_of(module).items()} for module in (verifier, drafter)
+    )
     return Networks(
-        verifier_network(weights_of(verifier), config, CPU, dtype),
-        drafter_network(weights_of(drafter), drafting, CPU, dtype),
+        verifier_network(verifier_weights, config, CPU, dtype, kernels=kernels),
+        drafter_network(drafter_weights, drafting, CPU, dtype, kernels=kernels),
         verifier,
         drafter,
     )
 
 
 @pytest.fixture(scope="module", params=[f"{shape}-{dtype}" for shape in SHAPES for dtype in ("float32", "bfloat16")])
-def networks(request: pytest.FixtureRequest) -> Networks:
+def networks(request: pytest.FixtureRequest, kernels: bool) -> Networks:
     shape, name = request.param.split("-")
     dtype = getattr(torch, name)
-    if not can_pack(torch.zeros(8, 8, dtype=dtype)):
+    if not kernels and not can_pack(torch.zeros(8, 8, dtype=dtype)):
         pytest.skip(f"oneDNN has no packed {name} layers on this machine")
-    return make_networks(shape, dtype)
+    return make_networks(dtype, kernels=kernels, **SHAPES[shape])
 
 
 @pytest.fixture(scope="module")
 def texts() -> tuple[list[list[int]], Tensor]:
     """Sources without EOS and target tokens (B, LENGTH)."""
     generator = random.Random(5)
-    sources = [[generator.randrange(4, 500) for _ in range(length)] for length in SOURCE_LENGTHS]
-    targets = [[BOS, *(generator.randrange(4, 500) for _ in range(LENGTH - 1))] for _ in sources]
+    sources = [[generator.randrange(4, 430) for _ in range(length)] for length in SOURCE_LENGTHS]
+    targets = [[BOS, *(generator.randrange(4, 430) for _ in range(LENGTH - 1))] for _ in sources]
     return sources, torch.tensor(targets)
 
 
@@ -97,17 +143,25 @@ def assert_cache_equal(state: State, row: int, alone: State, length: int) -> Non
     assert equal(state.cache.data[:, :, row, :, :length], alone.cache.data[:, :, 0, :, :length])
 
 
-def open_alone(networks: Networks, source: list[int], *, drafter: bool = False) -> State:
-    memory, lengths = networks.verifier.encode([source])
+def open_rows(networks: Networks, sources: list[list[int]], *, drafter: bool = False) -> State:
+    """Returns the caches of rows that have read their sources."""
     network = networks.drafter if drafter else networks.verifier
-    state = network.new_state(1)
-    network.start(state, torch.tensor([0]), memory, lengths)
+    state = network.new_state(len(sources))
+    network.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
     return state
+
+
+def sentences_of(memory: Memory) -> list[Tensor]:
+    """Returns the memory (S, D) of each sentence, in whichever form a network has it."""
+    lengths = memory.lengths.tolist()
+    if memory.states.ndim == 2:
+        return list(memory.states.split(lengths))
+    return [states[:length] for states, length in zip(memory.states, lengths, strict=True)]
 
 
 def run_alone(networks: Networks, source: list[int], target: Tensor, windows: list[int]) -> tuple[Tensor, State]:
     """Returns the logits (T, V) of a row that is scored alone, window by window, and its caches."""
-    state = open_alone(networks, source)
+    state = open_rows(networks, [source])
     logits, start = [], 0
     for width in windows:
         window = target[None, start : start + width]
@@ -138,7 +192,15 @@ def test_windows_of_every_size_give_the_bits_of_one_block(
 
 @pytest.mark.parametrize(
     ("order", "threads"),
-    [([0, 1, 2, 3, 4], 1), ([4, 2, 0], 1), ([3, 1], 1), ([0, 0, 0, 4, 1, 3, 2, 0], 1), ([3, 4, 1], 2), ([2], 2)],
+    [
+        ([0, 1, 2, 3, 4], 1),
+        ([4, 2, 0], 1),
+        ([3, 1], 1),
+        ([0, 0, 0, 4, 1, 3, 2, 0], 1),
+        ([3, 4, 1], 2),
+        ([2], 2),
+        ([4, 3], 3),
+    ],
 )
 def test_ragged_rows_in_any_company_after_any_rejection(
     networks: Networks,
@@ -152,9 +214,7 @@ def test_ragged_rows_in_any_company_after_any_rejection(
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     generator = random.Random(len(order))
-    memory, lengths = networks.verifier.encode([sources[i] for i in order])
-    state = networks.verifier.new_state(len(order))
-    networks.verifier.start(state, torch.arange(len(order)), memory, lengths)
+    state = open_rows(networks, [sources[i] for i in order])
     done = [0] * len(order)
     while min(done) < LENGTH:
         width = generator.choice([1, 2, 3, 4, 5, 8, 13, 26])
@@ -175,21 +235,19 @@ def test_encoder_memory_and_cross_cache_do_not_depend_on_company(
     networks: Networks, texts: tuple[list[list[int]], Tensor]
 ) -> None:
     sources, _ = texts
-    memory, lengths = networks.verifier.encode(sources)
-    state = networks.verifier.new_state(len(sources))
-    networks.verifier.start(state, torch.arange(len(sources)), memory, lengths)
-    assert lengths.tolist() == [length + 1 for length in SOURCE_LENGTHS]
+    memory = networks.verifier.encode(sources)
+    state = open_rows(networks, sources)
+    assert memory.lengths.tolist() == [length + 1 for length in SOURCE_LENGTHS]
     for row, source in enumerate(sources):
-        alone, _ = networks.verifier.encode([source])
         length = len(source) + 1
-        assert equal(memory[row, :length], alone[0, :length])
-        cross = open_alone(networks, source).cross
+        assert equal(sentences_of(memory)[row], sentences_of(networks.verifier.encode([source]))[0])
+        cross = open_rows(networks, [source]).cross
         assert equal(state.cross.data[:, :, row, :, :length], cross.data[:, :, 0, :, :length])
 
 
 @pytest.mark.parametrize(
     ("order", "block_size", "threads"),
-    [([2], 5, 1), ([0, 1, 2, 3, 4], 1, 1), ([4, 2, 0, 0, 3], 5, 1), ([1, 4], 12, 1), ([4, 0], 5, 2)],
+    [([2], 5, 1), ([0, 1, 2, 3, 4], 1, 1), ([4, 2, 0, 0, 3], 5, 1), ([1, 4], 12, 1), ([4, 0], 5, 2), ([1, 3], 2, 3)],
 )
 def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
     networks: Networks, texts: tuple[list[list[int]], Tensor], order: list[int], block_size: int, threads: int
@@ -197,9 +255,7 @@ def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
     sources, targets = texts
     network = networks.drafter
     generator = random.Random(block_size)
-    memory, lengths = networks.verifier.encode([sources[i] for i in order])
-    state = network.new_state(len(order))
-    network.start(state, torch.arange(len(order)), memory, lengths)
+    state = open_rows(networks, [sources[i] for i in order], drafter=True)
     seen = [0] * len(order)
     for _ in range(6):
         counts = [generator.randint(1, 5) for _ in order]
@@ -211,7 +267,7 @@ def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
         torch.set_num_threads(1)
         for row, which in enumerate(order):
             seen[row] += counts[row]
-            alone = open_alone(networks, sources[which], drafter=True)
+            alone = open_rows(networks, [sources[which]], drafter=True)
             prefix = targets[which : which + 1, : seen[row]]
             wanted, wanted_log_probs = network.propose(
                 prefix, torch.tensor([0]), torch.tensor([seen[row]]), block_size, alone
@@ -226,9 +282,7 @@ def test_a_moved_row_goes_on_as_before(
 ) -> None:
     sources, targets = texts
     wanted, wanted_state = in_one_block[1]
-    memory, lengths = networks.verifier.encode([sources[4], sources[0], sources[1]])
-    state = networks.verifier.new_state(3)
-    networks.verifier.start(state, torch.arange(3), memory, lengths)
+    state = open_rows(networks, [sources[4], sources[0], sources[1]])
     networks.verifier.score(targets[[4, 0, 1], :20], torch.zeros(3, dtype=torch.int64), state)
     state.move(2, 0)
     logits = networks.verifier.score(targets[1:2, 20:], torch.tensor([20]), state)
@@ -240,10 +294,9 @@ def test_a_new_sentence_in_a_used_row_starts_afresh(
     networks: Networks, texts: tuple[list[list[int]], Tensor], in_one_block: list[tuple[Tensor, State]]
 ) -> None:
     sources, targets = texts
-    state = open_alone(networks, sources[4])
+    state = open_rows(networks, [sources[4]])
     networks.verifier.score(targets[4:5], torch.tensor([0]), state)
-    memory, lengths = networks.verifier.encode([sources[0]])
-    networks.verifier.start(state, torch.tensor([0]), memory, lengths)
+    networks.verifier.start(state, torch.tensor([0]), networks.verifier.encode([sources[0]]))
     got = networks.verifier.score(targets[:1], torch.tensor([0]), state)
     assert equal(got[0], in_one_block[0][0])
 
@@ -313,9 +366,7 @@ def test_linear_layers(dtype: torch.dtype, relu: bool) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 128), (256, 8000)])
-def test_a_packed_row_has_the_same_bits_among_any_number_of_rows(
-    inputs: int, outputs: int, dtype: torch.dtype
-) -> None:
+def test_a_packed_row_has_the_same_bits_among_any_number_of_rows(inputs: int, outputs: int, dtype: torch.dtype) -> None:
     if not can_pack(torch.zeros(8, 8, dtype=dtype)):
         pytest.skip(f"oneDNN has no packed {dtype} layers on this machine")
     torch.manual_seed(0)
@@ -336,110 +387,340 @@ def test_positions_are_those_of_fairseq2() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_verifier_logits_are_those_of_the_fairseq2_modules(
-    shape: str, texts: tuple[list[list[int]], Tensor]
+    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
 ) -> None:
-    networks = make_networks(shape, torch.float32)
+    networks = make_networks(torch.float32, kernels=kernels, **SHAPES[shape])
     sources, targets = texts
-    width = max(SOURCE_LENGTHS) + 1
-    source = torch.tensor([[*ids, EOS, *[0] * (width - len(ids) - 1)] for ids in sources])
-    module = networks.verifier_module
+    got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
+    torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
+
+
+def zeros(rows: int) -> Tensor:
+    return torch.zeros(rows, dtype=torch.int64)
+
+
+def module_logits(module: TransformerModel, sources: list[list[int]], targets: Tensor) -> Tensor:
+    """Returns the logits (B, T, V) of the fairseq2 modules."""
+    lengths = torch.tensor([len(source) + 1 for source in sources])
+    source = pad_sequence([torch.tensor([*ids, EOS]) for ids in sources], batch_first=True)
     with torch.inference_mode():
-        states = target_states(module, source, torch.tensor(SOURCE_LENGTHS) + 1, targets)
-        wanted = module.final_proj(states)
-    memory, lengths = networks.verifier.encode(sources)
-    state = networks.verifier.new_state(len(sources))
-    networks.verifier.start(state, torch.arange(len(sources)), memory, lengths)
-    got = networks.verifier.score(targets, torch.zeros(len(sources), dtype=torch.int64), state)
-    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        logits: Tensor = module.final_proj(target_states(module, source, lengths, targets))
+    return logits
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_drafter_slots_are_those_of_the_training_layout(shape: str, texts: tuple[list[list[int]], Tensor]) -> None:
+def test_drafter_slots_are_those_of_the_training_layout(
+    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each block of a training batch, and the engine given the same prefix, see the same slots."""
-    networks = make_networks(shape, torch.float32)
-    module, network = networks.drafter_module, networks.drafter
+    networks = make_networks(torch.float32, kernels=kernels, **SHAPES[shape])
+    module = networks.drafter_module
     sources, targets = texts
     rows, block_size = len(sources), 5
     target = torch.cat([targets, torch.full((rows, 1), EOS)], dim=1)
-    options = BlockOptions(spacing=8.0)
     blocks = lay_blocks(
         target,
         torch.full((rows,), LENGTH + 1),
         block_size=block_size,
-        options=options,
+        options=BlockOptions(spacing=8.0),
         generator=torch.Generator().manual_seed(0),
     )
-    memory, lengths = networks.verifier.encode(sources)
+    memory = networks.verifier.encode(sources)
+    padded = pad_sequence(sentences_of(memory), batch_first=True)
+    layout = BatchLayout.of(padded, memory.lengths.tolist())
     with torch.inference_mode():
-        states = module(
-            blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, BatchLayout.of(memory, lengths.tolist())
-        )
+        states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, padded, layout)
     groups = blocks.wanted.shape[1]
     assert groups == 5
     states = states[:, LENGTH:].unflatten(1, (groups, block_size))
     positions = blocks.positions[:, LENGTH:].unflatten(1, (groups, block_size))
+    seen = spy_on_slots(monkeypatch, kernels)
     for row in range(rows):
         for group in range(groups):
-            seen = int(positions[row, group, 0])  # tokens before the block
-            got = slot_logits(network, memory[row : row + 1], lengths[row : row + 1], targets[row, :seen], block_size)
+            count = int(positions[row, group, 0])  # tokens before the block
+            state = open_rows(networks, [sources[row]], drafter=True)
+            networks.drafter.propose(targets[row : row + 1, :count], zeros(1), torch.tensor([count]), block_size, state)
             with torch.inference_mode():
                 wanted = torch.nn.functional.linear(states[row, group], module.get_parameter("embed.weight"))
-                torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+            # Before the previous-token correction.
+            torch.testing.assert_close(seen.pop(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def slot_logits(
-    network: DrafterNetwork, memory: Tensor, lengths: Tensor, prefix: Tensor, block_size: int
-) -> Tensor:
-    """Returns the logits (K, V) of the slots, before the previous-token correction."""
-    state = network.new_state(1)
-    network.start(state, torch.tensor([0]), memory, lengths)
+def spy_on_slots(monkeypatch: pytest.MonkeyPatch, kernels: bool) -> list[Tensor]:
+    """Returns a list that takes the logits (K, V) of every block of a single row."""
     seen: list[Tensor] = []
-    project = network.project
+    if kernels:
+        native_chain = NativeDrafter._chain
 
-    def spy(hidden: Tensor) -> Tensor:
-        seen.append(project(hidden))
-        return seen[0]
+        def spy_natively(self: NativeDrafter, logits: Tensor, last: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+            seen.append(logits)
+            return native_chain(self, logits, last, block_size)
 
-    network.project = spy  # type: ignore[assignment]
-    try:
-        network.propose(prefix[None], torch.tensor([0]), torch.tensor([len(prefix)]), block_size, state)
-    finally:
-        network.project = project
-    return seen[0][0]
+        monkeypatch.setattr(NativeDrafter, "_chain", spy_natively)
+    else:
+
+        def spy(logits: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+            seen.append(logits[0])
+            return best_chain(logits, *others)
+
+        monkeypatch.setattr(torch_networks, "best_chain", spy)
+    return seen
 
 
-def test_the_chain_is_that_of_the_corrected_logits() -> None:
+def test_each_backend_is_had_for_the_asking(kernels: bool) -> None:
+    networks = make_networks(torch.bfloat16, kernels=kernels)
+    assert isinstance(networks.verifier, NativeVerifier if kernels else VerifierNetwork)
+    assert isinstance(networks.drafter, NativeDrafter if kernels else DrafterNetwork)
+    assert networks.verifier.dtype == networks.drafter.dtype == torch.bfloat16
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_kernels_agree_with_pytorch_at_every_width(
+    width: str, stored: torch.dtype, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    """In float32 within 1e-4, whatever type the weights are stored in; in bfloat16 within 4% of the spread."""
+    sources, targets = texts
+    wanted, got, rough = (
+        make_networks(dtype, kernels=kernels, stored=stored, **WIDTHS[width])
+        for dtype, kernels in ((torch.float32, False), (torch.float32, True), (torch.bfloat16, True))
+    )
+    logits, drafts = {}, {}
+    for name, networks in (("wanted", wanted), ("got", got), ("rough", rough)):
+        assert isinstance(networks.verifier, VerifierNetwork if name == "wanted" else NativeVerifier)
+        logits[name] = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
+        state = open_rows(networks, sources, drafter=True)
+        drafts[name] = networks.drafter.propose(targets[:, :7], zeros(5), torch.tensor([7, 3, 1, 6, 2]), 6, state)
+    torch.testing.assert_close(logits["got"], logits["wanted"], rtol=1e-4, atol=1e-4)
+    assert torch.equal(drafts["got"][0], drafts["wanted"][0])
+    torch.testing.assert_close(drafts["got"][1], drafts["wanted"][1], rtol=1e-4, atol=1e-4)
+    error = (logits["rough"] - logits["wanted"]).abs()
+    assert error.max() < 0.04 * logits["wanted"].std()
+    assert error.any()
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_kernels_give_the_same_bits_at_every_width(
+    width: str, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    sources, targets = texts
+    networks = make_networks(dtype, kernels=True, **WIDTHS[width])
+    state = open_rows(networks, sources)
+    together = networks.verifier.score(targets, zeros(len(sources)), state)
+    for row, source in enumerate(sources):
+        torch.set_num_threads(1 + row % 3)
+        got, alone = run_alone(networks, source, targets[row], PLANS[row])
+        assert equal(got, together[row])
+        assert_cache_equal(state, row, alone, LENGTH)
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_what_the_kernels_cannot_run_runs_on_pytorch(misfit: str, texts: tuple[list[list[int]], Tensor]) -> None:
+    networks = make_networks(torch.float32, kernels=True, **MISFITS[misfit])
+    assert isinstance(networks.verifier, VerifierNetwork)
+    assert isinstance(networks.drafter, DrafterNetwork)
+    sources, targets = texts
+    got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
+    torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
+    state = open_rows(networks, sources[:1], drafter=True)
+    drafts, log_probs = networks.drafter.propose(targets[:1, :3], zeros(1), torch.tensor([3]), 4, state)
+    assert drafts.shape == (1, 4)
+    assert (log_probs <= 0).all()
+
+
+def test_float64_runs_on_pytorch() -> None:
+    assert isinstance(make_networks(torch.float64, kernels=True).verifier, VerifierNetwork)
+
+
+def test_without_kernels_everything_runs_on_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "kernels", lambda: None)
+    networks = make_networks(torch.float32, kernels=True)
+    assert isinstance(networks.verifier, VerifierNetwork)
+    assert isinstance(networks.drafter, DrafterNetwork)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_window_may_reach_past_the_last_position(
+    kernels: bool, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    """What lies before the last position is as ever; the rest is noise, but read from nowhere else."""
+    sources, targets = texts
+    networks = make_networks(dtype, kernels=kernels, max_length=30, **SHAPES["narrow"])
+    # Two sources are longer than that, too.
+    state = open_rows(networks, sources)
+    wanted = networks.verifier.score(targets[:, :30], zeros(5), state)
+    starts = torch.tensor([29, 20, 29, 25, 28])
+    window = torch.stack([row[start : start + 11] for row, start in zip(targets, starts.tolist(), strict=True)])
+    got = networks.verifier.score(window, starts, state)
+    for row, start in enumerate(starts.tolist()):
+        assert equal(got[row, : 30 - start], wanted[row, start:])
+    if dtype == torch.float32:
+        other = make_networks(dtype, kernels=False, max_length=30, **SHAPES["narrow"]).verifier
+        state = other.new_state(5)
+        other.start(state, torch.arange(5), other.encode(sources))
+        other.score(targets[:, :30], zeros(5), state)
+        torch.testing.assert_close(got, other.score(window, starts, state), rtol=1e-4, atol=1e-4)
+    drafting = open_rows(networks, sources, drafter=True)
+    counts = torch.tensor([29, 30, 12, 1, 28])
+    drafts, log_probs = networks.drafter.propose(targets[:, :30], zeros(5), counts, 60, drafting)
+    assert ((drafts >= 0) & (drafts < VOCAB)).all()
+    assert log_probs.isfinite().all()
+
+
+@pytest.mark.parametrize("scale", [50.0, 0.02])
+def test_attention_of_very_large_and_very_small_scores(
+    kernels: bool, scale: float, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    """Queries and keys times 50: scores in the thousands, one key takes all."""
+    sources, targets = texts
+    networks, exact = (
+        make_networks(dtype, kernels=kernels, scale=scale, **SHAPES["narrow"])
+        for dtype in (torch.float32, torch.float64)
+    )
+    got, wanted = (
+        each.verifier.score(targets, zeros(len(sources)), open_rows(each, sources)) for each in (networks, exact)
+    )
+    assert got.isfinite().all()
+    # A score of thousands is known to about 1e-4 in float32.
+    tolerance = 1e-4 if scale < 1 else 2e-3
+    torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_the_exponential_function(kernels: bool) -> None:
+    """Hand-built cross-attention: key t scores s_t and its value is exp(−s_t) in lane t, so that all lanes are equal.
+
+    The weights are such that the logits are the normalised lanes, a lane of zeros and lanes of ones among them, from
+    which the lanes can be had back.
+    """
+    config = VerifierConfig(
+        model_dim=32, num_heads=2, ffn_dim=16, encoder_layers=1, decoder_layers=1, vocab_size=33, max_length=16
+    )
+    weights = {name: torch.zeros(shape) for name, shape in verifier_shapes(config).items()}
+    weights["encoder_frontend.embed.weight"][:32] = torch.eye(32)
+    weights["decoder.layer_norm.weight"] += 1
+    attention = "decoder.layers.0.encoder_decoder_attn"
+    weights[f"{attention}.q_proj.bias"][0] = 4  # scaled by 1/√16
+    weights[f"{attention}.output_proj.weight"][:16, :16] = torch.eye(16)
+    verifier = verifier_network(weights, config, CPU, torch.float32, kernels=kernels)
+    rows = 200
+    scores = torch.cat([torch.zeros(rows, 1), -torch.linspace(0, 87, rows * 14).view(14, rows).T], dim=1)  # (B, 15)
+    scores[0, 8:] = torch.tensor([-88.0, -104.0, -105.0, -200.0, -1e4, -1e30, -3e38])  # nothing is left of these
+    state = verifier.new_state(rows)
+    state.cross.lengths.fill_(15)
+    state.cross.data[0, 0, :, 0, :15, 0] = scores
+    state.cross.data[0, 1, :, 0, range(15), range(15)] = torch.exp(-scores.double().clamp(min=-87)).float()
+    lanes = verifier.score(torch.full((rows, 1), 32), zeros(rows), state)[:, 0].double()
+    lanes = (lanes - lanes[:, 15:16]) / (lanes[:, 16:17] - lanes[:, 15:16])  # lane 15 has no value, lane 16 is 1
+    share = 1 / scores.double().exp().sum(1)
+    np.testing.assert_allclose(lanes[:, 0], share, rtol=3e-6)
+    np.testing.assert_allclose(lanes[1:, :15], share[1:, None].expand(-1, 15), rtol=3e-6)
+    np.testing.assert_allclose(lanes[0, 9:15], 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_from_several_threads_do_not_mix(
+    kernels: bool, threads: int, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    networks = make_networks(torch.float32, kernels=kernels)
+    wanted = [run_alone(networks, *text, [LENGTH])[0] for text in zip(*texts, strict=True)]
+
+    def work(number: int) -> bool:
+        torch.set_num_threads(threads)
+        which = number % len(wanted)
+        logits, _ = run_alone(networks, texts[0][which], texts[1][which], PLANS[number % 3])
+        return torch.equal(logits, wanted[which])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(24)))
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_kernels_run_in_a_forked_child(texts: tuple[list[list[int]], Tensor]) -> None:
+    """A child inherits the library, but none of its threads."""
+    networks = make_networks(torch.float32, kernels=True, **SHAPES["narrow"])
+    source, target = texts[0][2], texts[1][2]
+    torch.set_num_threads(2)
+    wanted, _ = run_alone(networks, source, target, [LENGTH])
+
+    def work() -> None:
+        got, _ = run_alone(networks, source, target, [LENGTH])
+        assert torch.equal(got, wanted)
+
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(60)
+    if child.is_alive():
+        child.kill()
+    assert child.exitcode == 0
+    assert torch.equal(run_alone(networks, source, target, [LENGTH])[0], wanted)
+
+
+def find_chain(
+    logits: Tensor, last: Tensor, previous: Tensor, following: Tensor, *, kernels: bool
+) -> tuple[Tensor, Tensor]:
+    """Runs ``best_chain``, or the kernels' own."""
+    if not kernels:
+        return best_chain(logits, last, previous, following)
+    (vocab, rank), sizes = previous.shape, {"model_dim": 32, "num_heads": 2, "ffn_dim": 16, "layers": 1}
+    config = DrafterConfig(**sizes, vocab_size=vocab, max_length=16, correction_rank=rank)
+    weights = {name: torch.zeros(shape) for name, shape in drafter_shapes(config).items()}
+    weights |= {"correction.previous.weight": previous, "correction.following.weight": following}
+    drafter = drafter_network(weights, config, CPU, torch.float32)
+    assert isinstance(drafter, NativeDrafter)
+    return drafter._chain(logits.flatten(0, 1), last, logits.shape[1])
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 6])
+@pytest.mark.parametrize(("vocab", "rank"), [(9, 3), (16, 16), (17, 1), (500, 64), (437, 40)])
+def test_the_chain_is_that_of_the_corrected_logits(kernels: bool, vocab: int, rank: int, block_size: int) -> None:
     """Among each slot's best candidates, the chain takes the best under slot logits plus U[previous]·V."""
-    networks = make_networks("narrow", torch.float32)
-    network, correction = networks.drafter, networks.drafter_module.correction
     torch.manual_seed(4)
-    logits, last = 2 * torch.randn(3, 6, 500), torch.tensor([[7], [8], [9]])
-    # A correction strong enough to change the choice.
-    network.previous, network.following = 4 * network.previous, 4 * network.following
-    tokens, log_probs = network.chain(logits, last)
+    logits, last = 2 * torch.randn(8, block_size, vocab), torch.randint(vocab, (8, 1))
+    previous, following = torch.randn(vocab, rank), 2 * rank**-0.5 * torch.randn(vocab, rank)
+    tokens, log_probs = find_chain(logits, last, previous, following, kernels=kernels)
+    assert tokens.shape == log_probs.shape == (8, block_size)
     changed = 0
-    for row in range(3):
-        previous = last[row]
-        for slot in range(6):
-            candidates = logits[row, slot].topk(network.CANDIDATES).indices
-            with torch.inference_mode():
-                corrected = logits[row, slot] + 16 * correction(previous)[0]
-            best = candidates[corrected[candidates].argmax()]
-            assert tokens[row, slot] == best
-            wanted = corrected[candidates].log_softmax(0).max()
-            torch.testing.assert_close(log_probs[row, slot], wanted, rtol=1e-4, atol=1e-4)
-            changed += int(best != candidates[0])
-            previous = best[None]
+    for row in range(8):
+        before = last[row, 0]
+        for slot in range(block_size):
+            candidates = logits[row, slot].topk(min(vocab, CANDIDATES)).indices
+            corrected = (logits[row, slot] + following @ previous[before])[candidates]
+            assert tokens[row, slot] == candidates[corrected.argmax()]
+            torch.testing.assert_close(log_probs[row, slot], corrected.log_softmax(0).max(), rtol=1e-4, atol=1e-4)
+            changed += int(corrected.argmax() != 0)
+            before = tokens[row, slot]
     assert changed > 0
 
 
-@pytest.mark.parametrize("block_size", [1, 3])
-def test_a_vocabulary_smaller_than_the_candidates(block_size: int) -> None:
-    config = DrafterConfig(
-        model_dim=32, num_heads=2, ffn_dim=64, layers=1, vocab_size=9, max_length=64, correction_rank=4
-    )
-    torch.manual_seed(0)
-    network = drafter_network(weights_of(create_drafter(replace(config), CPU)), config, CPU, torch.float32)
-    tokens, log_probs = network.chain(torch.randn(2, block_size, 9), torch.tensor([[4], [5]]))
-    assert tokens.shape == log_probs.shape == (2, block_size)
-    assert (log_probs <= 0).all()
+@pytest.mark.usefixtures("needs_kernels")
+def test_the_lowest_ids_among_equal_candidates_of_the_kernels() -> None:
+    logits = torch.zeros(3, 1, 50)
+    logits[1, 0, 40] = 1  # one of the first 16 makes room
+    logits[2, 0, 14:34] = 1  # 20 equals for 16 places
+    favour = torch.zeros(50, 1)
+    chosen = []
+    for favourite in range(50):
+        # The correction lifts one token above all others, if it is a candidate.
+        favour.zero_()[favourite] = 9
+        tokens, _ = find_chain(logits, torch.zeros(3, 1).long(), torch.ones(50, 1), favour, kernels=True)
+        chosen.append((tokens[:, 0] == favourite).tolist())
+    candidates = [{token for token in range(50) if chosen[token][row]} for row in range(3)]
+    assert candidates == [set(range(16)), {*range(15), 40}, set(range(14, 30))]
+
+
+def test_the_chain_applies_the_correction_of_the_module(kernels: bool) -> None:
+    _, drafter, _ = make_modules(**SHAPES["narrow"])
+    weights = weights_of(drafter)
+    logits, last = torch.randn(1, 1, VOCAB), torch.tensor([[7]])
+    correction = [weights[f"correction.{name}.weight"] for name in ("previous", "following")]
+    tokens, log_probs = find_chain(logits, last, *correction, kernels=kernels)
+    with torch.inference_mode():
+        corrected = logits[0, 0] + drafter.correction(last[0])[0]
+    candidates = logits[0, 0].topk(CANDIDATES).indices
+    best = corrected[candidates].log_softmax(0).max(0)
+    assert tokens[0, 0] == candidates[best.indices]
+    torch.testing.assert_close(log_probs[0, 0], best.values, rtol=1e-4, atol=1e-4)

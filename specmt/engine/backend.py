@@ -1,0 +1,90 @@
+"""What the loop asks of verifier and drafter, and the choice of who computes it: C++ kernels or PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from specmt.engine.cache import CrossCache, KVCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The sizes of a network that its weights do not tell."""
+
+    heads: int
+    encoder_layers: int
+    decoder_layers: int
+    max_length: int
+
+
+@dataclass
+class State:
+    """The caches of B rows of one decoder."""
+
+    cache: KVCache
+    cross: CrossCache
+
+    def move(self, source: int, target: int) -> None:
+        """Copies one row over another."""
+        self.cache.move(source, target)
+        self.cross.move(source, target)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Encoder output of B sentences, in whatever form the network wants it back."""
+
+    states: Tensor
+    """(B, S, D) padded, or (R, D) with all sentences one after the other."""
+
+    lengths: Tensor
+    """(B) source lengths, EOS included."""
+
+
+class Network(Protocol):
+    """What verifier and drafter have in common."""
+
+    sizes: Sizes
+    device: torch.device
+    dtype: torch.dtype
+
+    def new_state(self, rows: int) -> State:
+        """Returns empty caches for a number of rows."""
+
+    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+        """Gives rows (B') new sentences with the verifier's memory of them."""
+
+
+class Verifier(Network, Protocol):
+    """Encodes sources and scores windows of target tokens."""
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        """Returns the memory of sources given as ids without EOS."""
+
+    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+        """Runs a window and returns the logits of what follows each of its tokens.
+
+        :param tokens: (B', W) the last committed token and the draft, for the first B' rows of the state
+        :param starts: (B') the position of the first
+        :returns: (B', W, V)
+        """
+
+
+class Drafter(Network, Protocol):
+    """Fills blocks of [MASK] slots."""
+
+    def propose(
+        self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
+    ) -> tuple[Tensor, Tensor]:
+        """Reads newly committed tokens into the cache and drafts a block after them.
+
+        :param tokens: (B', M) tokens committed since the last call, padded on the right
+        :param starts: (B') the position of the first of them
+        :param counts: (B') how many there are, at least 1
+        :returns: drafted tokens (B', K) and their log-probabilities (B', K)
+        """

@@ -1,0 +1,717 @@
+// The decoder and encoder stacks on packed weights, one call a step, for CPUs with AVX-512 and bfloat16.
+//
+// Every output of a row is a sum over inputs in ascending order, and attention walks keys in position order, so that a
+// row's bits depend on nothing but its own sentence: not on the window, the batch, padding or the number of threads.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <immintrin.h>
+#include <unistd.h>
+
+extern "C" int specmt_supported() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bf16");
+}
+
+// ---------------------------------------------------------------------------------------------- threads
+
+namespace {
+
+// Looks a while, then sleeps: whoever shares the processors with others must not burn them waiting.
+void await_change(const std::atomic<int>& value, int old, int spins) {
+    for (; spins > 0; --spins) {
+        if (value.load(std::memory_order_acquire) != old) return;
+        _mm_pause();
+    }
+    value.wait(old, std::memory_order_acquire);
+}
+
+class Barrier {
+  public:
+    void wait(int threads) {
+        const int phase = phase_.load(std::memory_order_acquire);
+        if (count_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads) {
+            count_.store(0, std::memory_order_relaxed);
+            phase_.store(phase + 1, std::memory_order_release);
+            phase_.notify_all();
+            return;
+        }
+        await_change(phase_, phase, 2000);
+    }
+
+  private:
+    std::atomic<int> count_{0}, phase_{0};
+};
+
+class Pool {
+  public:
+    using Work = void (*)(void* argument, int thread, int threads);
+
+    ~Pool() { resize(1); }
+
+    void run(int threads, Work work, void* argument) {
+        resize(threads);
+        work_ = work;
+        argument_ = argument;
+        pending_.store(threads - 1, std::memory_order_relaxed);
+        ticket_.fetch_add(1, std::memory_order_release);
+        ticket_.notify_all();
+        work(argument, 0, threads);
+        for (int left = pending_.load(std::memory_order_acquire); left != 0; left = pending_.load())
+            await_change(pending_, left, 2000);
+    }
+
+  private:
+    void resize(int threads) {
+        if (process_ != getpid()) {
+            // A fork leaves the threads of its parent behind; their handles can only be forgotten.
+            new (&workers_) std::vector<std::thread>;
+            process_ = getpid();
+        }
+        if (static_cast<int>(workers_.size()) == threads - 1) return;
+        stop_ = true;
+        ticket_.fetch_add(1, std::memory_order_release);
+        ticket_.notify_all();
+        for (auto& worker : workers_) worker.join();
+        workers_.clear();
+        stop_ = false;
+        threads_ = threads;
+        const int start = ticket_.load();
+        for (int thread = 1; thread < threads; ++thread)
+            workers_.emplace_back([this, thread, start] { loop(thread, start); });
+    }
+
+    void loop(int thread, int seen) {
+        for (;;) {
+            // The next step usually comes within a fraction of a millisecond.
+            await_change(ticket_, seen, 10000);
+            seen = ticket_.load(std::memory_order_acquire);
+            if (stop_) return;
+            work_(argument_, thread, threads_);
+            pending_.fetch_sub(1, std::memory_order_release);
+            pending_.notify_all();
+        }
+    }
+
+    std::vector<std::thread> workers_;
+    std::atomic<int> ticket_{0}, pending_{0};
+    Work work_ = nullptr;
+    void* argument_ = nullptr;
+    int threads_ = 1;
+    std::atomic<bool> stop_{false};
+    pid_t process_ = getpid();
+};
+
+Pool pool;
+Barrier barrier;
+std::mutex turn;  // threads and scratch space serve one call at a time
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- small pieces
+
+// Only from here on: what runs when the library is loaded must run on every processor.
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")
+
+namespace {
+
+constexpr int LANES = 16;  // floats in a register, and outputs in a panel of packed weights
+
+struct Range {
+    int begin, end;
+};
+
+Range share(int count, int thread, int threads) {
+    return {static_cast<int>(static_cast<int64_t>(count) * thread / threads),
+            static_cast<int>(static_cast<int64_t>(count) * (thread + 1) / threads)};
+}
+
+inline __m512 exp16(__m512 x) {
+    // 2^n · e^r with r in [−ln 2 / 2, ln 2 / 2] and a polynomial of degree 6; arguments are at most 0.
+    x = _mm512_max_ps(x, _mm512_set1_ps(-104.0f));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504088896341f)), 8);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_set1_ps(1.9875691500e-4f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
+    p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), _mm512_add_ps(r, _mm512_set1_ps(1.0f)));
+    return _mm512_scalef_ps(p, n);
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, int width, float* out) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int i = 0; i < width; i += LANES) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
+    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / static_cast<float>(width));
+    __m512 squares = _mm512_setzero_ps();
+    for (int i = 0; i < width; i += LANES) {
+        const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
+        squares = _mm512_fmadd_ps(d, d, squares);
+    }
+    const float variance = _mm512_reduce_add_ps(squares) / static_cast<float>(width);
+    const __m512 scale = _mm512_set1_ps(1.0f / __builtin_sqrtf(variance + 1e-5f));
+    for (int i = 0; i < width; i += LANES) {
+        const __m512 d = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale);
+        _mm512_storeu_ps(out + i, _mm512_fmadd_ps(d, _mm512_loadu_ps(weight + i), _mm512_loadu_ps(bias + i)));
+    }
+}
+
+// softmax(q kᵀ) v over keys 0 … count − 1 in that order; `scores` holds count floats, rounded up to LANES.
+template <int D16>
+void attend(const float* query, const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
+            int count, float* scores, float* out) {
+    __m512 q[D16];
+    for (int i = 0; i < D16; ++i) q[i] = _mm512_loadu_ps(query + i * LANES);
+    float highest = -INFINITY;
+    for (int t = 0; t < count; ++t) {
+        const float* key = keys + t * key_stride;
+        __m512 sum = _mm512_mul_ps(q[0], _mm512_loadu_ps(key));
+        for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(q[i], _mm512_loadu_ps(key + i * LANES), sum);
+        scores[t] = _mm512_reduce_add_ps(sum);
+        highest = std::max(highest, scores[t]);
+    }
+    // Lane i adds up the positions i, i + 16, …; lanes past the end add nothing, whatever the padding.
+    __m512 sums = _mm512_setzero_ps();
+    for (int t = 0; t < count; t += LANES) {
+        const __mmask16 real = count - t >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (count - t)) - 1);
+        const __m512 s = _mm512_maskz_loadu_ps(real, scores + t);
+        const __m512 e = _mm512_maskz_mov_ps(real, exp16(_mm512_sub_ps(s, _mm512_set1_ps(highest))));
+        sums = _mm512_add_ps(sums, e);
+        _mm512_mask_storeu_ps(scores + t, real, e);
+    }
+    const __m512 scale = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sums));
+    __m512 total[D16];
+    for (int i = 0; i < D16; ++i) total[i] = _mm512_setzero_ps();
+    for (int t = 0; t < count; ++t) {
+        const __m512 p = _mm512_set1_ps(scores[t]);
+        const float* value = values + t * value_stride;
+        for (int i = 0; i < D16; ++i) total[i] = _mm512_fmadd_ps(p, _mm512_loadu_ps(value + i * LANES), total[i]);
+    }
+    for (int i = 0; i < D16; ++i) _mm512_storeu_ps(out + i * LANES, _mm512_mul_ps(total[i], scale));
+}
+
+void attend(int head_dim, const float* query, const float* keys, int64_t key_stride, const float* values,
+            int64_t value_stride, int count, float* scores, float* out) {
+    switch (head_dim / LANES) {
+        case 1: return attend<1>(query, keys, key_stride, values, value_stride, count, scores, out);
+        case 2: return attend<2>(query, keys, key_stride, values, value_stride, count, scores, out);
+        case 3: return attend<3>(query, keys, key_stride, values, value_stride, count, scores, out);
+        case 4: return attend<4>(query, keys, key_stride, values, value_stride, count, scores, out);
+        case 6: return attend<6>(query, keys, key_stride, values, value_stride, count, scores, out);
+        default: return attend<8>(query, keys, key_stride, values, value_stride, count, scores, out);
+    }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- linear layers
+
+enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1 };
+
+// Panels of 16 outputs. float32: [panel][input][16]; bfloat16: [panel][input pair][16][2].
+struct Linear {
+    const void* weight;
+    const float* bias;  // null for none
+    int32_t outputs;    // a multiple of 16
+    int32_t inputs;     // a multiple of 2
+};
+
+namespace {
+
+struct Float32 {
+    using Value = float;
+    static constexpr int STEP = 1;
+    static __m512 load(const Value* w) { return _mm512_loadu_ps(w); }
+    using Vector = __m512;
+    static __m512 spread(const Value* x) { return _mm512_set1_ps(*x); }
+    static __m512 multiply_add(__m512 sum, __m512 x, __m512 w) { return _mm512_fmadd_ps(x, w, sum); }
+    static void store(Value* out, __m512 v) { _mm512_storeu_ps(out, v); }
+};
+
+struct BFloat16 {
+    using Value = uint16_t;
+    static constexpr int STEP = 2;
+    using Vector = __m512bh;
+    static __m512bh load(const Value* w) { return (__m512bh)_mm512_loadu_si512(w); }
+    static __m512bh spread(const Value* x) {
+        int32_t pair;
+        std::memcpy(&pair, x, sizeof pair);
+        return (__m512bh)_mm512_set1_epi32(pair);
+    }
+    static __m512 multiply_add(__m512 sum, __m512bh x, __m512bh w) { return _mm512_dpbf16_ps(sum, x, w); }
+    static void store(Value* out, __m512 v) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), (__m256i)_mm512_cvtneps_pbh(v));
+    }
+};
+
+// What happens to a sum before it is stored.
+struct Epilogue {
+    bool relu = false;
+    bool add = false;  // to what `out` holds: the residual
+};
+
+template <class T, int ROWS, int PANELS, class Out>
+void block(const typename T::Value* x, int64_t x_stride, const Linear& linear, int panel, Epilogue epilogue,
+           typename Out::Value* out, int64_t out_stride) {
+    const int steps = linear.inputs / T::STEP;
+    const auto* weight = static_cast<const typename T::Value*>(linear.weight);
+    const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
+    const typename T::Value* w[PANELS];
+    for (int p = 0; p < PANELS; ++p) w[p] = weight + (panel + p) * panel_size;
+    __m512 sum[ROWS][PANELS];
+    for (int r = 0; r < ROWS; ++r)
+        for (int p = 0; p < PANELS; ++p) sum[r][p] = _mm512_setzero_ps();
+    for (int s = 0; s < steps; ++s) {
+        typename T::Vector column[PANELS];
+        for (int p = 0; p < PANELS; ++p) column[p] = T::load(w[p] + s * LANES * T::STEP);
+        for (int r = 0; r < ROWS; ++r) {
+            const auto value = T::spread(x + r * x_stride + s * T::STEP);
+            for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
+        }
+    }
+    for (int p = 0; p < PANELS; ++p) {
+        const int column = (panel + p) * LANES;
+        const __m512 bias = linear.bias ? _mm512_loadu_ps(linear.bias + column) : _mm512_setzero_ps();
+        for (int r = 0; r < ROWS; ++r) {
+            auto* place = out + r * out_stride + column;
+            __m512 value = _mm512_add_ps(sum[r][p], bias);
+            if (epilogue.relu) value = _mm512_max_ps(value, _mm512_setzero_ps());
+            if constexpr (std::is_same_v<typename Out::Value, float>)
+                if (epilogue.add) value = _mm512_add_ps(_mm512_loadu_ps(place), value);
+            Out::store(place, value);
+        }
+    }
+}
+
+template <class T, int ROWS, class Out>
+void rows_of_panels(const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
+                    Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+    // Few rows leave registers for more panels, which keeps more loads of weights under way.
+    constexpr int WIDE = ROWS <= 2 ? 8 : ROWS <= 6 ? 4 : 2;
+    int panel = panels.begin;
+    for (; panel + WIDE <= panels.end; panel += WIDE)
+        block<T, ROWS, WIDE, Out>(x, x_stride, linear, panel, epilogue, out, out_stride);
+    for (; panel < panels.end; ++panel)
+        block<T, ROWS, 1, Out>(x, x_stride, linear, panel, epilogue, out, out_stride);
+}
+
+template <class T, class Out, int ROWS = 12>
+void some_rows(int rows, const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
+               Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+    if constexpr (ROWS > 0) {
+        if (rows == ROWS) rows_of_panels<T, ROWS, Out>(x, x_stride, linear, panels, epilogue, out, out_stride);
+        else some_rows<T, Out, ROWS - 1>(rows, x, x_stride, linear, panels, epilogue, out, out_stride);
+    }
+}
+
+// out (R, N) = x (R, K) Wᵀ + b over a share of the panels. How rows are grouped changes no sum.
+template <class T, class Out>
+void multiply(int rows, const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
+              Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+    constexpr int MOST = 12;
+    if (rows <= MOST) return some_rows<T, Out>(rows, x, x_stride, linear, panels, epilogue, out, out_stride);
+    // Many rows: a few panels at a time stay in the first-level cache while all rows pass.
+    constexpr int STRIP = 4;
+    for (int panel = panels.begin; panel < panels.end; panel += STRIP) {
+        const Range strip{panel, std::min(panel + STRIP, panels.end)};
+        for (int row = 0; row < rows; row += MOST)
+            some_rows<T, Out>(std::min(MOST, rows - row), x + row * x_stride, x_stride, linear, strip, epilogue,
+                              out + row * out_stride, out_stride);
+    }
+}
+
+template <class T>
+void convert(const float* from, typename T::Value* to, int64_t count) {
+    for (int64_t i = 0; i < count; i += LANES) T::store(to + i, _mm512_loadu_ps(from + i));
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- networks
+
+struct Norm {
+    const float* weight;
+    const float* bias;
+};
+
+struct Layer {
+    Norm attention_norm;
+    Linear qkv, attention_out;
+    Norm cross_norm;  // of decoder layers only, as the next three
+    Linear cross_query, cross_key_value, cross_out;
+    Norm ffn_norm;
+    Linear ffn_in, ffn_out;
+};
+
+struct Network {
+    int32_t type, layers, width, heads, ffn, places;
+    const float* table;      // (V + 1, D) scaled embeddings; the last row is [MASK]
+    const float* positions;  // (places, D)
+    const Layer* layer;
+    Norm norm;
+    Linear project;
+};
+
+// Keys and values of all layers: (L, 2, B, H, T, D_h), in floats.
+struct Cache {
+    float* data;
+    int64_t layer, value, row, head;  // strides
+};
+
+struct Step {
+    int32_t threads, rows, projected;
+    const int64_t* tokens;      // (R)
+    const int64_t* sentences;   // (R) the cache row of each
+    const int64_t* positions;   // (R)
+    const int64_t* limits;      // (R) the last position that each sees
+    const int64_t* sources;     // (B) source lengths
+    const int64_t* project;     // rows whose logits are wanted
+    Cache self, cross;
+    float* logits;              // (projected, V)
+};
+
+struct Encoding {
+    int32_t threads, rows, sentences;
+    const int64_t* tokens;     // (R) all sentences one after the other
+    const int64_t* positions;  // (R)
+    const int64_t* starts;     // (B + 1) where each begins
+    float* memory;             // (R, D)
+};
+
+struct Crossing {
+    int32_t threads, rows, sentences;
+    const float* memory;       // (R, D)
+    const int64_t* starts;     // (B + 1)
+    const int64_t* places;     // (B) the cache row of each
+    Cache cross;
+};
+
+namespace {
+
+template <class T>
+struct Scratch {
+    std::vector<float> x, wide;                 // (R, D) residual stream; (R, 3 D)
+    std::vector<typename T::Value> attended;    // (R, D)
+    std::vector<typename T::Value> inner;       // (R, F)
+    void fit(int64_t rows, const Network& n) {
+        x.resize(rows * n.width);
+        wide.resize(rows * 3 * n.width);
+        attended.resize(rows * n.width);
+        inner.resize(rows * std::max(n.ffn, n.width));
+    }
+};
+
+// What one thread works with: normalised inputs are made by every thread for itself, which saves a barrier.
+template <class T>
+struct Worker {
+    const Network& n;
+    Scratch<T>& s;
+    int rows, thread, threads;
+    std::vector<typename T::Value> normed;
+    std::vector<float> row, scores;
+
+    Worker(const Network& n, Scratch<T>& s, int rows, int thread, int threads, int longest)
+        : n(n), s(s), rows(rows), thread(thread), threads(threads), normed(static_cast<int64_t>(rows) * n.width),
+          row(n.width), scores(longest + LANES) {}
+
+    void sync() { barrier.wait(threads); }
+
+    Range panels(const Linear& linear) const { return share(linear.outputs / LANES, thread, threads); }
+
+    void normalise(const Norm& norm) {
+        for (int r = 0; r < rows; ++r) {
+            layer_norm(s.x.data() + static_cast<int64_t>(r) * n.width, norm.weight, norm.bias, n.width, row.data());
+            convert<T>(row.data(), normed.data() + static_cast<int64_t>(r) * n.width, n.width);
+        }
+    }
+
+    void embed(const int64_t* tokens, const int64_t* positions) {
+        const Range mine = share(rows, thread, threads);
+        for (int r = mine.begin; r < mine.end; ++r) {
+            const float* token = n.table + tokens[r] * n.width;
+            // A window may reach past the last position; what lies there is never committed.
+            const float* place = n.positions + std::min<int64_t>(positions[r], n.places - 1) * n.width;
+            for (int i = 0; i < n.width; i += LANES)
+                _mm512_storeu_ps(&s.x[static_cast<int64_t>(r) * n.width + i],
+                                 _mm512_add_ps(_mm512_loadu_ps(token + i), _mm512_loadu_ps(place + i)));
+        }
+        sync();
+    }
+
+    void from_normed(const Linear& linear, float* out, int64_t stride) {
+        multiply<T, Float32>(rows, normed.data(), n.width, linear, panels(linear), {}, out, stride);
+        sync();
+    }
+
+    void add_attended(const Linear& linear) {
+        multiply<T, Float32>(rows, s.attended.data(), n.width, linear, panels(linear), {false, true}, s.x.data(),
+                             n.width);
+        sync();
+    }
+
+    void ffn(const Layer& layer) {
+        normalise(layer.ffn_norm);
+        multiply<T, T>(rows, normed.data(), n.width, layer.ffn_in, panels(layer.ffn_in), {true, false},
+                       s.inner.data(), n.ffn);
+        sync();
+        multiply<T, Float32>(rows, s.inner.data(), n.ffn, layer.ffn_out, panels(layer.ffn_out), {false, true},
+                             s.x.data(), n.width);
+        sync();
+    }
+
+    // Runs f(row, head, out) on a share of all rows and heads; out takes D_h floats.
+    template <class F>
+    void each_head(F f) {
+        const int size = n.width / n.heads;
+        const Range mine = share(rows * n.heads, thread, threads);
+        for (int item = mine.begin; item < mine.end; ++item) {
+            const int r = item / n.heads, h = item % n.heads;
+            f(r, h, row.data());
+            convert<T>(row.data(), s.attended.data() + static_cast<int64_t>(r) * n.width + h * size, size);
+        }
+        sync();
+    }
+};
+
+template <class T>
+void step_worker(const Network& n, const Step& step, Scratch<T>& s, int longest, int thread, int threads) {
+    Worker<T> w(n, s, step.rows, thread, threads, longest);
+    const int size = n.width / n.heads;
+    w.embed(step.tokens, step.positions);
+    for (int l = 0; l < n.layers; ++l) {
+        const Layer& layer = n.layer[l];
+        float* self = step.self.data + l * step.self.layer;
+        const float* cross = step.cross.data + l * step.cross.layer;
+        const int64_t wide = 3 * n.width;
+
+        w.normalise(layer.attention_norm);
+        w.from_normed(layer.qkv, s.wide.data(), wide);
+        const Range mine = share(step.rows, thread, threads);
+        for (int r = mine.begin; r < mine.end; ++r)
+            for (int h = 0; h < n.heads; ++h) {
+                float* place = self + step.sentences[r] * step.self.row + h * step.self.head + step.positions[r] * size;
+                const float* from = &s.wide[r * wide + n.width + h * size];
+                std::memcpy(place, from, size * sizeof(float));
+                std::memcpy(place + step.self.value, from + n.width, size * sizeof(float));
+            }
+        w.sync();
+        w.each_head([&](int r, int h, float* out) {
+            const float* keys = self + step.sentences[r] * step.self.row + h * step.self.head;
+            attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
+                   static_cast<int>(step.limits[r]) + 1, w.scores.data(), out);
+        });
+        w.add_attended(layer.attention_out);
+
+        w.normalise(layer.cross_norm);
+        w.from_normed(layer.cross_query, s.wide.data(), wide);
+        w.each_head([&](int r, int h, float* out) {
+            const float* keys = cross + step.sentences[r] * step.cross.row + h * step.cross.head;
+            attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
+                   static_cast<int>(step.sources[step.sentences[r]]), w.scores.data(), out);
+        });
+        w.add_attended(layer.cross_out);
+        w.ffn(layer);
+    }
+    // Only the rows that somebody asks about are projected to the vocabulary.
+    for (int i = 0; i < step.projected; ++i) {
+        layer_norm(&s.x[step.project[i] * n.width], n.norm.weight, n.norm.bias, n.width, w.row.data());
+        convert<T>(w.row.data(), w.normed.data() + static_cast<int64_t>(i) * n.width, n.width);
+    }
+    multiply<T, Float32>(step.projected, w.normed.data(), n.width, n.project, w.panels(n.project), {}, step.logits,
+                         n.project.outputs);
+}
+
+template <class T>
+void encode_worker(const Network& n, const Encoding& e, Scratch<T>& s, int longest, int thread, int threads) {
+    Worker<T> w(n, s, e.rows, thread, threads, longest);
+    const int size = n.width / n.heads;
+    const int64_t wide = 3 * n.width;
+    std::vector<int> sentence(e.rows);
+    for (int b = 0; b < e.sentences; ++b)
+        for (int64_t r = e.starts[b]; r < e.starts[b + 1]; ++r) sentence[r] = b;
+    w.embed(e.tokens, e.positions);
+    for (int l = 0; l < n.layers; ++l) {
+        const Layer& layer = n.layer[l];
+        w.normalise(layer.attention_norm);
+        w.from_normed(layer.qkv, s.wide.data(), wide);
+        w.each_head([&](int r, int h, float* out) {
+            const int64_t start = e.starts[sentence[r]];
+            const float* keys = &s.wide[start * wide + n.width + h * size];
+            attend(size, &s.wide[r * wide + h * size], keys, wide, keys + n.width, wide,
+                   static_cast<int>(e.starts[sentence[r] + 1] - start), w.scores.data(), out);
+        });
+        w.add_attended(layer.attention_out);
+        w.ffn(layer);
+    }
+    const Range mine = share(e.rows, thread, threads);
+    for (int r = mine.begin; r < mine.end; ++r)
+        layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width,
+                   e.memory + static_cast<int64_t>(r) * n.width);
+}
+
+template <class T>
+void cross_worker(const Network& n, const Crossing& c, Scratch<T>& s, int thread, int threads) {
+    Worker<T> w(n, s, c.rows, thread, threads, 0);
+    const int size = n.width / n.heads;
+    const int64_t wide = 2 * n.width;
+    convert<T>(c.memory, w.normed.data(), static_cast<int64_t>(c.rows) * n.width);
+    for (int l = 0; l < n.layers; ++l) {
+        w.from_normed(n.layer[l].cross_key_value, s.wide.data(), wide);
+        const Range mine = share(c.sentences, thread, threads);
+        for (int b = mine.begin; b < mine.end; ++b)
+            for (int64_t r = c.starts[b]; r < c.starts[b + 1]; ++r)
+                for (int h = 0; h < n.heads; ++h) {
+                    float* place = c.cross.data + l * c.cross.layer + c.places[b] * c.cross.row + h * c.cross.head +
+                                   (r - c.starts[b]) * size;
+                    std::memcpy(place, &s.wide[r * wide + h * size], size * sizeof(float));
+                    std::memcpy(place + c.cross.value, &s.wide[r * wide + n.width + h * size], size * sizeof(float));
+                }
+        w.sync();
+    }
+}
+
+template <class F>
+void in_parallel(int threads, F f) {
+    pool.run(threads, [](void* argument, int thread, int count) { (*static_cast<F*>(argument))(thread, count); }, &f);
+}
+
+template <class T>
+void run_step(const Network& n, const Step& step) {
+    static Scratch<T> scratch;
+    scratch.fit(step.rows, n);
+    int64_t longest = 0;
+    for (int r = 0; r < step.rows; ++r)
+        longest = std::max({longest, step.limits[r] + 1, step.sources[step.sentences[r]]});
+    in_parallel(step.threads, [&](int thread, int threads) {
+        step_worker<T>(n, step, scratch, static_cast<int>(longest), thread, threads);
+    });
+}
+
+template <class T>
+void run_encoding(const Network& n, const Encoding& e) {
+    static Scratch<T> scratch;
+    scratch.fit(e.rows, n);
+    int64_t longest = 0;
+    for (int b = 0; b < e.sentences; ++b) longest = std::max(longest, e.starts[b + 1] - e.starts[b]);
+    in_parallel(e.threads, [&](int thread, int threads) {
+        encode_worker<T>(n, e, scratch, static_cast<int>(longest), thread, threads);
+    });
+}
+
+template <class T>
+void run_crossing(const Network& n, const Crossing& c) {
+    static Scratch<T> scratch;
+    scratch.fit(c.rows, n);
+    in_parallel(c.threads, [&](int thread, int threads) { cross_worker<T>(n, c, scratch, thread, threads); });
+}
+
+}  // namespace
+
+extern "C" void specmt_step(const Network* n, const Step* step) {
+    const std::lock_guard lock(turn);
+    n->type == BFLOAT16 ? run_step<BFloat16>(*n, *step) : run_step<Float32>(*n, *step);
+}
+
+extern "C" void specmt_encode(const Network* n, const Encoding* e) {
+    const std::lock_guard lock(turn);
+    n->type == BFLOAT16 ? run_encoding<BFloat16>(*n, *e) : run_encoding<Float32>(*n, *e);
+}
+
+extern "C" void specmt_cross(const Network* n, const Crossing* c) {
+    const std::lock_guard lock(turn);
+    n->type == BFLOAT16 ? run_crossing<BFloat16>(*n, *c) : run_crossing<Float32>(*n, *c);
+}
+
+// ---------------------------------------------------------------------------------------------- draft chains
+
+struct Chain {
+    int32_t sentences, slots, vocab, rank;
+    int64_t stride;          // of a slot's logits
+    const float* logits;     // (B · K, stride)
+    const int64_t* last;     // (B)
+    const float* previous;   // (V, R)
+    const float* following;  // (V, R)
+    int64_t* tokens;         // (B, K)
+    float* log_probs;        // (B, K)
+};
+
+namespace {
+
+constexpr int CANDIDATES = LANES;
+
+// The candidate that goes first: the lowest value, among equals the highest id.
+int find_worst(const float* values, const int64_t* ids, int count) {
+    int worst = 0;
+    for (int i = 1; i < count; ++i)
+        if (values[i] < values[worst] || (values[i] == values[worst] && ids[i] > ids[worst])) worst = i;
+    return worst;
+}
+
+// The best tokens of a slot, in no order; among equals the lowest ids.
+int best_candidates(const float* logits, int vocab, float* values, int64_t* ids) {
+    const int count = std::min(CANDIDATES, vocab);
+    for (int i = 0; i < count; ++i) values[i] = logits[ids[i] = i];
+    int worst = find_worst(values, ids, count);
+    for (int start = count; start < vocab; start += LANES) {
+        const __mmask16 real = vocab - start >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (vocab - start)) - 1);
+        const __m512 block = _mm512_maskz_loadu_ps(real, logits + start);
+        unsigned better = _mm512_mask_cmp_ps_mask(real, block, _mm512_set1_ps(values[worst]), _CMP_GT_OQ);
+        for (; better != 0; better &= better - 1) {
+            const int id = start + __builtin_ctz(better);
+            if (logits[id] <= values[worst]) continue;  // a better one came in between
+            values[worst] = logits[id];
+            ids[worst] = id;
+            worst = find_worst(values, ids, count);
+        }
+    }
+    return count;
+}
+
+float dot(const float* a, const float* b, int count) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += LANES) {
+        const __mmask16 real = count - i >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (count - i)) - 1);
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(real, a + i), _mm512_maskz_loadu_ps(real, b + i), sum);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+}  // namespace
+
+extern "C" void specmt_chain(const Chain* c) {
+    float values[CANDIDATES];
+    int64_t ids[CANDIDATES];
+    for (int b = 0; b < c->sentences; ++b) {
+        int64_t before = c->last[b];
+        for (int k = 0; k < c->slots; ++k) {
+            const int64_t slot = static_cast<int64_t>(b) * c->slots + k;
+            const int count = best_candidates(c->logits + slot * c->stride, c->vocab, values, ids);
+            for (int i = 0; i < count; ++i)
+                values[i] += dot(c->previous + before * c->rank, c->following + ids[i] * c->rank, c->rank);
+            int best = 0;
+            for (int i = 1; i < count; ++i)
+                if (values[i] > values[best] || (values[i] == values[best] && ids[i] < ids[best])) best = i;
+            float sum = 0.0f;
+            for (int i = 0; i < count; ++i) sum += std::exp(values[i] - values[best]);
+            c->tokens[slot] = before = ids[best];
+            c->log_probs[slot] = -std::log(sum);
+        }
+    }
+}
+
+#pragma GCC pop_options

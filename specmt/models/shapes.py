@@ -1,0 +1,64 @@
+"""The names and shapes of the weights that a configuration calls for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specmt.models.config import DrafterConfig, VerifierConfig
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def verifier_shapes(config: VerifierConfig) -> Shapes:
+    """Returns the weights of a verifier, its embedding table once."""
+    return {
+        "encoder_frontend.embed.weight": (config.vocab_size, config.model_dim),
+        **_stack("encoder", config.encoder_layers, config, cross=False),
+        **_stack("decoder", config.decoder_layers, config, cross=True),
+    }
+
+
+def drafter_shapes(config: DrafterConfig) -> Shapes:
+    """Returns the weights of a masked drafter."""
+    return {
+        "embed.weight": (config.vocab_size, config.model_dim),
+        "mask_embedding": (config.model_dim,),
+        "correction.previous.weight": (config.vocab_size, config.correction_rank),
+        "correction.following.weight": (config.vocab_size, config.correction_rank),
+        **_stack("decoder", config.layers, config, cross=True),
+    }
+
+
+def find_misfit(wanted: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]) -> str | None:
+    """Returns what is wrong with the first weight that is missing, of another shape or not called for."""
+    for name in [*wanted, *actual]:
+        if wanted.get(name) != actual.get(name):
+            return f"{name} must be {_describe(wanted.get(name))}, but is {_describe(actual.get(name))} instead"
+    return None
+
+
+def _describe(shape: tuple[int, ...] | None) -> str:
+    return "absent" if shape is None else " × ".join(map(str, shape))
+
+
+def _stack(name: str, layers: int, config: VerifierConfig | DrafterConfig, *, cross: bool) -> Shapes:
+    width = config.model_dim
+    shapes = _norm(f"{name}.layer_norm", width)
+    for number in range(layers):
+        layer = f"{name}.layers.{number}"
+        for attention in ["self_attn", *["encoder_decoder_attn"] * cross]:
+            for part in ("q_proj", "k_proj", "v_proj", "output_proj"):
+                shapes |= _linear(f"{layer}.{attention}.{part}", width, width)
+            shapes |= _norm(f"{layer}.{attention}_layer_norm", width)
+        shapes |= _linear(f"{layer}.ffn.inner_proj", width, config.ffn_dim)
+        shapes |= _linear(f"{layer}.ffn.output_proj", config.ffn_dim, width)
+        shapes |= _norm(f"{layer}.ffn_layer_norm", width)
+    return shapes
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Shapes:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def _norm(name: str, width: int) -> Shapes:
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}

@@ -1,0 +1,407 @@
+"""Model folders, what may be wrong with them, and the fairseq2 families."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import fairseq2.runtime.dependency
+import pytest
+import torch
+from fairseq2 import init_fairseq2
+from fairseq2.composition import register_in_memory_assets
+from fairseq2.models import ModelFamily
+from fairseq2.nn import BatchLayout
+from fairseq2.runtime.dependency import DependencyContainer
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.errors import ModelError, UsageError
+from specmt.models.config import DRAFTER_ARCHS, VERIFIER_ARCHS, DrafterConfig, VerifierConfig, verifier_config
+from specmt.models.families import (
+    DRAFTER_FAMILY,
+    VERIFIER_FAMILY,
+    asset_cards,
+    get_drafter_hub,
+    get_verifier_hub,
+    register,
+)
+from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, file_sha256, find, write_folder
+from specmt.models.hub import Model, choose_device, choose_dtype, load_model
+from specmt.models.verifier import create_verifier, tie_weights
+from specmt.training.drafter import BlockOptions, lay_blocks
+from specmt.training.verifier import target_states
+from specmt.types import BOS, EOS
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model that a test may damage."""
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*hg_exporter.*:DeprecationWarning")  # fairseq2 about itself
+
+
+def change_config(folder: Path, change: Callable[[dict], object]) -> None:
+    record = json.loads((folder / CONFIG).read_text())
+    change(record)
+    (folder / CONFIG).write_text(json.dumps(record))
+
+
+def trust(folder: Path, name: str) -> None:
+    """Enters a file's present sha256 into the configuration, as its author would."""
+    change_config(folder, lambda record: record["files"].update({name: file_sha256(folder / name)}))
+
+
+def error_of(name: str | Path | None, **options: str) -> str:
+    with pytest.raises(ModelError) as raised:
+        load_model(name, device="cpu", **options)
+    assert raised.value.exit_code == 69
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_folder_gives_back_what_was_written(
+    tiny_model: Path, pieces_path: Path, verifier_config: VerifierConfig, drafter_config: DrafterConfig, tmp_path: Path
+) -> None:
+    read = ModelFolder.read(tiny_model)
+    assert (read.source, read.target) == ("de", "en")
+    assert (read.verifier, read.drafter) == (verifier_config, drafter_config)
+    assert set(read.files) == {PIECES, VERIFIER, DRAFTER}
+    assert {path.name for path in tiny_model.iterdir()} == {CONFIG, *read.files}
+    assert read.verified(PIECES).read_bytes() == pieces_path.read_bytes()
+    weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER)}
+    assert all(tensor.dtype == torch.float16 for tensors in weights.values() for tensor in tensors.values())
+    again = write_folder(
+        tmp_path / "again",
+        source="de",
+        target="en",
+        pieces=pieces_path,
+        verifier=verifier_config,
+        verifier_weights=weights[VERIFIER],
+        drafter=drafter_config,
+        drafter_weights=weights[DRAFTER],
+    )
+    assert again == replace(read, path=tmp_path / "again")
+    assert again.sha256 == read.sha256
+
+
+def test_the_hash_of_a_model_stands_for_every_file(folder: Path) -> None:
+    before = ModelFolder.read(folder).sha256
+    for name in (PIECES, VERIFIER, DRAFTER):
+        other = change_byte(folder / name)
+        trust(folder, name)
+        assert ModelFolder.read(folder).sha256 != before
+        (folder / name).write_bytes(other)
+        trust(folder, name)
+    assert ModelFolder.read(folder).sha256 == before
+
+
+def change_byte(path: Path) -> bytes:
+    """Turns over a bit in the middle of a file; returns the old bytes."""
+    old = path.read_bytes()
+    new = bytearray(old)
+    new[len(new) // 2] ^= 1
+    path.write_bytes(new)
+    return old
+
+
+def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_model_without_drafter: Path) -> None:
+    assert (model.path, model.device, model.dtype) == (tiny_model, "cpu", "float32")
+    assert (model.has_drafter, model.default_block_size, model.max_source_length) == (True, 4, 64)
+    bare = load_model(tiny_model_without_drafter, device="cpu", dtype="bfloat16")
+    assert (bare.has_drafter, bare.default_block_size, bare.dtype) == (False, 0, "bfloat16")
+
+
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER])
+def test_a_changed_file_is_refused(folder: Path, name: str) -> None:
+    change_byte(folder / name)
+    message = error_of(folder)
+    assert str(folder / name) in message
+    assert "sha256" in message
+    assert ModelFolder.read(folder).files[name] in message
+
+
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER])
+def test_a_truncated_or_missing_file_is_refused(folder: Path, name: str) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "truncated" in error_of(folder)
+    path.unlink()
+    assert f"{path}: cannot be read (No such file or directory)" in error_of(folder)
+    change_config(folder, lambda record: record["files"].pop(name))
+    assert f"the model has no {name}" in error_of(folder)
+
+
+@pytest.mark.parametrize("name", [VERIFIER, DRAFTER])
+@pytest.mark.parametrize("size", [0, 7, 100, -100])
+def test_truncated_weights_with_a_fitting_hash_are_refused(folder: Path, name: str, size: int) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:size])
+    trust(folder, name)
+    assert f"{path}: is not a safetensors file" in error_of(folder)
+
+
+def test_pieces_that_are_none_are_refused(folder: Path) -> None:
+    (folder / PIECES).write_bytes(b"\x80 no model")
+    trust(folder, PIECES)
+    assert f"{folder / PIECES}: cannot be read as a SentencePiece model" in error_of(folder)
+
+
+class Canary:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, CONFIG])
+def test_nothing_is_ever_unpickled(folder: Path, tmp_path: Path, name: str) -> None:
+    sung = tmp_path / "sung"
+    song = pickle.dumps(Canary(sung))
+    pickle.loads(song)
+    assert sung.exists()  # the canary can sing
+    sung.unlink()
+
+    def write_torch(path: Path) -> None:
+        torch.save({"weights": Canary(sung)}, path)
+
+    def write_pickle(path: Path) -> None:
+        path.write_bytes(song)
+
+    def write_inside_safetensors(path: Path) -> None:
+        path.write_bytes(struct.pack("<Q", len(song)) + song)
+
+    for write in (write_torch, write_pickle, write_inside_safetensors):
+        write(folder / name)
+        if name != CONFIG:
+            trust(folder, name)
+        assert str(folder / name) in error_of(folder)
+        assert not sung.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"format": 1', b"none"])
+def test_a_damaged_configuration_is_refused(folder: Path, content: bytes) -> None:
+    (folder / CONFIG).write_bytes(content)
+    assert f"{folder / CONFIG}: is not valid JSON" in error_of(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.clear(),
+        lambda record: record.pop("verifier"),
+        lambda record: record.pop("drafter"),
+        lambda record: record.pop("files"),
+        lambda record: record.update(files=["a"]),
+        lambda record: record.update(verifier=None),
+        lambda record: record.update(drafter="masked"),
+        lambda record: record["verifier"].update(colour="blue"),
+        lambda record: record["verifier"].update(model_dim="wide"),
+        lambda record: record["verifier"].update(num_heads=0),
+        lambda record: record["drafter"].update(layers=None),
+    ],
+)
+def test_a_configuration_of_another_kind_is_refused(folder: Path, change: Callable[[dict], object]) -> None:
+    change_config(folder, change)
+    assert str(folder) in error_of(folder)
+
+
+@pytest.mark.parametrize("content", ["[]", "1", "null", '"text"'])
+def test_a_configuration_that_is_no_object_is_refused(folder: Path, content: str) -> None:
+    (folder / CONFIG).write_text(content)
+    assert "is not a model configuration" in error_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("verifier", {"encoder_layers": 3}),
+        ("verifier", {"encoder_layers": 1}),
+        ("verifier", {"decoder_layers": 3}),
+        ("verifier", {"decoder_layers": 1}),
+        ("verifier", {"model_dim": 64}),
+        ("verifier", {"ffn_dim": 128}),
+        ("verifier", {"vocab_size": 500}),
+        ("verifier", {"num_heads": 5}),
+        ("drafter", {"layers": 2}),
+        ("drafter", {"model_dim": 64}),
+        ("drafter", {"vocab_size": 500}),
+        ("drafter", {"correction_rank": 9}),
+    ],
+)
+def test_weights_that_do_not_fit_the_configuration_are_refused(
+    folder: Path, part: str, changes: dict[str, int]
+) -> None:
+    change_config(folder, lambda record: record[part].update(changes))
+    assert str(folder) in error_of(folder)
+
+
+@pytest.mark.parametrize("name", ["model_dim", "num_heads", "vocab_size", "max_length"])
+def test_a_drafter_for_another_verifier_is_refused(folder: Path, name: str) -> None:
+    change_config(folder, lambda record: record["drafter"].update({name: record["verifier"][name] * 2}))
+    message = error_of(folder)
+    assert f"{folder / CONFIG}: " in message
+    assert f"The drafter's `{name}` must be the verifier's, " in message
+
+
+def test_a_place_without_a_model(tmp_path: Path, folder: Path) -> None:
+    for path in (tmp_path, tmp_path / "none", folder / CONFIG):
+        assert f"{path}: is no model folder" in error_of(path)
+    assert "No bundled model translates xx→yy" in error_of(None, source="xx", target="yy")
+
+
+def test_a_missing_drafter_is_named_when_it_is_wanted(
+    tiny_model_without_drafter: Path, sources: list[list[int]]
+) -> None:
+    bare = load_model(tiny_model_without_drafter, device="cpu")
+    with pytest.raises(ModelError, match="no masked drafter") as raised:
+        decode(bare, sources, DecodingOptions())
+    assert raised.value.exit_code == 69
+
+
+def test_bundled_models_are_found_by_name_and_direction(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specmt.models.folder.ASSETS", tmp_path)
+    shutil.copytree(tiny_model, tmp_path / "toy-de-en")
+    for name in (None, "toy-de-en", tmp_path / "toy-de-en"):
+        assert find(name, source="de", target="en").path == tmp_path / "toy-de-en"
+    cards = {card["name"]: card for card in asset_cards()}
+    assert set(cards) == {"specmt-de-en", "specmt-de-en-drafter"}
+    assert cards["specmt-de-en"]["checkpoint"] == (tmp_path / "toy-de-en" / VERIFIER).as_uri()
+
+
+def test_devices_and_types() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_dtype("auto") == torch.float32
+    assert choose_dtype("bfloat16") == torch.bfloat16
+    for name in ("tpu", "", "mps", "cuda:99"):
+        with pytest.raises(UsageError):
+            choose_device(name)
+    with pytest.raises(UsageError):
+        choose_dtype("int3")
+
+
+def test_architectures() -> None:
+    assert set(VERIFIER_ARCHS) == set(DRAFTER_ARCHS) == {"small", "base"}
+    assert verifier_config("base", dropout=0.3) == replace(VERIFIER_ARCHS["base"](), dropout=0.3)
+    with pytest.raises(UsageError, match="must be one of small, base"):
+        verifier_config("huge")
+
+
+def test_the_embedding_table_is_tied(verifier_config: VerifierConfig, tiny_model: Path) -> None:
+    module = create_verifier(verifier_config, torch.device("cpu"))
+    names = [name for name, _ in module.named_parameters()]
+    assert set(names) == set(ModelFolder.read(tiny_model).weights(VERIFIER))
+    tied = tie_weights(ModelFolder.read(tiny_model).weights(VERIFIER))
+    assert set(tied) == set(module.state_dict())
+
+
+@pytest.fixture
+def fairseq2_with_tiny_model(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """fairseq2, freshly initialised, with our families and cards for the tiny model."""
+    folder = ModelFolder.read(tiny_model)
+    assert folder.drafter is not None
+    cards = [
+        card("tiny", VERIFIER_FAMILY, folder.verifier, tiny_model / VERIFIER),
+        card("tiny-drafter", DRAFTER_FAMILY, folder.drafter, tiny_model / DRAFTER),
+    ]
+
+    def extend(container: DependencyContainer) -> None:
+        # Where the package is installed, its entry point has already done this.
+        if VERIFIER_FAMILY not in container.iter_keys(ModelFamily):
+            register(container)
+        register_in_memory_assets(container, "test", cards)
+
+    monkeypatch.setattr(fairseq2.runtime.dependency, "_resolver", None)
+    init_fairseq2(extras=extend, no_progress=True)
+    yield
+
+
+def card(name: str, family: str, config: VerifierConfig | DrafterConfig, checkpoint: Path) -> dict[str, object]:
+    return {
+        "name": name,
+        "model_family": family,
+        "model_arch": "small",
+        "model_config": asdict(config),
+        "checkpoint": checkpoint.as_uri(),
+    }
+
+
+@pytest.mark.usefixtures("fairseq2_with_tiny_model")
+def test_fairseq2_families_and_architectures() -> None:
+    assert get_verifier_hub().get_archs() == get_drafter_hub().get_archs() == {"small", "base"}
+    for arch in ("small", "base"):
+        assert get_verifier_hub().get_arch_config(arch) == VERIFIER_ARCHS[arch]()
+        assert get_drafter_hub().get_arch_config(arch) == DRAFTER_ARCHS[arch]()
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: Path, kernels: bool) -> Model:
+    """The tiny model in float32, on either backend."""
+    return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+
+
+@pytest.mark.usefixtures("fairseq2_with_tiny_model")
+def test_a_verifier_loaded_by_its_card_gives_the_engines_logits(model: Model, sources: list[list[int]]) -> None:
+    module = get_verifier_hub().load_model("tiny", device=torch.device("cpu"), dtype=torch.float32).eval()
+    for source in sources[:12]:
+        ids = torch.tensor([[*source, EOS]])
+        target = torch.tensor([[BOS, *source[:20], *source[:20]]])
+        with torch.inference_mode():
+            wanted = module.final_proj(target_states(module, ids, torch.tensor([ids.shape[1]]), target))
+        state = model.verifier.new_state(1)
+        model.verifier.start(state, torch.tensor([0]), model.verifier.encode([source]))
+        got = model.verifier.score(target, torch.tensor([0]), state)
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("fairseq2_with_tiny_model")
+def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sources: list[list[int]]) -> None:
+    module = get_drafter_hub().load_model("tiny-drafter", device=torch.device("cpu"), dtype=torch.float32).eval()
+    assert model.drafter is not None
+    compared = 0
+    for source in sources[:12]:
+        target = torch.tensor([[BOS, *source[:20], EOS]])
+        length = target.shape[1]
+        # One block after the whole of the target.
+        blocks = lay_blocks(
+            target,
+            torch.tensor([length]),
+            block_size=1,
+            options=BlockOptions(spacing=1e9),
+            generator=torch.Generator().manual_seed(0),
+        )
+        seen = int(blocks.positions[0, -1])
+        memory = model.verifier.encode([source])
+        with torch.inference_mode():
+            encoded = memory.states.view(1, -1, memory.states.shape[-1])[:, : len(source) + 1]
+            layout = BatchLayout.of(encoded, memory.lengths.tolist())
+            states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoded, layout)
+            logits = module.logits(states[0, -1:], target[0, seen - 1 : seen])[0]
+        state = model.drafter.new_state(1)
+        model.drafter.start(state, torch.tensor([0]), memory)
+        draft, _ = model.drafter.propose(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
+        best = logits.topk(2)
+        if best.values[0] - best.values[1] > 1e-3:
+            assert draft[0, 0] == best.indices[0]
+            compared += 1
+    assert compared > 8
+
+
+def test_fairseq2_is_told_of_the_families_by_an_entry_point() -> None:
+    setup = (Path(__file__).parents[2] / "setup.cfg").read_text()
+    assert "fairseq2.extension =\n    specmt = specmt.models.families:register\n" in setup
+    assert os.path.exists(Path(__file__).parents[2] / "specmt" / "models" / "families.py")

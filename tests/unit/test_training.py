@@ -1,0 +1,532 @@
+"""Data, schedules, mask blocks, the training loop and its exact resumption."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq2.models.transformer import TransformerModel
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import Dropout, Linear, ReLU, Sequential, functional
+
+from specmt.errors import DataError, InputNotFoundError, UsageError
+from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.drafter import create_drafter
+from specmt.models.verifier import create_verifier
+from specmt.training.checkpoints import average_checkpoints, save_tensors
+from specmt.training.data import Array, ParallelData, Sequences, make_batches, read_lines, read_pairs
+from specmt.training.drafter import BlockOptions, initialise_from, lay_blocks, train_drafter
+from specmt.training.dropout import FastDropout, use_fast_dropout
+from specmt.training.loop import TrainOptions, learning_rate
+from specmt.training.loss import CHUNK, cross_entropy
+from specmt.training.plot import plot_metrics
+from specmt.training.verifier import train_verifier, verifier_loss
+from specmt.types import BOS, EOS, PAD
+
+CPU = torch.device("cpu")
+ROOT = Path(__file__).parents[2]
+OPTIONS = TrainOptions(
+    updates=12,
+    tokens_per_batch=120,
+    tokens_per_update=240,
+    lr=3e-3,
+    warmup=4,
+    save_every=3,
+    validate_every=100,
+    average=2,
+    short_first=6,
+    short_length=9,
+)
+
+
+def make_sequences(count: int, longest: int, seed: int) -> list[list[int]]:
+    generator = random.Random(seed)
+    return [[generator.randrange(4, 400) for _ in range(generator.randint(1, longest))] for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared folder of 60 pairs; the target is the source."""
+    folder = tmp_path_factory.mktemp("data")
+    sequences = make_sequences(60, 14, seed=1)
+    for side in ("source", "target"):
+        Sequences.save(folder / f"train.{side}", sequences)
+    return folder
+
+
+def test_sequences_come_back_as_they_were(tmp_path: Path) -> None:
+    sequences = [*make_sequences(20, 9, seed=2), [], [65535], [4]]
+    Sequences.save(tmp_path / "x", sequences)
+    loaded = Sequences.load(tmp_path / "x")
+    assert len(loaded) == len(sequences)
+    assert [loaded[index] for index in range(len(loaded))] == sequences
+    assert loaded.lengths.tolist() == [len(sequence) for sequence in sequences]
+    with pytest.raises(InputNotFoundError, match="specmt prepare"):
+        Sequences.load(tmp_path / "y")
+
+
+def test_padding_puts_marks_before_and_after() -> None:
+    sequences = Sequences(np.array([7, 8, 9, 5], dtype=np.uint16), np.array([0, 3, 3, 4]))
+    ids, lengths = sequences.pad(np.array([2, 0, 1]), before=BOS, after=EOS)
+    assert ids.tolist() == [[BOS, 5, EOS, PAD, PAD], [BOS, 7, 8, 9, EOS], [BOS, EOS, PAD, PAD, PAD]]
+    assert lengths.tolist() == [3, 5, 2]
+    ids, lengths = sequences.pad(np.array([0, 2]))
+    assert ids.tolist() == [[7, 8, 9], [5, PAD, PAD]]
+    assert lengths.tolist() == [3, 1]
+
+
+def test_reading_parallel_text(tmp_path: Path) -> None:
+    text = "eins\u2028zwei\r\nß\n\nletzte".encode()
+    (tmp_path / "a.de").write_bytes(text)
+    (tmp_path / "b.gz").write_bytes(gzip.compress(text))
+    wanted = ["eins\u2028zwei", "ß", "", "letzte"]
+    assert list(read_lines(tmp_path / "a.de")) == list(read_lines(tmp_path / "b.gz")) == wanted
+    assert list(read_pairs(tmp_path / "a.de", tmp_path / "b.gz")) == [(line, line) for line in wanted]
+    (tmp_path / "short").write_bytes(b"x\ny\n")
+    with pytest.raises(DataError, match="short:3: the file ends here"):
+        list(read_pairs(tmp_path / "a.de", tmp_path / "short"))
+    (tmp_path / "latin").write_bytes(b"gut\nschl\xfccht\n")
+    with pytest.raises(DataError, match="latin:2: is not UTF-8 at byte 5"):
+        list(read_lines(tmp_path / "latin"))
+    with pytest.raises(InputNotFoundError):
+        list(read_lines(tmp_path / "none"))
+
+
+@pytest.fixture(scope="module")
+def uneven_data() -> ParallelData:
+    generator = random.Random(3)
+    sides = []
+    for _ in range(2):
+        lengths = [generator.randint(1, 60) for _ in range(300)]
+        sides.append(Sequences(np.zeros(sum(lengths), dtype=np.uint16), np.cumsum([0, *lengths])))
+    return ParallelData(*sides)
+
+
+def test_batches_hold_every_pair_once_within_the_budget(uneven_data: ParallelData) -> None:
+    batches = make_batches(uneven_data, tokens=400, seed=1, epoch=0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(300))
+    sizes = []
+    for batch in batches:
+        source, target = uneven_data.source.lengths[batch] + 1, uneven_data.target.lengths[batch] + 1
+        padded = len(batch) * (source.max() + target.max())
+        assert padded <= 400
+        sizes.append(padded)
+    assert np.mean(sizes) > 250
+
+
+def test_a_pair_over_the_budget_is_a_batch_of_its_own(uneven_data: ParallelData) -> None:
+    batches = make_batches(uneven_data, tokens=1, seed=1, epoch=0)
+    assert [len(batch) for batch in batches] == [1] * 300
+
+
+def test_seed_and_epoch_alone_decide_the_order(uneven_data: ParallelData) -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [batch.tolist() for batch in make_batches(uneven_data, tokens=400, seed=seed, epoch=epoch)]
+
+    assert order(1, 0) == order(1, 0)
+    assert len({str(order(seed, epoch)) for seed, epoch in ((1, 0), (1, 1), (2, 0), (2, 1))}) == 4
+
+
+def test_a_length_limit_leaves_out_longer_pairs_only(uneven_data: ParallelData) -> None:
+    batches = make_batches(uneven_data, tokens=400, seed=1, epoch=0, max_length=20)
+    longest = np.maximum(uneven_data.source.lengths, uneven_data.target.lengths) + 1
+    assert sorted(np.concatenate(batches).tolist()) == np.flatnonzero(longest <= 20).tolist()
+    assert make_batches(uneven_data, tokens=400, seed=1, epoch=0, max_length=1) == []
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt"])
+def test_the_learning_rate_rises_in_a_line_and_falls(schedule: str) -> None:
+    options = TrainOptions(updates=1000, lr=2e-3, warmup=100, schedule=schedule)
+    rates = [learning_rate(update, options) for update in range(1000)]
+    assert rates[:100] == pytest.approx([2e-3 * step / 100 for step in range(1, 101)])
+    assert rates[100:] == sorted(rates[100:], reverse=True)
+    assert max(rates) <= 2e-3 * (1 + 1e-12)
+    if schedule == "cosine":
+        assert rates[550] == pytest.approx(2e-3 * (0.02 + 0.98 / 2))
+        assert learning_rate(1000, options) == pytest.approx(2e-3 * 0.02)
+    else:
+        assert rates[399] == pytest.approx(1e-3)
+        assert rates[899] == pytest.approx(2e-3 / 3)
+    assert learning_rate(0, replace(options, warmup=0)) == pytest.approx(2e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [{"updates": 0}, {"average": 0}, {"schedule": "linear"}, {"optimizer": "sgd"}])
+def test_impossible_training_options(wrong: dict[str, int | str]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        TrainOptions(**wrong)
+
+
+def test_mask_blocks_see_their_prefix_and_themselves_and_want_what_follows() -> None:
+    generator = random.Random(4)
+    rows = [[BOS, *(generator.randrange(4, 400) for _ in range(length)), EOS] for length in (9, 1, 4, 9)]
+    lengths = [len(row) for row in rows]
+    width, block_size = max(lengths) - 1, 4
+    target = torch.tensor([row + [PAD] * (width + 1 - len(row)) for row in rows])
+    starts_seen = set()
+    for seed in range(20):
+        blocks = lay_blocks(
+            target,
+            torch.tensor(lengths),
+            block_size=block_size,
+            options=BlockOptions(spacing=3.0, decay=0.5),
+            generator=torch.Generator().manual_seed(seed),
+        )
+        groups = math.ceil(width / 3)
+        assert blocks.wanted.shape == blocks.previous.shape == blocks.weights.shape == (4, groups, block_size)
+        assert blocks.tokens.shape == (4, width + groups * block_size)
+        assert torch.equal(blocks.tokens[:, :width], target[:, :width])
+        assert torch.equal(blocks.positions[:, :width], torch.arange(width).expand(4, -1))
+        assert blocks.slots.tolist() == [[False] * width + [True] * groups * block_size] * 4
+        assert set(blocks.bias.unique().tolist()) == {0.0, -math.inf}
+        sees = (blocks.bias[:, 0] == 0).tolist()
+        for row, ids in enumerate(rows):
+            for query in range(width):
+                assert sees[row][query] == [key <= query for key in range(width)] + [False] * groups * block_size
+            for group in range(groups):
+                first = width + group * block_size
+                start = int(blocks.positions[row, first]) - 1
+                starts_seen.add((row, start))
+                assert 0 <= start < len(ids) - 1  # the first slot is never past EOS
+                for slot in range(block_size):
+                    place = start + 1 + slot
+                    assert blocks.positions[row, first + slot] == place
+                    assert blocks.wanted[row, group, slot] == (ids[place] if place < len(ids) else EOS)
+                    assert blocks.previous[row, group, slot] == (ids[place - 1] if place <= len(ids) else EOS)
+                    weight = 0.5**slot * (1.0 if place < len(ids) else 0.1)
+                    assert blocks.weights[row, group, slot] == pytest.approx(weight)
+                    prefix = [key <= start for key in range(width)]
+                    own = [other == group for other in range(groups) for _ in range(block_size)]
+                    assert sees[row][first + slot] == prefix + own
+    # Every place of a sentence is a start some time.
+    assert starts_seen == {(row, start) for row in range(4) for start in range(len(rows[row]) - 1)}
+
+
+def test_mask_blocks_come_from_their_generator_alone() -> None:
+    target = torch.tensor([[BOS, *range(10, 40), EOS]])
+
+    def starts(seed: int) -> list[int]:
+        generator = torch.Generator().manual_seed(seed)
+        blocks = lay_blocks(target, torch.tensor([32]), block_size=3, options=BlockOptions(), generator=generator)
+        return blocks.wanted[0, :, 0].tolist()
+
+    assert starts(1) == starts(1)
+    assert len({tuple(starts(seed)) for seed in range(10)}) > 5
+
+
+def test_fast_dropout_drops_as_much_as_it_says_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(1000, 1003)  # not a multiple of 8
+    for probability in (0.1, 0.5):
+        y = FastDropout(probability)(x)
+        dropped = round(probability * 256) / 256
+        assert y.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropped)])
+        assert (y == 0).float().mean().item() == pytest.approx(dropped, abs=0.002)
+        assert y.mean().item() == pytest.approx(1.0, abs=0.004)
+        # Rows, columns and neighbours do not depend on each other.
+        zero = (y == 0).float()
+        assert zero.mean(0).std().item() == pytest.approx(math.sqrt(dropped * (1 - dropped) / 1000), rel=0.15)
+        both = (zero[:, 1:] * zero[:, :-1]).mean().item()
+        assert both == pytest.approx(dropped**2, abs=0.003)
+
+
+def test_fast_dropout_passes_on_what_it_should() -> None:
+    x = torch.randn(5, 7, requires_grad=True)
+    assert FastDropout(0.0)(x) is x
+    assert FastDropout(0.4).eval()(x) is x
+    layer = FastDropout(0.4)
+    torch.manual_seed(3)
+    y = layer(x)
+    y.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad == 0, y == 0)
+    assert layer(x.detach().bfloat16()).dtype == torch.bfloat16
+    torch.manual_seed(3)
+    assert torch.equal(layer(x), y)
+
+
+def test_every_dropout_is_replaced() -> None:
+    model = Sequential(Dropout(0.25), Sequential(ReLU(), Dropout(0.5)), Linear(2, 2))
+    use_fast_dropout(model)
+    kinds = [type(module) for module in model.modules() if not isinstance(module, Sequential)]
+    assert kinds == [FastDropout, ReLU, FastDropout, Linear]
+    assert [module.threshold for module in model.modules() if isinstance(module, FastDropout)] == [64, 128]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("count", [1, CHUNK, 2 * CHUNK + 3])
+def test_cross_entropy_and_its_gradient_are_those_of_torch(count: int, smoothing: float) -> None:
+    torch.manual_seed(0)
+    logits = (3 * torch.randn(count, 50)).requires_grad_()
+    wanted, weights = torch.randint(50, (count,)), torch.rand(count)
+    losses = functional.cross_entropy(logits, wanted, reduction="none", label_smoothing=smoothing)
+    (2 * (losses * weights).sum()).backward()
+    expected, logits.grad = logits.grad, None
+    loss = cross_entropy(logits, wanted, weights, smoothing=smoothing)
+    (2 * loss).backward()
+    assert loss.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
+    torch.testing.assert_close(logits.grad, expected, rtol=1e-4, atol=1e-5)
+
+
+class KilledError(Exception):
+    """Stands for a kill in the middle of a run."""
+
+
+def die() -> dict[str, float]:
+    raise KilledError
+
+
+Train = Callable[[Path, TrainOptions, bool], None]
+
+
+@pytest.fixture
+def verifier_run(data_folder: Path, verifier_config: VerifierConfig) -> Train:
+    config = replace(verifier_config, dropout=0.1)
+
+    def run(folder: Path, options: TrainOptions, dies: bool) -> None:
+        # The default generator is not what a fresh process would have; the run must not care.
+        torch.manual_seed(random.randrange(10**9))
+        validate = (lambda _: die()) if dies else (lambda _: {})
+        train_verifier(folder, data_folder, config, options, device=CPU, validate=validate)
+
+    return run
+
+
+@pytest.fixture
+def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel) -> Train:
+    config = replace(drafter_config, dropout=0.1)
+
+    def run(folder: Path, options: TrainOptions, dies: bool) -> None:
+        torch.manual_seed(random.randrange(10**9))
+        train_drafter(
+            folder,
+            data_folder,
+            tiny_verifier,
+            2,
+            config,
+            options,
+            block_options=BlockOptions(),
+            device=CPU,
+            validate=(lambda _: die()) if dies else (lambda _: {}),
+        )
+
+    return run
+
+
+def metrics_of(folder: Path) -> list[dict[str, float]]:
+    """Returns what was logged, but for times."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if "second" not in name} for row in rows]
+
+
+def weights_in(folder: Path) -> dict[str, dict[str, Tensor]]:
+    return {path.name: load_file(path) for path in folder.glob("*.safetensors")}
+
+
+def assert_same_weights(left: Path, right: Path) -> None:
+    ours, theirs = weights_in(left), weights_in(right)
+    assert set(ours) == set(theirs) >= {"final.safetensors", "state.safetensors"}
+    for file, tensors in ours.items():
+        assert set(tensors) == set(theirs[file])
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, theirs[file][name]), (file, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "optimizer", "killed_at"),
+    [
+        ("verifier", "adamw", 1),
+        ("verifier", "muon", 5),
+        ("verifier", "adamw", 8),
+        ("verifier", "muon", 12),
+        ("drafter", "muon", 5),
+    ],
+)
+def test_a_killed_run_goes_on_as_if_nothing_had_been(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, optimizer: str, killed_at: int
+) -> None:
+    """Kills before the first checkpoint, within and after the phase of short pairs (6 updates), and at the end."""
+    run: Train = request.getfixturevalue(f"{kind}_run")
+    options = replace(OPTIONS, optimizer=optimizer)
+    run(tmp_path / "whole", options, False)
+    with pytest.raises(KilledError):
+        run(tmp_path / "killed", replace(options, validate_every=killed_at), True)
+    state = tmp_path / "killed" / "state.safetensors"
+    assert state.exists() == (killed_at >= 3)
+    assert not (tmp_path / "killed" / "final.safetensors").exists()
+    with (tmp_path / "killed" / "metrics.jsonl").open("a") as stream:
+        stream.write('{"update": 1')  # cut off by the kill
+    run(tmp_path / "killed", options, False)
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    if killed_at != 1:
+        losses = [[row["loss"] for row in metrics_of(tmp_path / name) if "loss" in row] for name in ("whole", "killed")]
+        assert losses[0] == losses[1]
+    assert (tmp_path / "killed" / "metrics.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    # A finished run has nothing left to do.
+    run(tmp_path / "killed", options, False)
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_the_final_weights_are_the_mean_of_the_last_checkpoints(verifier_run: Train, tmp_path: Path) -> None:
+    verifier_run(tmp_path, OPTIONS, False)
+    names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert names == ["checkpoint-00000009.safetensors", "checkpoint-00000012.safetensors"]
+    final = load_file(tmp_path / "final.safetensors")
+    last = [load_file(tmp_path / name) for name in names]
+    for name, tensor in final.items():
+        assert torch.equal(tensor, ((last[0][name].double() + last[1][name].double()) / 2).float())
+        assert not torch.equal(last[0][name], last[1][name])
+    rows = metrics_of(tmp_path)
+    assert [row["update"] for row in rows if "loss" in row] == [3, 6, 9, 12]
+    assert rows[-1]["update"] == 12
+
+
+def test_averaging_checkpoints(tmp_path: Path) -> None:
+    for number, value in enumerate((1.0, 2.0, 6.0)):
+        save_tensors({"a": torch.full((2, 2), value), "b": torch.tensor([value])}, tmp_path / f"{number}")
+    mean = average_checkpoints(sorted(tmp_path.iterdir()))
+    assert mean["a"].tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    assert mean["b"].tolist() == [3.0]
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1", "2"}
+
+
+def test_nothing_short_enough_is_an_error_and_no_endless_loop(verifier_run: Train, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="short_length"):
+        verifier_run(tmp_path, replace(OPTIONS, short_length=1), False)
+
+
+def test_training_learns(data_folder: Path, verifier_config: VerifierConfig, tmp_path: Path) -> None:
+    reports: list[dict[str, float]] = []
+    options = replace(OPTIONS, updates=30, short_first=0, optimizer="muon", save_every=5)
+    config = replace(verifier_config, dropout=0.0)
+    train_verifier(tmp_path, data_folder, config, options, device=CPU, report=reports.append)
+    losses = [report["loss"] for report in reports]
+    assert losses[-1] < losses[0] - 0.5
+    assert [report["update"] for report in reports] == [5, 10, 15, 20, 25, 30]
+    assert [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == reports
+
+
+def test_a_drafter_learns_and_its_verifier_stays(
+    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+) -> None:
+    before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
+    reports: list[dict[str, float]] = []
+    options = replace(OPTIONS, updates=30, short_first=0, save_every=5)
+    drafter = train_drafter(
+        tmp_path,
+        data_folder,
+        tiny_verifier,
+        2,
+        drafter_config,
+        options,
+        block_options=BlockOptions(),
+        device=CPU,
+        report=reports.append,
+    )
+    losses = [report["loss"] for report in reports]
+    assert losses[-1] < losses[0] - 0.5
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tiny_verifier.state_dict().items())
+    assert all(parameter.grad is None for parameter in tiny_verifier.parameters())
+    assert drafter.correction.following.weight.any()
+
+
+def test_a_drafter_starts_from_the_verifiers_layers(
+    drafter_config: DrafterConfig, verifier_config: VerifierConfig
+) -> None:
+    torch.manual_seed(0)
+    verifier = create_verifier(replace(verifier_config, decoder_layers=5), CPU)
+    weights = verifier.state_dict()
+    for layers, picks in ((1, [0]), (2, [0, 4]), (3, [0, 2, 4])):
+        drafter = create_drafter(replace(drafter_config, layers=layers), CPU)
+        initialise_from(drafter, verifier, 5)
+        state = drafter.state_dict()
+        for layer, pick in enumerate(picks):
+            names = [name for name in state if name.startswith(f"decoder.layers.{layer}.")]
+            assert len(names) == 26
+            for name in names:
+                assert torch.equal(state[name], weights[name.replace(f".{layer}.", f".{pick}.", 1)])
+        assert torch.equal(state["embed.weight"], weights["encoder_frontend.embed.weight"])
+        assert torch.equal(state["decoder.layer_norm.weight"], weights["decoder.layer_norm.weight"])
+
+
+def test_metrics_are_drawn(tmp_path: Path) -> None:
+    rows = [{"update": 5, "loss": 3.0, "lr": 0.1}, {"update": 5, "bleu_x": 1.0}, {"update": 10, "loss": 2.0, "lr": 0.2}]
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plot_metrics(tmp_path / "m.jsonl", tmp_path / "m.png")
+    assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+TWO_PROCESSES = """
+import os
+import sys
+from pathlib import Path
+from specmt.cli.train import start_processes
+from specmt.models.config import VerifierConfig
+from specmt.training import verifier
+from specmt.training.loop import TrainOptions
+
+folder, data, config, options = Path(sys.argv[1]), Path(sys.argv[2]), eval(sys.argv[3]), eval(sys.argv[4])
+seen = []
+loss = verifier.verifier_loss
+
+
+def count(model, data, indices, **options):
+    seen.append(len(indices))
+    return loss(model, data, indices, **options)
+
+
+verifier.verifier_loss = count
+verifier.train_verifier(folder, data, config, options, device=start_processes("cpu", 1))
+(folder / f"seen-{os.environ['RANK']}").write_text(f"{len(seen)} {sum(seen)}")
+"""
+
+
+def test_two_processes_train_like_one(
+    data_folder: Path, verifier_config: VerifierConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(verifier_config, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    options = replace(OPTIONS, updates=4, tokens_per_update=600, warmup=1, lr=1e-3)
+    alone = [0, 0]
+
+    def count(model: TransformerModel, data: ParallelData, indices: Array, **options: Any) -> tuple[Tensor, Tensor]:
+        alone[0] += 1
+        alone[1] += len(indices)
+        return verifier_loss(model, data, indices, **options)
+
+    monkeypatch.setattr("specmt.training.verifier.verifier_loss", count)
+    train_verifier(tmp_path / "one", data_folder, config, options, device=CPU)
+    script = tmp_path / "train.py"
+    script.write_text(TWO_PROCESSES)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    result = subprocess.run(
+        [*torchrun, str(tmp_path / "two"), str(data_folder), repr(config), repr(options)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        timeout=200,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    one, two = (load_file(tmp_path / name / "final.safetensors") for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-4, msg=name)
+    losses = [[row["loss"] for row in metrics_of(tmp_path / name)] for name in ("one", "two")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    # The work was dealt out, not done twice.
+    shares = [(tmp_path / "two" / f"seen-{rank}").read_text().split() for rank in (0, 1)]
+    assert all(int(batches) >= options.updates for batches, _ in shares)
+    assert sum(int(batches) for batches, _ in shares) == alone[0]
+    assert sum(int(pairs) for _, pairs in shares) == alone[1]
