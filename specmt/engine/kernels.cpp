@@ -17,7 +17,11 @@
 #include <immintrin.h>
 #include <unistd.h>
 
-extern "C" int specmt_supported() {
+// Raised with every change of the structures below, so that a library built for another version is left alone.
+constexpr int REVISION = 1;
+
+extern "C" int specmt_supported(int revision) {
+    if (revision != REVISION) return 0;
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&

@@ -25,6 +25,8 @@ from specmt.types import EOS
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
+REVISION: Final = 1
+"""The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1}
 
 Ids = npt.NDArray[np.int64]
@@ -140,7 +142,7 @@ def kernels() -> ctypes.CDLL | None:
     if spec is None or spec.origin is None or not spec.origin.endswith(".so"):
         return None
     library = ctypes.CDLL(spec.origin)
-    return library if library.specmt_supported() else None
+    return library if library.specmt_supported(REVISION) else None
 
 
 def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:
@@ -187,6 +189,7 @@ class _Stack:
             norm=self._norm(f"{name}.layer_norm"),
             project=_Linear() if project is None else self._pack(project, None),
         )
+        del self._weights  # packed by now
 
     def _pin(self, tensor: Tensor) -> int:
         tensor = tensor.float().contiguous()
