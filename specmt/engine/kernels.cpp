@@ -99,7 +99,7 @@ class Pool {
     void loop(int thread, int seen) {
         for (;;) {
             // The next step usually comes within a fraction of a millisecond.
-            await_change(ticket_, seen, 10000);
+            await_change(ticket_, seen, 60000);
             seen = ticket_.load(std::memory_order_acquire);
             if (stop_) return;
             work_(argument_, thread, threads_);

@@ -64,7 +64,7 @@ class DrafterConfig:
     """The number of target positions, equal to the verifier's."""
 
     block_size: int = 12
-    """The number of [MASK] slots K that it was trained with."""
+    """The number of [MASK] slots K: those that it is trained with, and in a finished model those that pay best."""
 
     correction_rank: int = 64
     """The rank of the previous-token correction."""

@@ -111,7 +111,9 @@ def load_model(
     drafter = None
     if folder.drafter is not None:
         weights = _fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
-        drafter = drafter_network(weights, folder.drafter, place, kind, kernels=kernels)
+        # A draft need not be exact: half the memory traffic is worth more than the last bits.
+        fast = torch.bfloat16 if isinstance(verifier, native.NativeVerifier) else kind
+        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
     return Model(folder, pieces, verifier, drafter)
 
 
