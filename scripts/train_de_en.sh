@@ -16,6 +16,6 @@ python -m specmt distill "$runs/distilled" \
     --model "$runs/verifier/model" --limit 80000 --max-length 64 --dtype bfloat16
 
 python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$runs/verifier/model" \
-    --updates 1400 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 300 --validation-data "$runs/data"
+    --updates 1500 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 300 --validation-data "$runs/data"
 
 echo "The model is in $runs/drafter/model."
