@@ -13,7 +13,7 @@ from torch.nn import Module, functional
 
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
-from specmt.engine import native
+from specmt.engine import library
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import create_drafter
 from specmt.models.folder import write_folder
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def needs_kernels() -> None:
     """Skips a test where there are no C++ kernels."""
-    if native.kernels() is None:
+    if library.kernels() is None:
         pytest.skip("the C++ kernels were not built, or this processor cannot run them")
 
 

@@ -7,237 +7,20 @@ and values are kept in float32; with bfloat16 weights every sum is still taken i
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Sequence
-from functools import cache
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from specmt.engine.backend import Memory, Sizes, State
 from specmt.engine.cache import CrossCache, KVCache
-from specmt.engine.transformer import Weights, scale_queries, sinusoids
+from specmt.engine.library import Chain, Crossing, Encoding, Stack, Step, cache_view, kernels
+from specmt.engine.transformer import Weights
 from specmt.types import EOS
 
-LANES: Final = 16
-HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 1
-"""The same number as in kernels.cpp."""
-TYPES: Final = {torch.float32: 0, torch.bfloat16: 1}
-
 Ids = npt.NDArray[np.int64]
-
-# The structures of kernels.cpp, field by field.
-_pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
-
-
-class _Linear(ctypes.Structure):
-    _fields_ = (("weight", _pointer), ("bias", _pointer), ("outputs", _int32), ("inputs", _int32))
-
-
-class _Norm(ctypes.Structure):
-    _fields_ = (("weight", _pointer), ("bias", _pointer))
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = (
-        ("attention_norm", _Norm),
-        ("qkv", _Linear),
-        ("attention_out", _Linear),
-        ("cross_norm", _Norm),
-        ("cross_query", _Linear),
-        ("cross_key_value", _Linear),
-        ("cross_out", _Linear),
-        ("ffn_norm", _Norm),
-        ("ffn_in", _Linear),
-        ("ffn_out", _Linear),
-    )
-
-
-class _Network(ctypes.Structure):
-    _fields_ = (
-        ("type", _int32),
-        ("layers", _int32),
-        ("width", _int32),
-        ("heads", _int32),
-        ("ffn", _int32),
-        ("places", _int32),
-        ("table", _pointer),
-        ("positions", _pointer),
-        ("layer", ctypes.POINTER(_Layer)),
-        ("norm", _Norm),
-        ("project", _Linear),
-    )
-
-
-class _Cache(ctypes.Structure):
-    _fields_ = (("data", _pointer), ("layer", _int64), ("value", _int64), ("row", _int64), ("head", _int64))
-
-
-class _Step(ctypes.Structure):
-    _fields_ = (
-        ("threads", _int32),
-        ("rows", _int32),
-        ("projected", _int32),
-        ("tokens", _pointer),
-        ("sentences", _pointer),
-        ("positions", _pointer),
-        ("limits", _pointer),
-        ("sources", _pointer),
-        ("project", _pointer),
-        ("self", _Cache),
-        ("cross", _Cache),
-        ("logits", _pointer),
-    )
-
-
-class _Encoding(ctypes.Structure):
-    _fields_ = (
-        ("threads", _int32),
-        ("rows", _int32),
-        ("sentences", _int32),
-        ("tokens", _pointer),
-        ("positions", _pointer),
-        ("starts", _pointer),
-        ("memory", _pointer),
-    )
-
-
-class _Crossing(ctypes.Structure):
-    _fields_ = (
-        ("threads", _int32),
-        ("rows", _int32),
-        ("sentences", _int32),
-        ("memory", _pointer),
-        ("starts", _pointer),
-        ("places", _pointer),
-        ("cross", _Cache),
-    )
-
-
-class _Chain(ctypes.Structure):
-    _fields_ = (
-        ("sentences", _int32),
-        ("slots", _int32),
-        ("vocab", _int32),
-        ("rank", _int32),
-        ("stride", _int64),
-        ("logits", _pointer),
-        ("last", _pointer),
-        ("previous", _pointer),
-        ("following", _pointer),
-        ("tokens", _pointer),
-        ("log_probs", _pointer),
-    )
-
-
-@cache
-def kernels() -> ctypes.CDLL | None:
-    """Returns the kernels, or ``None`` where they were not built or the processor cannot run them."""
-    spec = importlib.util.find_spec("specmt.engine.kernels")
-    if spec is None or spec.origin is None or not spec.origin.endswith(".so"):
-        return None
-    library = ctypes.CDLL(spec.origin)
-    return library if library.specmt_supported(REVISION) else None
-
-
-def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns whether the kernels are there and made for a network with an embedding table (V, D)."""
-    width = table.shape[1]
-    fits = width % LANES == 0 and ffn % LANES == 0 and width // sizes.heads in HEAD_DIMS
-    return fits and device.type == "cpu" and dtype in TYPES and kernels() is not None
-
-
-class _Stack:
-    """A stack of layers with its weights packed: panels of 16 outputs, inputs one after the other (bf16: in pairs)."""
-
-    def __init__(
-        self,
-        weights: Weights,
-        name: str,
-        layers: int,
-        *,
-        sizes: Sizes,
-        table: Tensor,
-        project: Tensor | None,
-        dtype: torch.dtype,
-    ) -> None:
-        """
-        :param table: scaled embeddings (V', D)
-        :param project: the projection to the vocabulary (V, D), for decoders
-        """
-        self._weights = weights
-        self._dtype = dtype
-        self._kept: list[object] = []  # what the structure points to
-        width = table.shape[1]
-        array = (_Layer * layers)(*(self._layer(f"{name}.layers.{number}", sizes.heads) for number in range(layers)))
-        self._kept.append(array)
-        self.struct = _Network(
-            type=TYPES[dtype],
-            layers=layers,
-            width=width,
-            heads=sizes.heads,
-            ffn=array[0].ffn_in.outputs,
-            places=sizes.max_length,
-            table=self._pin(table),
-            positions=self._pin(sinusoids(sizes.max_length, width)),
-            layer=array,
-            norm=self._norm(f"{name}.layer_norm"),
-            project=_Linear() if project is None else self._pack(project, None),
-        )
-        del self._weights  # packed by now
-
-    def _pin(self, tensor: Tensor) -> int:
-        tensor = tensor.float().contiguous()
-        self._kept.append(tensor)
-        return tensor.data_ptr()
-
-    def _norm(self, name: str) -> _Norm:
-        return _Norm(self._pin(self._weights[f"{name}.weight"]), self._pin(self._weights[f"{name}.bias"]))
-
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> _Linear:
-        outputs, inputs = weight.shape
-        padding = -outputs % LANES
-        step = 2 if self._dtype == torch.bfloat16 else 1
-        padded = functional.pad(weight.float(), (0, 0, 0, padding))
-        packed = padded.view(-1, LANES, inputs // step, step).permute(0, 2, 1, 3).to(self._dtype).contiguous()
-        self._kept.append(packed)
-        pinned = None if bias is None else self._pin(functional.pad(bias.float(), (0, padding)))
-        return _Linear(packed.data_ptr(), pinned, outputs + padding, inputs)
-
-    def _linear(self, *names: str) -> _Linear:
-        weight, bias = (torch.cat([self._weights[f"{name}.{kind}"].float() for name in names]) for kind in KINDS)
-        return self._pack(weight, bias)
-
-    def _layer(self, name: str, heads: int) -> _Layer:
-        layer = _Layer(
-            attention_norm=self._norm(f"{name}.self_attn_layer_norm"),
-            qkv=self._projections(f"{name}.self_attn", "qkv", heads),
-            attention_out=self._linear(f"{name}.self_attn.output_proj"),
-            ffn_norm=self._norm(f"{name}.ffn_layer_norm"),
-            ffn_in=self._linear(f"{name}.ffn.inner_proj"),
-            ffn_out=self._linear(f"{name}.ffn.output_proj"),
-        )
-        cross = f"{name}.encoder_decoder_attn"
-        if f"{cross}.q_proj.weight" in self._weights:
-            layer.cross_norm = self._norm(f"{cross}_layer_norm")
-            layer.cross_query = self._projections(cross, "q", heads)
-            layer.cross_key_value = self._projections(cross, "kv", heads)
-            layer.cross_out = self._linear(f"{cross}.output_proj")
-        return layer
-
-    def _projections(self, name: str, parts: str, heads: int) -> _Linear:
-        # In float32 before they are scaled: what is stored may have fewer bits.
-        weights = {key: tensor.float() for key, tensor in self._weights.items() if key.startswith(f"{name}.")}
-        weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in KINDS)
-        return self._pack(weight, bias)
-
-
-KINDS: Final = ("weight", "bias")
 
 
 class _NativeNetwork:
@@ -258,7 +41,7 @@ class _NativeNetwork:
         self.vocab_size, self.width = table.shape
         self._table = table.float() * self.width**0.5
         extended = self._table if mask is None else torch.cat([self._table, mask.float()[None]])
-        self._decoder = _Stack(
+        self._decoder = Stack(
             weights, "decoder", sizes.decoder_layers, sizes=sizes, table=extended, project=table, dtype=dtype
         )
 
@@ -275,14 +58,14 @@ class _NativeNetwork:
         state.cross.reserve(int(memory.lengths.max()))
         state.cross.lengths[rows] = memory.lengths
         starts = _starts(memory.lengths.numpy())
-        call = _Crossing(
+        call = Crossing(
             threads=torch.get_num_threads(),
             rows=len(memory.states),
             sentences=len(rows),
             memory=memory.states.data_ptr(),
             starts=starts.ctypes.data,
             places=rows.data_ptr(),
-            cross=_cache(state.cross.data),
+            cross=cache_view(state.cross.data),
         )
         self._library.specmt_cross(ctypes.byref(self._decoder.struct), ctypes.byref(call))
 
@@ -290,7 +73,7 @@ class _NativeNetwork:
         """Runs single rows (R) of any sentences; returns the logits (R', V) of those in ``projected`` (R')."""
         state.cache.reserve(int(positions.max()) + 1)
         logits = torch.empty(len(projected), self._decoder.struct.project.outputs, dtype=torch.float32)
-        call = _Step(
+        call = Step(
             threads=torch.get_num_threads(),
             rows=len(tokens),
             projected=len(projected),
@@ -300,8 +83,8 @@ class _NativeNetwork:
             limits=limits.ctypes.data,
             sources=state.cross.lengths.data_ptr(),
             project=projected.ctypes.data,
-            self=_cache(state.cache.data),
-            cross=_cache(state.cross.data),
+            self=cache_view(state.cache.data),
+            cross=cache_view(state.cross.data),
             logits=logits.data_ptr(),
         )
         self._library.specmt_step(ctypes.byref(self._decoder.struct), ctypes.byref(call))
@@ -313,7 +96,7 @@ class NativeVerifier(_NativeNetwork):
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
         super().__init__(weights, weights["encoder_frontend.embed.weight"], None, sizes, dtype)
-        self._encoder = _Stack(
+        self._encoder = Stack(
             weights, "encoder", sizes.encoder_layers, sizes=sizes, table=self._table, project=None, dtype=dtype
         )
 
@@ -324,7 +107,7 @@ class NativeVerifier(_NativeNetwork):
         tokens = np.array([token for source in sources for token in (*source, EOS)], dtype=np.int64)
         positions = np.arange(len(tokens)) - np.repeat(starts[:-1], lengths)
         states = torch.empty(len(tokens), self.width, dtype=torch.float32)
-        call = _Encoding(
+        call = Encoding(
             threads=torch.get_num_threads(),
             rows=len(tokens),
             sentences=len(sources),
@@ -376,7 +159,7 @@ class NativeDrafter(_NativeNetwork):
         """Does what :func:`specmt.engine.chain.best_chain` does, for logits (B' K, V)."""
         drafts = torch.empty(len(last), block_size, dtype=torch.int64)
         log_probs = torch.empty(len(last), block_size, dtype=torch.float32)
-        call = _Chain(
+        call = Chain(
             sentences=len(last),
             slots=block_size,
             vocab=self.vocab_size,
@@ -396,8 +179,3 @@ class NativeDrafter(_NativeNetwork):
 def _starts(lengths: Ids) -> Ids:
     """Returns where each of several sequences begins, and where the last ends; (B) → (B + 1)."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-
-
-def _cache(data: Tensor) -> _Cache:
-    layer, value, row, head, _, _ = data.stride()
-    return _Cache(data.data_ptr(), layer, value, row, head)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.engine import native
+from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Sizes, Verifier
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
@@ -144,7 +144,7 @@ def verifier_network(
         max_length=config.max_length,
     )
     table = weights["encoder_frontend.embed.weight"]
-    if kernels and native.can_run(table, sizes, config.ffn_dim, device, dtype):
+    if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
         return native.NativeVerifier(weights, sizes, dtype)
     return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
 
@@ -162,7 +162,7 @@ def drafter_network(
     :param kernels: whether to run on the C++ kernels where they are there.
     """
     sizes = Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
-    if kernels and native.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDrafter(weights, sizes, dtype)
     return DrafterNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
-from specmt.engine import native
+from specmt.engine import library
 from specmt.engine import networks as torch_networks
 from specmt.engine.backend import Drafter, Memory, State, Verifier
 from specmt.engine.cache import GRANULE, CrossCache, KVCache, round_up
@@ -536,7 +536,7 @@ def test_float64_runs_on_pytorch() -> None:
 
 
 def test_without_kernels_everything_runs_on_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "kernels", lambda: None)
+    monkeypatch.setattr(library, "kernels", lambda: None)
     networks = make_networks(torch.float32, kernels=True)
     assert isinstance(networks.verifier, VerifierNetwork)
     assert isinstance(networks.drafter, DrafterNetwork)

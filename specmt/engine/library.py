@@ -1,0 +1,232 @@
+"""The C++ kernels as a library: its structures, how it is found, and how weights are packed for it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from specmt.engine.backend import Sizes
+from specmt.engine.transformer import Weights, scale_queries, sinusoids
+
+LANES: Final = 16
+HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
+REVISION: Final = 1
+"""The same number as in kernels.cpp."""
+TYPES: Final = {torch.float32: 0, torch.bfloat16: 1}
+KINDS: Final = ("weight", "bias")
+
+# The structures of kernels.cpp, field by field.
+_pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+
+
+class Linear(ctypes.Structure):
+    _fields_ = (("weight", _pointer), ("bias", _pointer), ("outputs", _int32), ("inputs", _int32))
+
+
+class Norm(ctypes.Structure):
+    _fields_ = (("weight", _pointer), ("bias", _pointer))
+
+
+class Layer(ctypes.Structure):
+    _fields_ = (
+        ("attention_norm", Norm),
+        ("qkv", Linear),
+        ("attention_out", Linear),
+        ("cross_norm", Norm),
+        ("cross_query", Linear),
+        ("cross_key_value", Linear),
+        ("cross_out", Linear),
+        ("ffn_norm", Norm),
+        ("ffn_in", Linear),
+        ("ffn_out", Linear),
+    )
+
+
+class Network(ctypes.Structure):
+    _fields_ = (
+        ("type", _int32),
+        ("layers", _int32),
+        ("width", _int32),
+        ("heads", _int32),
+        ("ffn", _int32),
+        ("places", _int32),
+        ("table", _pointer),
+        ("positions", _pointer),
+        ("layer", ctypes.POINTER(Layer)),
+        ("norm", Norm),
+        ("project", Linear),
+    )
+
+
+class Cache(ctypes.Structure):
+    _fields_ = (("data", _pointer), ("layer", _int64), ("value", _int64), ("row", _int64), ("head", _int64))
+
+
+class Step(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("rows", _int32),
+        ("projected", _int32),
+        ("tokens", _pointer),
+        ("sentences", _pointer),
+        ("positions", _pointer),
+        ("limits", _pointer),
+        ("sources", _pointer),
+        ("project", _pointer),
+        ("self", Cache),
+        ("cross", Cache),
+        ("logits", _pointer),
+    )
+
+
+class Encoding(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("rows", _int32),
+        ("sentences", _int32),
+        ("tokens", _pointer),
+        ("positions", _pointer),
+        ("starts", _pointer),
+        ("memory", _pointer),
+    )
+
+
+class Crossing(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("rows", _int32),
+        ("sentences", _int32),
+        ("memory", _pointer),
+        ("starts", _pointer),
+        ("places", _pointer),
+        ("cross", Cache),
+    )
+
+
+class Chain(ctypes.Structure):
+    _fields_ = (
+        ("sentences", _int32),
+        ("slots", _int32),
+        ("vocab", _int32),
+        ("rank", _int32),
+        ("stride", _int64),
+        ("logits", _pointer),
+        ("last", _pointer),
+        ("previous", _pointer),
+        ("following", _pointer),
+        ("tokens", _pointer),
+        ("log_probs", _pointer),
+    )
+
+
+@functools.cache
+def kernels() -> ctypes.CDLL | None:
+    """Returns the kernels, or ``None`` where they were not built or the processor cannot run them."""
+    spec = importlib.util.find_spec("specmt.engine.kernels")
+    if spec is None or spec.origin is None or not spec.origin.endswith(".so"):
+        return None
+    library = ctypes.CDLL(spec.origin)
+    return library if library.specmt_supported(REVISION) else None
+
+
+def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:
+    """Returns whether the kernels are there and made for a network with an embedding table (V, D)."""
+    width = table.shape[1]
+    fits = width % LANES == 0 and ffn % LANES == 0 and width // sizes.heads in HEAD_DIMS
+    return fits and device.type == "cpu" and dtype in TYPES and kernels() is not None
+
+
+class Stack:
+    """A stack of layers with its weights packed: panels of 16 outputs, inputs one after the other (bf16: in pairs)."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        name: str,
+        layers: int,
+        *,
+        sizes: Sizes,
+        table: Tensor,
+        project: Tensor | None,
+        dtype: torch.dtype,
+    ) -> None:
+        """
+        :param table: scaled embeddings (V', D)
+        :param project: the projection to the vocabulary (V, D), for decoders
+        """
+        self._weights = weights
+        self._dtype = dtype
+        self._kept: list[object] = []  # what the structure points to
+        width = table.shape[1]
+        array = (Layer * layers)(*(self._layer(f"{name}.layers.{number}", sizes.heads) for number in range(layers)))
+        self._kept.append(array)
+        self.struct = Network(
+            type=TYPES[dtype],
+            layers=layers,
+            width=width,
+            heads=sizes.heads,
+            ffn=array[0].ffn_in.outputs,
+            places=sizes.max_length,
+            table=self._pin(table),
+            positions=self._pin(sinusoids(sizes.max_length, width)),
+            layer=array,
+            norm=self._norm(f"{name}.layer_norm"),
+            project=Linear() if project is None else self._pack(project, None),
+        )
+        del self._weights  # packed by now
+
+    def _pin(self, tensor: Tensor) -> int:
+        tensor = tensor.float().contiguous()
+        self._kept.append(tensor)
+        return tensor.data_ptr()
+
+    def _norm(self, name: str) -> Norm:
+        return Norm(self._pin(self._weights[f"{name}.weight"]), self._pin(self._weights[f"{name}.bias"]))
+
+    def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        outputs, inputs = weight.shape
+        padding = -outputs % LANES
+        step = 2 if self._dtype == torch.bfloat16 else 1
+        padded = pad(weight.float(), (0, 0, 0, padding))
+        packed = padded.view(-1, LANES, inputs // step, step).permute(0, 2, 1, 3).to(self._dtype).contiguous()
+        self._kept.append(packed)
+        pinned = None if bias is None else self._pin(pad(bias.float(), (0, padding)))
+        return Linear(packed.data_ptr(), pinned, outputs + padding, inputs)
+
+    def _linear(self, *names: str) -> Linear:
+        weight, bias = (torch.cat([self._weights[f"{name}.{kind}"].float() for name in names]) for kind in KINDS)
+        return self._pack(weight, bias)
+
+    def _layer(self, name: str, heads: int) -> Layer:
+        layer = Layer(
+            attention_norm=self._norm(f"{name}.self_attn_layer_norm"),
+            qkv=self._projections(f"{name}.self_attn", "qkv", heads),
+            attention_out=self._linear(f"{name}.self_attn.output_proj"),
+            ffn_norm=self._norm(f"{name}.ffn_layer_norm"),
+            ffn_in=self._linear(f"{name}.ffn.inner_proj"),
+            ffn_out=self._linear(f"{name}.ffn.output_proj"),
+        )
+        cross = f"{name}.encoder_decoder_attn"
+        if f"{cross}.q_proj.weight" in self._weights:
+            layer.cross_norm = self._norm(f"{cross}_layer_norm")
+            layer.cross_query = self._projections(cross, "q", heads)
+            layer.cross_key_value = self._projections(cross, "kv", heads)
+            layer.cross_out = self._linear(f"{cross}.output_proj")
+        return layer
+
+    def _projections(self, name: str, parts: str, heads: int) -> Linear:
+        # In float32 before they are scaled: what is stored may have fewer bits.
+        weights = {key: tensor.float() for key, tensor in self._weights.items() if key.startswith(f"{name}.")}
+        weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in KINDS)
+        return self._pack(weight, bias)
+
+
+def cache_view(data: Tensor) -> Cache:
+    layer, value, row, head, _, _ = data.stride()
+    return Cache(data.data_ptr(), layer, value, row, head)
