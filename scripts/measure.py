@@ -58,9 +58,10 @@ def decode_lines(model: Model, lines: list[str], options: DecodingOptions) -> tu
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="float32", show_default=True)
+@click.option("--kernels/--no-kernels", default=True, show_default=True, help="C++ kernels, or PyTorch alone.")
 @click.pass_context
-def main(context: click.Context, name: str | None, threads: int, dtype: str) -> None:
-    context.obj = lambda: load_model(name, dtype=dtype, threads=threads)
+def main(context: click.Context, name: str | None, threads: int, dtype: str, kernels: bool) -> None:
+    context.obj = lambda: load_model(name, dtype=dtype, threads=threads, kernels=kernels)
 
 
 @main.command()

@@ -65,7 +65,7 @@ def cli() -> None:
     """Machine translation that decodes by draft and verify.
 
     A small drafter proposes several tokens ahead, the translation model checks them all at once: its own translation,
-    in a third of the steps.
+    in a third to a half of the steps.
 
     \b
     Example:
