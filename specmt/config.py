@@ -10,11 +10,26 @@ from specmt.errors import UsageError
 
 Strategy = Literal["speculative", "greedy", "beam"]
 DrafterName = Literal["masked", "none"]
-DTypeName = Literal["auto", "float32", "float64", "bfloat16"]
+DTypeName = Literal["auto", "float32", "float64", "bfloat16", "float16"]
 
 STRATEGIES: Final[tuple[str, ...]] = get_args(Strategy)
 DRAFTERS: Final[tuple[str, ...]] = get_args(DrafterName)
 DTYPES: Final[tuple[str, ...]] = get_args(DTypeName)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How far a drafter can be trusted, measured on text that it was not trained on.
+
+    A token drafted with probability p after accepted ones is accepted with probability
+    1 / (1 + exp(−scale · log(p / (1 − p)) − shift)).
+    """
+
+    acceptance: tuple[float, ...]
+    """The probability that the first 1 … K tokens of a block are all accepted."""
+
+    scale: float
+    shift: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +46,7 @@ class DecodingOptions:
     """Who proposes tokens in the speculative strategy."""
 
     block_size: int | None = None
-    """The number of tokens K drafted ahead; ``None`` takes the model's own."""
+    """The number of tokens K drafted ahead; ``None`` is what yields most on this machine (lossy: the model's own)."""
 
     beta: int = 3
     """How many of the verifier's best tokens the tolerance acceptor considers."""

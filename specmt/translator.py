@@ -44,9 +44,8 @@ class LoadedModel(Protocol):
     def has_drafter(self) -> bool:
         """Whether it can decode speculatively."""
 
-    @property
-    def default_block_size(self) -> int:
-        """The number of tokens that its drafter proposes best."""
+    def block_size(self, options: DecodingOptions) -> int | None:
+        """Returns the number of tokens that its drafter proposes; ``None`` if that changes as it goes."""
 
     @property
     def sha256(self) -> str:
@@ -132,6 +131,10 @@ class Translator:
             raise UsageError(f"`window` must be at least 1, but is {window} instead.")
         return self._translate(lines, options, window)
 
+    def drafts_are_fixed(self, options: DecodingOptions) -> bool:
+        """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
+        return options.strategy != "speculative" or self.model.block_size(options) is not None
+
     def signature(self, options: DecodingOptions) -> dict[str, object]:
         """Returns everything that the figures of a run depend on, the machine aside."""
         import torch
@@ -142,7 +145,7 @@ class Translator:
         if speculative:
             signature |= {
                 "drafter": options.drafter,
-                "block_size": options.block_size or self.model.default_block_size,
+                "block_size": self.model.block_size(options) or "auto",
                 "beta": options.beta,
                 "tolerance": options.tolerance,
             }

@@ -74,7 +74,7 @@ def verifier_config() -> VerifierConfig:
 
 @pytest.fixture(scope="session")
 def drafter_config() -> DrafterConfig:
-    return drafter_config_for(VERIFIER, layers=1, block_size=4, correction_rank=8)
+    return drafter_config_for(VERIFIER, layers=1, block_size=4, correction_rank=16)
 
 
 @pytest.fixture(scope="session")

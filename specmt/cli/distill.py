@@ -15,7 +15,7 @@ import click
 @click.option("--max-length", default=100, show_default=True, help="Leave out sentences with more pieces.")
 @click.option("--batch-size", default=64, show_default=True, help="Sentences side by side.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i].")
-@click.option("--dtype", default="auto", show_default=True, help="auto, float32 or bfloat16.")
+@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
 @click.option("--threads", type=int, help="CPU threads; all by default.")
 def distill(
     folder: Path,

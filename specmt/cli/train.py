@@ -129,9 +129,14 @@ def verifier(
 @click.option(
     "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
 )
+@click.option(
+    "--initial",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Start from the drafter of this model folder; by default from the verifier's layers.",
+)
 @click.option("--layers", default=2, show_default=True, help="Decoder layers.")
 @click.option("--block-size", default=8, show_default=True, help="[MASK] slots K.")
-@click.option("--correction-rank", default=64, show_default=True, help="Rank of the previous-token correction.")
+@click.option("--correction-rank", default=128, show_default=True, help="Width of the correction's state.")
 @click.option("--spacing", default=5.0, show_default=True, help="Target tokens for one mask block.")
 @click.option("--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before.")
 @click.option(
@@ -141,6 +146,7 @@ def drafter(
     folder: Path,
     data: Path,
     verifier_path: Path,
+    initial: Path | None,
     validation_data: Path | None,
     layers: int,
     block_size: int,
@@ -161,7 +167,9 @@ def drafter(
     """
     from specmt.config import DecodingOptions
     from specmt.models.config import drafter_config_for
-    from specmt.models.folder import PIECES, VERIFIER, ModelFolder, write_folder
+    from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, write_calibration, write_folder
+    from specmt.models.hub import fitting_weights, load_model
+    from specmt.models.shapes import drafter_shapes
     from specmt.models.verifier import create_verifier, load_verifier_weights
     from specmt.text.pieces import Pieces
     from specmt.training.drafter import BlockOptions, train_drafter
@@ -173,13 +181,14 @@ def drafter(
         parent.verifier, layers=layers, block_size=block_size, correction_rank=correction_rank, dropout=dropout
     )
     options = TrainOptions(**values)
+    start = None if initial is None else fitting_weights(ModelFolder.read(initial), DRAFTER, drafter_shapes(config))
     place = start_processes(device, threads)
     weights = parent.weights(VERIFIER)
     model = create_verifier(parent.verifier, place)
     load_verifier_weights(model, weights)
     pieces_path = parent.verified(PIECES)
     pieces = Pieces(pieces_path)
-    validate = None
+    validate = validator = None
     if validation_data is not None:
         validator = Validator(validation_data, pieces_path, lines=validation_lines)
 
@@ -187,7 +196,7 @@ def drafter(
             current = snapshot(
                 pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter)
             )
-            return validator.acceptance(current, DecodingOptions())
+            return validator.acceptance(current, DecodingOptions(block_size=block_size))
 
     with training_progress(options.updates) as report:
         train_drafter(
@@ -198,6 +207,7 @@ def drafter(
             config,
             options,
             block_options=BlockOptions(spacing=spacing, decay=decay),
+            initial=start,
             device=place,
             validate=validate,
             report=report,
@@ -216,6 +226,8 @@ def drafter(
             drafter=config,
             drafter_weights=load_file(folder / "final.safetensors"),
         )
+        if validator is not None:
+            write_calibration(path, validator.calibration(load_model(path, device=device), block_size))
         click.echo(f"{path}: verifier and drafter are ready", err=True)
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -27,10 +28,22 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = DecodingOptions()
 _PROGRESS_AFTER: Final = 1.0
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\r": "\\r"})
-_LINE_STATS: Final = ("sentences", "source_tokens", "tokens", "verifier_calls", "drafted", "accepted")
-"""The counts that do not depend on what else was in the batch: the same input gives the same output, always."""
+_LINE_STATS: Final = ("sentences", "source_tokens", "tokens")
+_DRAFT_STATS: Final = ("verifier_calls", "drafted", "accepted", "mean_accepted_length")
+"""What is known of each line. The same input gives the same output, always: a block size that is chosen by what calls
+cost leaves these to ``--stats``."""
 
 _file = click.Path(path_type=Path, allow_dash=True)
+
+
+def _block_size(_: click.Context, __: click.Parameter, value: str) -> int | None:
+    """Returns the number that an option names, ``None`` for ``auto``."""
+    if value == "auto":
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"must be a whole number or auto, but is {value!r} instead.") from None
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,7 +67,14 @@ _file = click.Path(path_type=Path, allow_dash=True)
     show_default=True,
     help="Who proposes tokens in the speculative strategy.",
 )
-@click.option("--block-size", type=int, metavar="K", help="Tokens drafted ahead.  [default: the model's own]")
+@click.option(
+    "--block-size",
+    callback=_block_size,
+    metavar="K|auto",
+    default="auto",
+    show_default=True,
+    help="Tokens drafted ahead. auto: as many as yield most on this machine; with --tolerance, the model's own number.",
+)
 @click.option(
     "--beta",
     type=int,
@@ -81,7 +101,13 @@ _file = click.Path(path_type=Path, allow_dash=True)
     help="Exponent of the length normalisation of beam search.",
 )
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where to compute.")
-@click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True, help="Number format.")
+@click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="auto",
+    show_default=True,
+    help="Number format. auto: bfloat16 where the processor computes in it, else float32.",
+)
 @click.option("--threads", type=int, metavar="N", help="CPU threads.  [default: all cores]")
 @click.option(
     "--batch-size",
@@ -180,7 +206,8 @@ def translate(
             model, source=source, target=target, device=device, dtype=dtype, threads=threads
         )
         load_seconds = time.perf_counter() - started
-        total = _run(translator, lines, out, options, _FORMATS[format_], quiet=quiet, to_stdout=output is None)
+        render = _renderer(format_, counts=translator.drafts_are_fixed(options))
+        total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
         if stats_out is not None:
             report = _report(total) | {"load_seconds": load_seconds, "signature": translator.signature(options)}
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
@@ -241,21 +268,26 @@ def _tsv(translation: Translation) -> str:
     return "\t".join(fields) + "\n"
 
 
-def _jsonl(translation: Translation) -> str:
-    stats = {name: getattr(translation.stats, name) for name in _LINE_STATS}
+def _jsonl(translation: Translation, names: tuple[str, ...]) -> str:
     record = {
         "index": translation.line.index,
         "source": translation.line.text,
         "translation": translation.text,
         "tokens": translation.tokens,
         "score": None if math.isnan(translation.score) else translation.score,
-        "stats": stats | {"mean_accepted_length": translation.stats.mean_accepted_length},
+        "stats": {name: getattr(translation.stats, name) for name in names},
         "lossless": translation.lossless,
     }
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-_FORMATS: Final = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}
+def _renderer(format_: str, *, counts: bool) -> Callable[[Translation], str]:
+    """
+    :param counts: whether a line's drafts depend on the line alone.
+    """
+    if format_ == "jsonl":
+        return partial(_jsonl, names=_LINE_STATS + (_DRAFT_STATS if counts else ()))
+    return _tsv if format_ == "tsv" else _text
 
 
 def _report(total: Stats) -> dict[str, object]:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from specmt.engine.backend import best_tokens
+
 
 class Verdict(NamedTuple):
     """What the verifier made of a chain of drafts."""
@@ -16,14 +18,6 @@ class Verdict(NamedTuple):
 
     tokens: Tensor
     """(B, K + 1) the drafted tokens with the verifier's own token after the last that stands; the rest is noise."""
-
-
-def best_tokens(logits: Tensor) -> Tensor:
-    """Returns the best token of each position, the lowest id among equals; (..., V) → (...)."""
-    if logits.device.type == "cpu" and logits.dtype == torch.float32:
-        # torch would wake its own threads for this, which then fight with those of the kernels for the processors.
-        return torch.from_numpy(logits.numpy().argmax(-1))
-    return logits.argmax(-1)
 
 
 def leading(stands: Tensor) -> Tensor:
@@ -51,7 +45,8 @@ def accept_exact(drafts: Tensor, logits: Tensor) -> Verdict:
     :param logits: (B, K + 1, V)
     """
     own = best_tokens(logits)
-    return verdict(drafts, drafts == own[:, :-1], own)
+    # What stands is the verifier's own token anyway.
+    return Verdict(leading(drafts == own[:, :-1]), own)
 
 
 def accept_tolerant(drafts: Tensor, logits: Tensor, *, beta: int, tolerance: float) -> Verdict:

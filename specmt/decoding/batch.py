@@ -10,6 +10,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
 from specmt.decoding.loop import Acceptor, Loop, Request
+from specmt.decoding.plan import Adaptive, Fixed, Plan
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
 
@@ -52,4 +53,12 @@ def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
             "or use --drafter none."
         )
-    return MaskedDrafter(model.drafter, rows, options.block_size or model.default_block_size)
+    return MaskedDrafter(model.drafter, rows, make_plan(model, options))
+
+
+def make_plan(model: Model, options: DecodingOptions) -> Plan:
+    """Returns how far to look ahead."""
+    block_size = model.block_size(options)
+    if block_size is None and model.folder.calibration is not None:
+        return Adaptive(model.folder.calibration, model.costs)
+    return Fixed(block_size or 1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from specmt.decoding.plan import Plan
 from specmt.engine import backend
 from specmt.engine.backend import Memory, State
 
@@ -21,7 +22,7 @@ class Drafter(Protocol):
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Returns a draft (B', K) for the first B' rows; K may be 0.
 
-        :param tokens: (B', T) the committed tokens, BOS first, padded
+        :param tokens: (B', T) the committed tokens, BOS first, with noise behind them
         :param lengths: (B') how many there are
         """
 
@@ -48,9 +49,9 @@ class NoDrafter(Drafter):
 class MaskedDrafter(Drafter):
     """Fills a block of [MASK] slots in one pass, keeping the keys and values of the committed prefix."""
 
-    def __init__(self, network: backend.Drafter, rows: int, block_size: int) -> None:
+    def __init__(self, network: backend.Drafter, rows: int, plan: Plan) -> None:
         self.network = network
-        self.block_size = block_size
+        self.plan = plan
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
 
@@ -61,12 +62,16 @@ class MaskedDrafter(Drafter):
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        starts = self.seen[: len(lengths)].clone()
+        slots = self.plan.slots(len(lengths))
+        if slots == 0:
+            return tokens.new_empty(len(lengths), 0)
+        starts = self.seen[: len(lengths)]
         counts = lengths - starts
         offsets = torch.arange(int(counts.max()), device=tokens.device)
         fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
-        self.seen[: len(lengths)] = lengths
-        return self.network.propose(fresh, starts, counts, self.block_size, self.state)[0]
+        drafts, log_probs = self.network.propose(fresh, starts, counts, slots, self.state)
+        starts.copy_(lengths)
+        return drafts[:, : self.plan.keep(log_probs)]
 
     @override
     def move(self, source: int, target: int) -> None:

@@ -71,9 +71,7 @@ class Loop:
         self.capacity = rows
         self.rows: list[_Row] = []
         device = verifier.device
-        # One column more than a row can fill: noise beyond the limit is written there.
-        self.tokens = torch.zeros(rows, verifier.sizes.max_length + 1, dtype=torch.int64, device=device)  # (B, T)
-        self.lengths = torch.zeros(rows, dtype=torch.int64, device=device)  # (B) committed tokens, BOS included
+        self.tokens = torch.zeros(rows, verifier.sizes.max_length, dtype=torch.int64, device=device)  # (B, T)
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[tuple[int, Hypothesis]]:
@@ -101,7 +99,6 @@ class Loop:
         self.verifier.start(self.state, rows, memory)
         self.drafter.start(rows, memory)
         self.tokens[rows, 0] = BOS
-        self.lengths[rows] = 1
         for request in new:
             source_length = len(request.source) + 1
             limit = target_limit(source_length, self.verifier.sizes.max_length)
@@ -110,22 +107,21 @@ class Loop:
     def _step(self) -> Iterator[tuple[int, Hypothesis]]:
         """Runs one iteration over the active rows and yields those that it finished."""
         count = len(self.rows)
-        lengths = self.lengths[:count]
+        lengths = torch.tensor([1 + row.stats.tokens for row in self.rows], device=self.tokens.device)
         drafts = self.drafter.propose(self.tokens[:count], lengths)  # (B', K)
-        last = self.tokens[:count].gather(1, lengths[:, None] - 1)
-        logits = self.verifier.score(torch.cat([last, drafts], dim=1), lengths - 1, self.state)  # (B', K + 1, V)
+        places = lengths[:, None] + torch.arange(-1, drafts.shape[1] + 1, device=lengths.device)
+        last = self.tokens[:count].gather(1, places[:, :1])
+        logits = self.verifier.score(torch.cat([last, drafts], dim=1), places[:, 0], self.state)  # (B', K + 1, V)
         accepted, tokens = self.acceptor(drafts, logits)
         log_probs = self._log_probs(logits, tokens) if self.scores else None
         accepted_list, token_lists = accepted.tolist(), tokens.tolist()  # the only wait for the device
 
         finished: list[int] = []
-        committed: list[int] = []
         for number, row in enumerate(self.rows):
             emitted = token_lists[number][: accepted_list[number] + 1]
             if EOS in emitted:
                 emitted = emitted[: emitted.index(EOS) + 1]
             emitted = emitted[: row.limit - row.stats.tokens]
-            committed.append(len(emitted))
             row.stats.tokens += len(emitted)
             row.stats.verifier_calls += 1
             row.stats.drafted += drafts.shape[1]
@@ -134,10 +130,7 @@ class Loop:
                 row.score += math.fsum(log_probs[number][: len(emitted)])
             if emitted[-1] == EOS or row.stats.tokens >= row.limit:
                 finished.append(number)
-        places = lengths[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
-        # Noise after the committed tokens is overwritten by the next iteration.
-        self.tokens[:count].scatter_(1, places.clamp(max=self.tokens.shape[1] - 1), tokens)
-        self.lengths[:count] += torch.tensor(committed, device=lengths.device)
+        self._write(places[:, 1:], tokens)
         for number in finished:
             row = self.rows[number]
             ids = self.tokens[number, 1 : row.stats.tokens + 1].tolist()
@@ -145,6 +138,13 @@ class Loop:
             yield row.key, Hypothesis(ids[:-1] if ids[-1] == EOS else ids, score, row.stats)
         for number in reversed(finished):
             self._remove(number)
+
+    def _write(self, places: Tensor, tokens: Tensor) -> None:
+        """Writes tokens (B', W) to places (B', W) of the first rows; the next iteration overwrites what is noise."""
+        spare = self.verifier.sizes.max_length + tokens.shape[1] - self.tokens.shape[1]
+        if spare > 0:
+            self.tokens = torch.nn.functional.pad(self.tokens, (0, spare))
+        self.tokens[: len(tokens)].scatter_(1, places, tokens)
 
     def _log_probs(self, logits: Tensor, tokens: Tensor) -> list[list[float]]:
         chosen = logits.float().log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
@@ -157,6 +157,5 @@ class Loop:
             self.state.move(last, number)
             self.drafter.move(last, number)
             self.tokens[number] = self.tokens[last]
-            self.lengths[number] = self.lengths[last]
             self.rows[number] = self.rows[last]
         self.rows.pop()

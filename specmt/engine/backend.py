@@ -88,3 +88,11 @@ class Drafter(Network, Protocol):
         :param counts: (B') how many there are, at least 1
         :returns: drafted tokens (B', K) and their log-probabilities (B', K)
         """
+
+
+def best_tokens(logits: Tensor) -> Tensor:
+    """Returns the best token of each position, the lowest id among equals; (..., V) → (...)."""
+    if logits.device.type == "cpu" and logits.dtype == torch.float32:
+        # torch would wake its own threads for this, which then fight with those of the kernels for the processors.
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 1;
+constexpr int REVISION = 2;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -282,7 +282,13 @@ void block(const typename T::Value* x, int64_t x_stride, const Linear& linear, i
         for (int p = 0; p < PANELS; ++p) sum[r][p] = _mm512_setzero_ps();
     for (int s = 0; s < steps; ++s) {
         typename T::Vector column[PANELS];
-        for (int p = 0; p < PANELS; ++p) column[p] = T::load(w[p] + s * LANES * T::STEP);
+        for (int p = 0; p < PANELS; ++p) {
+            const auto* place = w[p] + s * LANES * T::STEP;
+            column[p] = T::load(place);
+            // The next panels come from further away while there is enough to do; one or two rows only wait for memory.
+            if constexpr (ROWS > 2)
+                _mm_prefetch(reinterpret_cast<const char*>(place + PANELS * panel_size), _MM_HINT_T1);
+        }
         for (int r = 0; r < ROWS; ++r) {
             const auto value = T::spread(x + r * x_stride + s * T::STEP);
             for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
@@ -329,12 +335,13 @@ void multiply(int rows, const typename T::Value* x, int64_t x_stride, const Line
               Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
     constexpr int MOST = 12;
     if (rows <= MOST) return some_rows<T, Out>(rows, x, x_stride, linear, panels, epilogue, out, out_stride);
-    // Many rows: a few panels at a time stay in the first-level cache while all rows pass.
+    // Many rows: a few panels at a time stay in the cache while all rows pass, in groups of about the same size.
     constexpr int STRIP = 4;
+    const int groups = (rows + MOST - 1) / MOST, size = (rows + groups - 1) / groups;
     for (int panel = panels.begin; panel < panels.end; panel += STRIP) {
         const Range strip{panel, std::min(panel + STRIP, panels.end)};
-        for (int row = 0; row < rows; row += MOST)
-            some_rows<T, Out>(std::min(MOST, rows - row), x + row * x_stride, x_stride, linear, strip, epilogue,
+        for (int row = 0; row < rows; row += size)
+            some_rows<T, Out>(std::min(size, rows - row), x + row * x_stride, x_stride, linear, strip, epilogue,
                               out + row * out_stride, out_stride);
     }
 }
@@ -363,8 +370,8 @@ struct Layer {
 };
 
 struct Network {
-    int32_t type, layers, width, heads, ffn, places;
-    const float* table;      // (V + 1, D) scaled embeddings; the last row is [MASK]
+    int32_t type, layers, width, heads, ffn, places, vocab;
+    const float* table;      // (V + 1, D) scaled embeddings; row V is [MASK], in drafters
     const float* positions;  // (places, D)
     const Layer* layer;
     Norm norm;
@@ -377,22 +384,21 @@ struct Cache {
     int64_t layer, value, row, head;  // strides
 };
 
+// A window of tokens for each of the first B rows of the caches, with slots of [MASK] behind them or none.
 struct Step {
-    int32_t threads, rows, projected;
-    const int64_t* tokens;      // (R)
-    const int64_t* sentences;   // (R) the cache row of each
-    const int64_t* positions;   // (R)
-    const int64_t* limits;      // (R) the last position that each sees
-    const int64_t* sources;     // (B) source lengths
-    const int64_t* project;     // rows whose logits are wanted
+    int32_t threads, sentences, width, slots;
+    const int64_t* tokens;   // (B, W)
+    const int64_t* starts;   // (B) the position of the first token of each
+    const int64_t* counts;   // (B) how many tokens each has; null for W
+    const int64_t* sources;  // (B) source lengths
     Cache self, cross;
-    float* logits;              // (projected, V)
+    float* logits;           // of all tokens, row after row (R, V), or with slots of these alone (B · slots, V)
+    float* hidden;           // (B · slots, D) the last hidden states of the slots; null without
 };
 
 struct Encoding {
     int32_t threads, rows, sentences;
     const int64_t* tokens;     // (R) all sentences one after the other
-    const int64_t* positions;  // (R)
     const int64_t* starts;     // (B + 1) where each begins
     float* memory;             // (R, D)
 };
@@ -444,12 +450,13 @@ struct Worker {
         }
     }
 
-    void embed(const int64_t* tokens, const int64_t* positions) {
+    template <class Token, class Position>
+    void embed(Token token_of, Position position_of) {
         const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r) {
-            const float* token = n.table + tokens[r] * n.width;
+            const float* token = n.table + token_of(r) * n.width;
             // A window may reach past the last position; what lies there is never committed.
-            const float* place = n.positions + std::min<int64_t>(positions[r], n.places - 1) * n.width;
+            const float* place = n.positions + std::min<int64_t>(position_of(r), n.places - 1) * n.width;
             for (int i = 0; i < n.width; i += LANES)
                 _mm512_storeu_ps(&s.x[static_cast<int64_t>(r) * n.width + i],
                                  _mm512_add_ps(_mm512_loadu_ps(token + i), _mm512_loadu_ps(place + i)));
@@ -492,11 +499,29 @@ struct Worker {
     }
 };
 
+// One row of a step: a token or a slot.
+struct Place {
+    int64_t token, sentence, position;
+    int64_t limit;  // the last position that it sees
+};
+
+std::vector<Place> lay_out(const Network& n, const Step& step) {
+    std::vector<Place> places;
+    for (int64_t b = 0; b < step.sentences; ++b) {
+        const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
+        for (int64_t p = first; p < end; ++p) places.push_back({step.tokens[b * step.width + p - first], b, p, p});
+        for (int64_t p = end; p < end + step.slots; ++p) places.push_back({n.vocab, b, p, end + step.slots - 1});
+    }
+    return places;
+}
+
 template <class T>
-void step_worker(const Network& n, const Step& step, Scratch<T>& s, int longest, int thread, int threads) {
-    Worker<T> w(n, s, step.rows, thread, threads, longest);
+void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch<T>& s, int longest,
+                 int thread, int threads) {
+    const int rows = static_cast<int>(places.size());
+    Worker<T> w(n, s, rows, thread, threads, longest);
     const int size = n.width / n.heads;
-    w.embed(step.tokens, step.positions);
+    w.embed([&](int r) { return places[r].token; }, [&](int r) { return places[r].position; });
     for (int l = 0; l < n.layers; ++l) {
         const Layer& layer = n.layer[l];
         float* self = step.self.data + l * step.self.layer;
@@ -505,38 +530,42 @@ void step_worker(const Network& n, const Step& step, Scratch<T>& s, int longest,
 
         w.normalise(layer.attention_norm);
         w.from_normed(layer.qkv, s.wide.data(), wide);
-        const Range mine = share(step.rows, thread, threads);
+        const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r)
             for (int h = 0; h < n.heads; ++h) {
-                float* place = self + step.sentences[r] * step.self.row + h * step.self.head + step.positions[r] * size;
+                float* place = self + places[r].sentence * step.self.row + h * step.self.head + places[r].position * size;
                 const float* from = &s.wide[r * wide + n.width + h * size];
                 std::memcpy(place, from, size * sizeof(float));
                 std::memcpy(place + step.self.value, from + n.width, size * sizeof(float));
             }
         w.sync();
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = self + step.sentences[r] * step.self.row + h * step.self.head;
+            const float* keys = self + places[r].sentence * step.self.row + h * step.self.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
-                   static_cast<int>(step.limits[r]) + 1, w.scores.data(), out);
+                   static_cast<int>(places[r].limit) + 1, w.scores.data(), out);
         });
         w.add_attended(layer.attention_out);
 
         w.normalise(layer.cross_norm);
         w.from_normed(layer.cross_query, s.wide.data(), wide);
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = cross + step.sentences[r] * step.cross.row + h * step.cross.head;
+            const float* keys = cross + places[r].sentence * step.cross.row + h * step.cross.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
-                   static_cast<int>(step.sources[step.sentences[r]]), w.scores.data(), out);
+                   static_cast<int>(step.sources[places[r].sentence]), w.scores.data(), out);
         });
         w.add_attended(layer.cross_out);
         w.ffn(layer);
     }
     // Only the rows that somebody asks about are projected to the vocabulary.
-    for (int i = 0; i < step.projected; ++i) {
-        layer_norm(&s.x[step.project[i] * n.width], n.norm.weight, n.norm.bias, n.width, w.row.data());
-        convert<T>(w.row.data(), w.normed.data() + static_cast<int64_t>(i) * n.width, n.width);
+    int projected = 0;
+    for (int r = 0; r < rows; ++r) {
+        if (step.slots > 0 && places[r].token != n.vocab) continue;
+        const int64_t place = static_cast<int64_t>(projected++) * n.width;
+        layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, w.row.data());
+        convert<T>(w.row.data(), w.normed.data() + place, n.width);
+        if (step.hidden && thread == 0) std::memcpy(step.hidden + place, w.row.data(), n.width * sizeof(float));
     }
-    multiply<T, Float32>(step.projected, w.normed.data(), n.width, n.project, w.panels(n.project), {}, step.logits,
+    multiply<T, Float32>(projected, w.normed.data(), n.width, n.project, w.panels(n.project), {}, step.logits,
                          n.project.outputs);
 }
 
@@ -548,7 +577,7 @@ void encode_worker(const Network& n, const Encoding& e, Scratch<T>& s, int longe
     std::vector<int> sentence(e.rows);
     for (int b = 0; b < e.sentences; ++b)
         for (int64_t r = e.starts[b]; r < e.starts[b + 1]; ++r) sentence[r] = b;
-    w.embed(e.tokens, e.positions);
+    w.embed([&](int r) { return e.tokens[r]; }, [&](int r) { return r - e.starts[sentence[r]]; });
     for (int l = 0; l < n.layers; ++l) {
         const Layer& layer = n.layer[l];
         w.normalise(layer.attention_norm);
@@ -597,12 +626,12 @@ void in_parallel(int threads, F f) {
 template <class T>
 void run_step(const Network& n, const Step& step) {
     static Scratch<T> scratch;
-    scratch.fit(step.rows, n);
+    const std::vector<Place> places = lay_out(n, step);
+    scratch.fit(static_cast<int64_t>(places.size()), n);
     int64_t longest = 0;
-    for (int r = 0; r < step.rows; ++r)
-        longest = std::max({longest, step.limits[r] + 1, step.sources[step.sentences[r]]});
+    for (const Place& place : places) longest = std::max({longest, place.limit + 1, step.sources[place.sentence]});
     in_parallel(step.threads, [&](int thread, int threads) {
-        step_worker<T>(n, step, scratch, static_cast<int>(longest), thread, threads);
+        step_worker<T>(n, step, places, scratch, static_cast<int>(longest), thread, threads);
     });
 }
 
@@ -644,12 +673,15 @@ extern "C" void specmt_cross(const Network* n, const Crossing* c) {
 // ---------------------------------------------------------------------------------------------- draft chains
 
 struct Chain {
-    int32_t sentences, slots, vocab, rank;
+    int32_t threads, sentences, slots, vocab, width, rank;
     int64_t stride;          // of a slot's logits
     const float* logits;     // (B · K, stride)
+    const float* hidden;     // (B · K, D)
     const int64_t* last;     // (B)
-    const float* previous;   // (V, R)
-    const float* following;  // (V, R)
+    const float* table;      // (V, D) scaled embeddings
+    const float* embedded;   // (V, 2 R) what a token adds to the gates
+    Linear known, carried;   // D → 2 R, R → 2 R
+    Linear output;           // R → D, to be multiplied with scaled embeddings
     int64_t* tokens;         // (B, K)
     float* log_probs;        // (B, K)
 };
@@ -695,27 +727,83 @@ float dot(const float* a, const float* b, int count) {
     return _mm512_reduce_add_ps(sum);
 }
 
+// 1 / (1 + e^(−x)), without overflow
+inline __m512 sigmoid16(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_abs_ps(x)));
+    const __m512 small = _mm512_div_ps(e, _mm512_add_ps(one, e));
+    const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_mask_mov_ps(_mm512_sub_ps(one, small), negative, small);
+}
+
+inline __m512 tanh16(__m512 x) {
+    const __m512 two = _mm512_set1_ps(2.0f);
+    return _mm512_fmsub_ps(two, sigmoid16(_mm512_mul_ps(two, x)), _mm512_set1_ps(1.0f));
+}
+
+struct Candidates {
+    float values[CANDIDATES];
+    int64_t ids[CANDIDATES];
+    int count;
+};
+
+void chain_sentence(const Chain& c, int sentence, Candidates* candidates) {
+    const int gates = 2 * c.rank;
+    std::vector<float> known(static_cast<int64_t>(c.slots) * gates), sums(gates), state(c.rank), change(c.width);
+    const Range all{0, gates / LANES};
+    multiply<Float32, Float32>(c.slots, c.hidden + static_cast<int64_t>(sentence) * c.slots * c.width, c.width, c.known,
+                               all, {}, known.data(), gates);
+    int64_t before = c.last[sentence];
+    for (int k = 0; k < c.slots; ++k) {
+        auto& [values, ids, count] = candidates[k];
+        // These rows lie anywhere in a large table; they come while the state is worked out.
+        for (int i = 0; i < count; ++i)
+            for (int d = 0; d < c.width; d += LANES)
+                _mm_prefetch(reinterpret_cast<const char*>(c.table + ids[i] * c.width + d), _MM_HINT_T0);
+        multiply<Float32, Float32>(1, state.data(), c.rank, c.carried, all, {}, sums.data(), gates);
+        for (int i = 0; i < c.rank; i += LANES) {
+            __m512 part[2];
+            for (int p = 0; p < 2; ++p) {
+                const int place = p * c.rank + i;
+                part[p] = _mm512_add_ps(_mm512_add_ps(_mm512_loadu_ps(&known[static_cast<int64_t>(k) * gates + place]),
+                                                      _mm512_loadu_ps(c.embedded + before * gates + place)),
+                                        _mm512_loadu_ps(&sums[place]));
+            }
+            const __m512 old = _mm512_loadu_ps(&state[i]);
+            const __m512 step = _mm512_sub_ps(tanh16(part[1]), old);
+            _mm512_storeu_ps(&state[i], _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
+        }
+        multiply<Float32, Float32>(1, state.data(), c.rank, c.output, {0, c.width / LANES}, {}, change.data(), c.width);
+        for (int i = 0; i < count; ++i) values[i] += dot(c.table + ids[i] * c.width, change.data(), c.width);
+        int best = 0;
+        for (int i = 1; i < count; ++i)
+            if (values[i] > values[best] || (values[i] == values[best] && ids[i] < ids[best])) best = i;
+        float sum = 0.0f;
+        for (int i = 0; i < count; ++i) sum += std::exp(values[i] - values[best]);
+        const int64_t slot = static_cast<int64_t>(sentence) * c.slots + k;
+        c.tokens[slot] = before = ids[best];
+        c.log_probs[slot] = -std::log(sum);
+    }
+}
+
 }  // namespace
 
 extern "C" void specmt_chain(const Chain* c) {
-    float values[CANDIDATES];
-    int64_t ids[CANDIDATES];
-    for (int b = 0; b < c->sentences; ++b) {
-        int64_t before = c->last[b];
-        for (int k = 0; k < c->slots; ++k) {
-            const int64_t slot = static_cast<int64_t>(b) * c->slots + k;
-            const int count = best_candidates(c->logits + slot * c->stride, c->vocab, values, ids);
-            for (int i = 0; i < count; ++i)
-                values[i] += dot(c->previous + before * c->rank, c->following + ids[i] * c->rank, c->rank);
-            int best = 0;
-            for (int i = 1; i < count; ++i)
-                if (values[i] > values[best] || (values[i] == values[best] && ids[i] < ids[best])) best = i;
-            float sum = 0.0f;
-            for (int i = 0; i < count; ++i) sum += std::exp(values[i] - values[best]);
-            c->tokens[slot] = before = ids[best];
-            c->log_probs[slot] = -std::log(sum);
+    const std::lock_guard lock(turn);
+    static std::vector<Candidates> candidates;
+    const int slots = c->sentences * c->slots;
+    candidates.resize(slots);
+    in_parallel(c->threads, [&](int thread, int threads) {
+        const Range mine = share(slots, thread, threads);
+        for (int slot = mine.begin; slot < mine.end; ++slot) {
+            Candidates& found = candidates[slot];
+            found.count = best_candidates(c->logits + slot * c->stride, c->vocab, found.values, found.ids);
         }
-    }
+        barrier.wait(threads);
+        const Range sentences = share(c->sentences, thread, threads);
+        for (int sentence = sentences.begin; sentence < sentences.end; ++sentence)
+            chain_sentence(*c, sentence, &candidates[static_cast<int64_t>(sentence) * c->slots]);
+    });
 }
 
 #pragma GCC pop_options

@@ -16,7 +16,7 @@ from specmt.engine.transformer import Weights, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 1
+REVISION: Final = 2
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1}
 KINDS: Final = ("weight", "bias")
@@ -56,6 +56,7 @@ class Network(ctypes.Structure):
         ("heads", _int32),
         ("ffn", _int32),
         ("places", _int32),
+        ("vocab", _int32),
         ("table", _pointer),
         ("positions", _pointer),
         ("layer", ctypes.POINTER(Layer)),
@@ -71,17 +72,17 @@ class Cache(ctypes.Structure):
 class Step(ctypes.Structure):
     _fields_ = (
         ("threads", _int32),
-        ("rows", _int32),
-        ("projected", _int32),
+        ("sentences", _int32),
+        ("width", _int32),
+        ("slots", _int32),
         ("tokens", _pointer),
-        ("sentences", _pointer),
-        ("positions", _pointer),
-        ("limits", _pointer),
+        ("starts", _pointer),
+        ("counts", _pointer),
         ("sources", _pointer),
-        ("project", _pointer),
         ("self", Cache),
         ("cross", Cache),
         ("logits", _pointer),
+        ("hidden", _pointer),
     )
 
 
@@ -91,7 +92,6 @@ class Encoding(ctypes.Structure):
         ("rows", _int32),
         ("sentences", _int32),
         ("tokens", _pointer),
-        ("positions", _pointer),
         ("starts", _pointer),
         ("memory", _pointer),
     )
@@ -111,15 +111,21 @@ class Crossing(ctypes.Structure):
 
 class Chain(ctypes.Structure):
     _fields_ = (
+        ("threads", _int32),
         ("sentences", _int32),
         ("slots", _int32),
         ("vocab", _int32),
+        ("width", _int32),
         ("rank", _int32),
         ("stride", _int64),
         ("logits", _pointer),
+        ("hidden", _pointer),
         ("last", _pointer),
-        ("previous", _pointer),
-        ("following", _pointer),
+        ("table", _pointer),
+        ("embedded", _pointer),
+        ("known", Linear),
+        ("carried", Linear),
+        ("output", Linear),
         ("tokens", _pointer),
         ("log_probs", _pointer),
     )
@@ -142,8 +148,23 @@ def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: 
     return fits and device.type == "cpu" and dtype in TYPES and kernels() is not None
 
 
+def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, object]:
+    """Returns a linear layer (N_out, N_in) in panels of 16 outputs, and what must be kept for as long as it is used.
+
+    Within a panel the inputs stand one after the other, in bfloat16 in pairs.
+    """
+    outputs, inputs = weight.shape
+    padding = -outputs % LANES
+    step = 2 if dtype == torch.bfloat16 else 1
+    padded = pad(weight.float(), (0, 0, 0, padding))
+    packed = padded.view(-1, LANES, inputs // step, step).permute(0, 2, 1, 3).to(dtype).contiguous()
+    pinned = None if bias is None else pad(bias.float(), (0, padding)).contiguous()
+    pointer = None if pinned is None else pinned.data_ptr()
+    return Linear(packed.data_ptr(), pointer, outputs + padding, inputs), (packed, pinned)
+
+
 class Stack:
-    """A stack of layers with its weights packed: panels of 16 outputs, inputs one after the other (bf16: in pairs)."""
+    """A stack of layers with its weights packed."""
 
     def __init__(
         self,
@@ -152,12 +173,13 @@ class Stack:
         layers: int,
         *,
         sizes: Sizes,
+        vocab: int,
         table: Tensor,
         project: Tensor | None,
         dtype: torch.dtype,
     ) -> None:
         """
-        :param table: scaled embeddings (V', D)
+        :param table: scaled embeddings (V, D), in drafters with that of [MASK] behind them
         :param project: the projection to the vocabulary (V, D), for decoders
         """
         self._weights = weights
@@ -173,6 +195,7 @@ class Stack:
             heads=sizes.heads,
             ffn=array[0].ffn_in.outputs,
             places=sizes.max_length,
+            vocab=vocab,
             table=self._pin(table),
             positions=self._pin(sinusoids(sizes.max_length, width)),
             layer=array,
@@ -190,14 +213,9 @@ class Stack:
         return Norm(self._pin(self._weights[f"{name}.weight"]), self._pin(self._weights[f"{name}.bias"]))
 
     def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        outputs, inputs = weight.shape
-        padding = -outputs % LANES
-        step = 2 if self._dtype == torch.bfloat16 else 1
-        padded = pad(weight.float(), (0, 0, 0, padding))
-        packed = padded.view(-1, LANES, inputs // step, step).permute(0, 2, 1, 3).to(self._dtype).contiguous()
-        self._kept.append(packed)
-        pinned = None if bias is None else self._pin(pad(bias.float(), (0, padding)))
-        return Linear(packed.data_ptr(), pinned, outputs + padding, inputs)
+        linear, kept = pack(weight, bias, self._dtype)
+        self._kept.append(kept)
+        return linear
 
     def _linear(self, *names: str) -> Linear:
         weight, bias = (torch.cat([self._weights[f"{name}.{kind}"].float() for name in names]) for kind in KINDS)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specmt.engine.backend import Memory, Sizes, State
 from specmt.engine.cache import CrossCache, KVCache
-from specmt.engine.library import Chain, Crossing, Encoding, Stack, Step, cache_view, kernels
+from specmt.engine.library import Chain, Crossing, Encoding, Stack, Step, cache_view, kernels, pack
 from specmt.engine.transformer import Weights
 from specmt.types import EOS
 
@@ -42,7 +42,14 @@ class _NativeNetwork:
         self._table = table.float() * self.width**0.5
         extended = self._table if mask is None else torch.cat([self._table, mask.float()[None]])
         self._decoder = Stack(
-            weights, "decoder", sizes.decoder_layers, sizes=sizes, table=extended, project=table, dtype=dtype
+            weights,
+            "decoder",
+            sizes.decoder_layers,
+            sizes=sizes,
+            vocab=self.vocab_size,
+            table=extended,
+            project=table,
+            dtype=dtype,
         )
 
     def new_state(self, rows: int) -> State:
@@ -69,23 +76,38 @@ class _NativeNetwork:
         )
         self._library.specmt_cross(ctypes.byref(self._decoder.struct), ctypes.byref(call))
 
-    def _run(self, tokens: Ids, sentences: Ids, positions: Ids, limits: Ids, projected: Ids, state: State) -> Tensor:
-        """Runs single rows (R) of any sentences; returns the logits (R', V) of those in ``projected`` (R')."""
-        state.cache.reserve(int(positions.max()) + 1)
-        logits = torch.empty(len(projected), self._decoder.struct.project.outputs, dtype=torch.float32)
+    def _step(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        counts: Tensor | None,
+        slots: int,
+        state: State,
+        hidden: Tensor | None = None,
+    ) -> Tensor:
+        """Runs windows of tokens (B', W) with slots behind them; returns the logits (R, V) of all tokens or slots.
+
+        :param starts: (B') the position of the first token of each
+        :param counts: (B') how many tokens each has, by default W
+        :param hidden: (B' slots, D) where to write the last hidden states of slots
+        """
+        rows, width = tokens.shape
+        tokens, starts = tokens.contiguous(), starts.contiguous()
+        state.cache.reserve(int(starts.max()) + width + slots)
+        logits = torch.empty(rows * (slots or width), self._decoder.struct.project.outputs, dtype=torch.float32)
         call = Step(
             threads=torch.get_num_threads(),
-            rows=len(tokens),
-            projected=len(projected),
-            tokens=tokens.ctypes.data,
-            sentences=sentences.ctypes.data,
-            positions=positions.ctypes.data,
-            limits=limits.ctypes.data,
+            sentences=rows,
+            width=width,
+            slots=slots,
+            tokens=tokens.data_ptr(),
+            starts=starts.data_ptr(),
+            counts=None if counts is None else counts.data_ptr(),
             sources=state.cross.lengths.data_ptr(),
-            project=projected.ctypes.data,
             self=cache_view(state.cache.data),
             cross=cache_view(state.cross.data),
             logits=logits.data_ptr(),
+            hidden=None if hidden is None else hidden.data_ptr(),
         )
         self._library.specmt_step(ctypes.byref(self._decoder.struct), ctypes.byref(call))
         return logits[:, : self.vocab_size]
@@ -97,7 +119,14 @@ class NativeVerifier(_NativeNetwork):
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
         super().__init__(weights, weights["encoder_frontend.embed.weight"], None, sizes, dtype)
         self._encoder = Stack(
-            weights, "encoder", sizes.encoder_layers, sizes=sizes, table=self._table, project=None, dtype=dtype
+            weights,
+            "encoder",
+            sizes.encoder_layers,
+            sizes=sizes,
+            vocab=self.vocab_size,
+            table=self._table,
+            project=None,
+            dtype=dtype,
         )
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
@@ -105,14 +134,12 @@ class NativeVerifier(_NativeNetwork):
         lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64)
         starts = _starts(lengths)
         tokens = np.array([token for source in sources for token in (*source, EOS)], dtype=np.int64)
-        positions = np.arange(len(tokens)) - np.repeat(starts[:-1], lengths)
         states = torch.empty(len(tokens), self.width, dtype=torch.float32)
         call = Encoding(
             threads=torch.get_num_threads(),
             rows=len(tokens),
             sentences=len(sources),
             tokens=tokens.ctypes.data,
-            positions=positions.ctypes.data,
             starts=starts.ctypes.data,
             memory=states.data_ptr(),
         )
@@ -122,11 +149,7 @@ class NativeVerifier(_NativeNetwork):
     def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         """Runs a window (B', W) and returns the logits (B', W, V) of what follows each of its tokens."""
         rows, window = tokens.shape
-        positions = (starts.numpy()[:, None] + np.arange(window)).reshape(-1)
-        sentences = np.repeat(np.arange(rows), window)
-        ids = np.ascontiguousarray(tokens.numpy()).reshape(-1)
-        logits = self._run(ids, sentences, positions, positions, np.arange(rows * window), state)
-        return logits.view(rows, window, -1)
+        return self._step(tokens, starts, None, 0, state).view(rows, window, -1)
 
 
 class NativeDrafter(_NativeNetwork):
@@ -134,41 +157,43 @@ class NativeDrafter(_NativeNetwork):
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
         super().__init__(weights, weights["embed.weight"], weights["mask_embedding"], sizes, dtype)
-        self.previous = weights["correction.previous.weight"].float().contiguous()  # (V, R)
-        self.following = weights["correction.following.weight"].float().contiguous()  # (V, R)
+        gates = weights["correction.gates.weight"].float()  # (2 R, 2 D + R)
+        known, embedded, carried = torch.tensor_split(gates, (self.width, 2 * self.width), dim=1)
+        # What a token contributes to the gates: (V, 2 R)
+        self._embedded = self._table @ embedded.T + weights["correction.gates.bias"].float()
+        output = weights["correction.output.weight"].float() * self.width**-0.5  # the table is scaled by its inverse
+        packed = [pack(weight, None, torch.float32) for weight in (known, carried, output)]
+        self._kept = [kept for _, kept in packed]
+        self._known, self._carried, self._output = (linear for linear, _ in packed)
 
     def propose(
         self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
     ) -> tuple[Tensor, Tensor]:
         """Reads tokens (B', M) committed since the last call and drafts a block (B', K) with log-probabilities."""
-        rows, widest = tokens.shape
-        offsets = np.arange(widest + block_size)
-        first, fresh = starts.numpy()[:, None], counts.numpy()[:, None]
-        real = offsets < fresh + block_size
-        slots = real & (offsets >= fresh)
-        ids = np.pad(tokens.numpy(), ((0, 0), (0, block_size)))
-        ids[slots] = self.vocab_size
-        positions = first + offsets
-        limits = np.where(slots, first + fresh + block_size - 1, positions)
-        sentences = np.repeat(np.arange(rows), fresh[:, 0] + block_size)
-        projected = np.flatnonzero(slots[real])
-        logits = self._run(ids[real], sentences, positions[real], limits[real], projected, state)
-        return self._chain(logits, tokens.gather(1, counts[:, None] - 1), block_size)
+        hidden = torch.empty(len(tokens) * block_size, self.width, dtype=torch.float32)
+        logits = self._step(tokens, starts, counts.contiguous(), block_size, state, hidden)
+        return self._chain(logits, hidden, tokens.gather(1, counts[:, None] - 1), block_size)
 
-    def _chain(self, logits: Tensor, last: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
-        """Does what :func:`specmt.engine.chain.best_chain` does, for logits (B' K, V)."""
+    def _chain(self, logits: Tensor, hidden: Tensor, last: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+        """Does what :func:`specmt.engine.chain.best_chain` does, for logits (B' K, V) and hidden states (B' K, D)."""
         drafts = torch.empty(len(last), block_size, dtype=torch.int64)
         log_probs = torch.empty(len(last), block_size, dtype=torch.float32)
         call = Chain(
+            threads=torch.get_num_threads(),
             sentences=len(last),
             slots=block_size,
             vocab=self.vocab_size,
-            rank=self.previous.shape[1],
+            width=self.width,
+            rank=self._output.inputs,
             stride=logits.stride(0),
             logits=logits.data_ptr(),
+            hidden=hidden.data_ptr(),
             last=last.data_ptr(),
-            previous=self.previous.data_ptr(),
-            following=self.following.data_ptr(),
+            table=self._table.data_ptr(),
+            embedded=self._embedded.data_ptr(),
+            known=self._known,
+            carried=self._carried,
+            output=self._output,
             tokens=drafts.data_ptr(),
             log_probs=log_probs.data_ptr(),
         )

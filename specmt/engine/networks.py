@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specmt.engine.backend import Memory, Sizes, State
 from specmt.engine.cache import CrossCache, KVCache, round_up
-from specmt.engine.chain import best_chain
+from specmt.engine.chain import Correction, best_chain
 from specmt.engine.linear import Linear
 from specmt.engine.transformer import Decoder, Embedding, Encoder, Weights
 from specmt.types import EOS, PAD
@@ -74,15 +74,14 @@ class VerifierNetwork(_Network):
 class DrafterNetwork(_Network):
     """The masked drafter: committed tokens run causally and are cached, [MASK] slots see them and each other.
 
-    A slot predicts the token at its own position. The logits of slot j gain a low-rank term for the token chosen at
-    j − 1, applied to each slot's best candidates only.
+    A slot predicts the token at its own position. What was chosen at earlier slots corrects the scores of its best
+    candidates (specmt.engine.chain).
     """
 
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__(weights, weights["embed.weight"], sizes)
         self.mask_embedding = weights["mask_embedding"]  # (D)
-        self.previous = weights["correction.previous.weight"]  # (V, R)
-        self.following = weights["correction.following.weight"]  # (V, R)
+        self.correction = Correction(weights, weights["embed.weight"])
 
     def propose(
         self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
@@ -106,5 +105,5 @@ class DrafterNetwork(_Network):
         hidden = self.decoder(embedded, positions, limits, state.cache, state.cross)
         slots = counts[:, None] + torch.arange(block_size, device=tokens.device)  # (B', K)
         hidden = hidden.gather(1, slots[:, :, None].expand(-1, -1, self.width))
-        last = tokens.gather(1, counts[:, None] - 1)  # (B', 1)
-        return best_chain(self.project(hidden), last, self.previous, self.following)
+        last = tokens.gather(1, counts[:, None] - 1)[:, 0]
+        return best_chain(self.project(hidden), hidden, last, self.correction)

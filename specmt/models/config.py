@@ -66,14 +66,16 @@ class DrafterConfig:
     block_size: int = 12
     """The number of [MASK] slots K: those that it is trained with, and in a finished model those that pay best."""
 
-    correction_rank: int = 64
-    """The rank of the previous-token correction."""
+    correction_rank: int = 128
+    """The width R of the correction's state, a multiple of 16."""
 
     dropout: float = 0.0
     """The dropout probability on the outputs of sublayers, in training."""
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.correction_rank % 16 != 0:
+            raise UsageError(f"`correction_rank` must be a multiple of 16, but is {self.correction_rank} instead.")
 
 
 def small_verifier() -> VerifierConfig:

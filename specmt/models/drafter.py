@@ -10,7 +10,7 @@ from fairseq2.device import Device
 from fairseq2.models.transformer.attention_bias import AttentionBias, AttentionBiasCache
 from fairseq2.nn import BatchLayout
 from torch import Tensor
-from torch.nn import Dropout, Embedding, Module, Parameter
+from torch.nn import Dropout, Linear, Module, Parameter
 from torch.nn.functional import linear
 from typing_extensions import override
 
@@ -35,26 +35,45 @@ class GivenBias(AttentionBias):
 
 
 class Correction(Module):
-    """The low-rank effect of the token at one position on the logits of the next."""
+    """The effect of the tokens chosen at earlier slots on the next: a small recurrent state that is added to it.
 
-    def __init__(self, vocab_size: int, rank: int, device: torch.device) -> None:
+    Slots are filled independently, so that neighbours may repeat each other or mix two translations. With hidden
+    state h, the embedding e of the token before it, and the state s left by the slot before (0 at first):
+    z, n = W [h; e; s] + b;  s ← s + σ(z) (tanh(n) − s);  the slot's logits are those of h + U s.
+    """
+
+    def __init__(self, width: int, rank: int, device: torch.device) -> None:
         super().__init__()
-        self.previous = Embedding(vocab_size, rank, device=device)
-        self.following = Embedding(vocab_size, rank, device=device)
-        torch.nn.init.normal_(self.previous.weight, std=rank**-0.5)
-        torch.nn.init.zeros_(self.following.weight)
+        self.rank = rank
+        self.gates = Linear(2 * width + rank, 2 * rank, bias=True, device=device)
+        self.output = Linear(rank, width, bias=False, device=device)
+        torch.nn.init.zeros_(self.output.weight)
 
     @override
-    def forward(self, previous: Tensor) -> Tensor:
-        """Returns what to add to the logits (P, V) after previous tokens (P)."""
-        return linear(self.previous(previous), self.following.weight)
+    def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """Returns what to add to the hidden states of whole blocks.
+
+        :param hidden: (P, K, D)
+        :param embedded: (P, K, D) the embeddings of the tokens before them
+        :returns: (P, K, D)
+        """
+        inputs = 2 * hidden.shape[2]
+        weight = self.gates.weight
+        known = linear(torch.cat([hidden, embedded], dim=2), weight[:, :inputs], self.gates.bias)  # (P, K, 2 R)
+        state = hidden.new_zeros(len(hidden), self.rank)
+        states = []
+        for slot in range(hidden.shape[1]):
+            gate, new = (known[:, slot] + linear(state, weight[:, inputs:])).chunk(2, dim=1)
+            state = torch.lerp(state.to(new.dtype), new.tanh(), gate.sigmoid())
+            states.append(state)
+        return linear(torch.stack(states, dim=1), self.output.weight)
 
 
 class MaskedDrafter(Module):
     """A shallow decoder over the verifier's encoder memory that fills [MASK] slots in one pass.
 
     After Xia et al. 2023 (Speculative Decoding, section 3.1), with a shared encoder, a causal prefix that can be
-    cached, and the previous-token correction.
+    cached, and the correction by the tokens before a slot.
     """
 
     def __init__(self, config: DrafterConfig, device: torch.device) -> None:
@@ -66,7 +85,7 @@ class MaskedDrafter(Module):
         self.dropout = Dropout(config.dropout)
         self.decoder = factory.decoder(config.layers, GivenBias())
         self.mask_embedding = Parameter(torch.randn(config.model_dim, device=device))
-        self.correction = Correction(config.vocab_size, config.correction_rank, device)
+        self.correction = Correction(config.model_dim, config.correction_rank, device)
 
     @override
     def forward(
@@ -87,7 +106,7 @@ class MaskedDrafter(Module):
         :param memory: (B, S, D)
         :returns: (B, Q, D)
         """
-        embedded = self.embed(tokens) * math.sqrt(self.config.model_dim)
+        embedded = self._embedded(tokens)
         states = torch.where(slots[:, :, None], self.mask_embedding, embedded)
         states = self.dropout(states + self.places.freqs[1 + positions])  # row 0 of the table is padding's
         cache = AttentionBiasCache()
@@ -98,9 +117,13 @@ class MaskedDrafter(Module):
         return states if self.decoder.layer_norm is None else self.decoder.layer_norm(states)
 
     def logits(self, states: Tensor, previous: Tensor) -> Tensor:
-        """Returns the logits (P, V) of slots with hidden states (P, D) after the tokens (P) before them."""
-        correction: Tensor = self.correction(previous)
-        return linear(states, self.embed.weight) + correction
+        """Returns the logits (P, K, V) of blocks with hidden states (P, K, D) after the tokens (P, K) before them."""
+        correction: Tensor = self.correction(states, self._embedded(previous))
+        return linear(states + correction, self.embed.weight)
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        embedded: Tensor = self.embed(tokens)
+        return embedded * math.sqrt(self.config.model_dim)
 
 
 def create_drafter(config: DrafterConfig, device: torch.device | None = None) -> MaskedDrafter:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig, check_fit
 
@@ -37,6 +38,9 @@ class ModelFolder:
     files: Mapping[str, str]
     """File names and their sha256."""
 
+    calibration: Calibration | None = None
+    """Of the drafter, if it was measured."""
+
     @staticmethod
     def read(path: Path) -> ModelFolder:
         """Reads a folder's configuration; weights are not touched.
@@ -54,6 +58,7 @@ class ModelFolder:
             drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
             if drafter is not None:
                 check_fit(drafter, verifier)
+            calibration = record.get("calibration")
             return ModelFolder(
                 path=path,
                 source=record["source"],
@@ -61,6 +66,7 @@ class ModelFolder:
                 verifier=verifier,
                 drafter=drafter,
                 files=dict(record["files"]),
+                calibration=None if calibration is None else _calibration(**calibration),
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
@@ -100,6 +106,22 @@ class ModelFolder:
             return load_file(path)
         except SafetensorError as error:
             raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
+
+
+def _calibration(*, acceptance: list[float], scale: float, shift: float) -> Calibration:
+    return Calibration(acceptance=tuple(map(float, acceptance)), scale=float(scale), shift=float(shift))
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Adds the calibration of its drafter to a model folder."""
+    record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    _write_config(path, {**record, "calibration": asdict(calibration)})
+
+
+def _write_config(path: Path, record: Mapping[str, Any]) -> None:
+    temporary = path / f"{CONFIG}.tmp"
+    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path / CONFIG)
 
 
 def file_sha256(path: Path) -> str:
@@ -143,9 +165,7 @@ def write_folder(
         "drafter": None if drafter is None else asdict(drafter),
         "files": {name: file_sha256(path / name) for name in names},
     }
-    temporary = path / f"{CONFIG}.tmp"
-    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path / CONFIG)
+    _write_config(path, record)
     return ModelFolder.read(path)
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.engine import library, native
+from specmt.config import DecodingOptions
+from specmt.engine import costs, library, native
 from specmt.engine.backend import Drafter, Sizes, Verifier
+from specmt.engine.costs import Costs
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig
@@ -23,7 +25,12 @@ from specmt.text.pieces import Pieces
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
-DTYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+DTYPES: Final = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 
 
 @dataclass
@@ -65,10 +72,29 @@ class Model:
         """Whether it can draft."""
         return self.drafter is not None
 
-    @property
-    def default_block_size(self) -> int:
-        """The block size that its drafter was made for, 0 without one."""
-        return self.folder.drafter.block_size if self.folder.drafter is not None else 0
+    def block_size(self, options: DecodingOptions) -> int | None:
+        """Returns the number of tokens that the drafter proposes; ``None`` is what yields most on this machine.
+
+        A lossy output depends on what is drafted, and must not on how fast the machine is: its block size is fixed.
+        """
+        if options.block_size is not None or self.folder.drafter is None:
+            return options.block_size
+        adapts = options.lossless and self.folder.calibration is not None
+        return None if adapts else self.folder.drafter.block_size
+
+    def costs(self, rows: int) -> Costs:
+        """Returns what calls over a number of sentences side by side cost on this machine.
+
+        :raises ModelError: there is no calibrated drafter.
+        """
+        drafter, calibration = self.drafter, self.folder.calibration
+        if drafter is None or calibration is None:
+            raise ModelError(f"{self.path}: the model has no calibrated drafter.")
+        largest = len(calibration.acceptance)
+        kinds = f"{type(self.verifier).__name__} {self.dtype}, {type(drafter).__name__} {drafter.dtype}"
+        work = f"{self.folder.verifier} {self.folder.drafter}; {rows} rows, {largest} slots"
+        key = f"{costs.machine()}; {torch.get_num_threads()} threads; {self.device}; {kinds}; {work}"
+        return costs.cached(key, lambda: costs.measure(self.verifier, drafter, rows, largest))
 
     @cached_property
     def reference(self) -> TransformerModel:
@@ -100,24 +126,28 @@ def load_model(
     if threads is not None:
         torch.set_num_threads(threads)
     place = choose_device(device)
-    kind = choose_dtype(dtype)
+    kind = choose_dtype(dtype, place)
     pieces = Pieces(folder.verified(PIECES))
     if len(pieces) != folder.verifier.vocab_size:
         raise ModelError(
             f"{folder.path}: {PIECES} must have {folder.verifier.vocab_size} pieces, but has {len(pieces)} instead."
         )
-    weights = _fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
+    weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
     verifier = verifier_network(weights, folder.verifier, place, kind, kernels=kernels)
     drafter = None
     if folder.drafter is not None:
-        weights = _fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
+        weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
         # A draft need not be exact: half the memory traffic is worth more than the last bits.
         fast = torch.bfloat16 if isinstance(verifier, native.NativeVerifier) else kind
         drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
     return Model(folder, pieces, verifier, drafter)
 
 
-def _fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
+def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
+    """Returns the weights in a file of a model folder.
+
+    :raises ModelError: a weight is missing, of another shape or not called for.
+    """
     weights = folder.weights(name)
     misfit = find_misfit(wanted, {key: tuple(tensor.shape) for key, tensor in weights.items()})
     if misfit is not None:
@@ -185,13 +215,22 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def choose_dtype(name: str) -> torch.dtype:
-    """Returns the type of a name; ``auto`` is float32.
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Returns the type of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
 
-    :raises UsageError: there is no such type.
+    :raises UsageError: there is no such type, or the device has no use for it.
     """
     if name == "auto":
-        return torch.float32
+        return torch.bfloat16 if has_bfloat16(device) else torch.float32
     if name not in DTYPES:
         raise UsageError(f"`dtype` must be one of auto, {', '.join(DTYPES)}, but is {name!r} instead.")
+    if name == "float16" and device.type == "cpu":
+        raise UsageError("`dtype` float16 needs a GPU; use bfloat16 or float32 on the CPU.")
     return DTYPES[name]
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Returns whether a device has instructions for bfloat16."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return bool(torch.cpu._is_avx512_bf16_supported())

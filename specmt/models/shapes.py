@@ -23,8 +23,8 @@ def drafter_shapes(config: DrafterConfig) -> Shapes:
     return {
         "embed.weight": (config.vocab_size, config.model_dim),
         "mask_embedding": (config.model_dim,),
-        "correction.previous.weight": (config.vocab_size, config.correction_rank),
-        "correction.following.weight": (config.vocab_size, config.correction_rank),
+        **_linear("correction.gates", 2 * config.model_dim + config.correction_rank, 2 * config.correction_rank),
+        "correction.output.weight": (config.model_dim, config.correction_rank),
         **_stack("decoder", config.layers, config, cross=True),
     }
 

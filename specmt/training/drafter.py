@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,10 +111,10 @@ def drafter_loss(
     with torch.no_grad():
         memory = verifier.encoder(verifier.encoder_frontend(source, layout)[0], layout)
     states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
-    states = states[:, -blocks.wanted[0].numel() :].flatten(0, 1)
-    logits = drafter.logits(states, blocks.previous.flatten())
-    weights = blocks.weights.flatten()
-    return cross_entropy(logits, blocks.wanted.flatten(), weights), weights.sum()
+    wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
+    states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
+    logits = drafter.logits(states, previous).flatten(0, 1)
+    return cross_entropy(logits, wanted.flatten(), weights.flatten()), weights.sum()
 
 
 def initialise_from(drafter: MaskedDrafter, verifier: TransformerModel, verifier_layers: int) -> None:
@@ -140,15 +140,24 @@ def train_drafter(
     options: TrainOptions,
     *,
     block_options: BlockOptions,
+    initial: Mapping[str, Tensor] | None = None,
     device: torch.device,
     validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
     report: Callable[[dict[str, float]], None] = lambda _: None,
 ) -> MaskedDrafter:
-    """Trains a masked drafter for a verifier, which stays as it is, in a folder, resuming what is there."""
+    """Trains a masked drafter for a verifier, which stays as it is, in a folder, resuming what is there.
+
+    :param initial: the weights to start from; by default some of the verifier's layers
+    """
     data = ParallelData.load(data_folder, "train")
     torch.manual_seed(options.seed)
     drafter = create_drafter(config, device)
-    initialise_from(drafter, verifier, verifier_layers)
+    if initial is None:
+        initialise_from(drafter, verifier, verifier_layers)
+    else:
+        with torch.no_grad():
+            for name, parameter in drafter.named_parameters():
+                parameter.copy_(initial[name])
     use_fast_dropout(drafter)
     verifier.eval().requires_grad_(False)
     lengths = data.source.lengths + data.target.lengths + 2

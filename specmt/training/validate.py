@@ -11,12 +11,14 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from torch.nn import Module
 
-from specmt.config import DecodingOptions
+from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
+from specmt.errors import ModelError
 from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, drafter_network, verifier_network
 from specmt.text.pieces import Pieces
+from specmt.training.calibrate import calibrate
 from specmt.types import Stats
 
 
@@ -48,6 +50,16 @@ class Validator:
             stats = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
             lengths[f"accepted_{name}"] = round(stats.mean_accepted_length, 3)
         return lengths
+
+    def calibration(self, model: Model, block_size: int) -> Calibration:
+        """Returns how far the model's drafter can be trusted on all sets together.
+
+        :raises ModelError: the model has no drafter.
+        """
+        if model.drafter is None:
+            raise ModelError(f"{model.path}: the model has no drafter to calibrate.")
+        lines = [line for sources, _ in self.sets.values() for line in sources]
+        return calibrate(model.verifier, model.drafter, self.pieces.encode_batch(lines), block_size)
 
 
 def snapshot(

@@ -39,8 +39,10 @@ class CopyModel:
     max_source_length = 9
     path = Path("copy")
     has_drafter = True
-    default_block_size = 1
     sha256 = ""
+
+    def block_size(self, options: DecodingOptions) -> int | None:
+        return options.block_size or 1
 
 
 def copy(_: CopyModel, sources: Sequence[list[int]], __: DecodingOptions) -> list[Hypothesis]:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specmt.decoding.accept import accept_exact, accept_tolerant, best_tokens, leading
+from specmt.decoding.accept import accept_exact, accept_tolerant, leading
+from specmt.engine.backend import best_tokens
 
 quick = settings(max_examples=100, deadline=None)
 

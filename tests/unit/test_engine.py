@@ -6,6 +6,7 @@ import multiprocessing
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from specmt.engine import library
 from specmt.engine import networks as torch_networks
 from specmt.engine.backend import Drafter, Memory, State, Verifier
 from specmt.engine.cache import GRANULE, CrossCache, KVCache, round_up
-from specmt.engine.chain import CANDIDATES, best_chain
+from specmt.engine.chain import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDrafter, NativeVerifier
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
@@ -28,7 +29,7 @@ from specmt.engine.transformer import sinusoids
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.models.hub import drafter_network, verifier_network
-from specmt.models.shapes import drafter_shapes, verifier_shapes
+from specmt.models.shapes import verifier_shapes
 from specmt.models.verifier import create_verifier
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.validate import weights_of
@@ -86,7 +87,7 @@ def make_modules(*, scale: float = 1.0, **changes: int) -> tuple[TransformerMode
     sizes = {"encoder_layers": 2, "decoder_layers": 2, "vocab_size": VOCAB, "max_length": 128}
     config = VerifierConfig(**{**sizes, **changes})
     verifier = create_verifier(config, CPU)
-    drafter = create_drafter(drafter_config_for(config, layers=2, correction_rank=8), CPU)
+    drafter = create_drafter(drafter_config_for(config, layers=2, correction_rank=16), CPU)
     for module in (verifier, drafter):
         scatter_weights(module)
         with torch.no_grad():
@@ -103,7 +104,7 @@ def make_networks(
     :param stored: the type that the weights are given in.
     """
     verifier, drafter, config = make_modules(scale=scale, **changes)
-    drafting = drafter_config_for(config, layers=2, correction_rank=8)
+    drafting = drafter_config_for(config, layers=2, correction_rank=16)
     verifier_weights, drafter_weights = (
         {name: tensor.to(stored) for name, tensor in weights_of(module).items()} for module in (verifier, drafter)
     )
@@ -442,7 +443,7 @@ def test_drafter_slots_are_those_of_the_training_layout(
             networks.drafter.propose(targets[row : row + 1, :count], zeros(1), torch.tensor([count]), block_size, state)
             with torch.inference_mode():
                 wanted = torch.nn.functional.linear(states[row, group], module.get_parameter("embed.weight"))
-            # Before the previous-token correction.
+            # Before the correction.
             torch.testing.assert_close(seen.pop(), wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -452,14 +453,14 @@ def spy_on_slots(monkeypatch: pytest.MonkeyPatch, kernels: bool) -> list[Tensor]
     if kernels:
         native_chain = NativeDrafter._chain
 
-        def spy_natively(self: NativeDrafter, logits: Tensor, last: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+        def spy_natively(self: NativeDrafter, logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
             seen.append(logits)
-            return native_chain(self, logits, last, block_size)
+            return native_chain(self, logits, *others)
 
         monkeypatch.setattr(NativeDrafter, "_chain", spy_natively)
     else:
 
-        def spy(logits: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+        def spy(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
             seen.append(logits[0])
             return best_chain(logits, *others)
 
@@ -659,41 +660,71 @@ def test_the_kernels_run_in_a_forked_child(texts: tuple[list[list[int]], Tensor]
     assert torch.equal(run_alone(networks, source, target, [LENGTH])[0], wanted)
 
 
-def find_chain(
-    logits: Tensor, last: Tensor, previous: Tensor, following: Tensor, *, kernels: bool
-) -> tuple[Tensor, Tensor]:
-    """Runs ``best_chain``, or the kernels' own."""
-    if not kernels:
-        return best_chain(logits, last, previous, following)
-    (vocab, rank), sizes = previous.shape, {"model_dim": 32, "num_heads": 2, "ffn_dim": 16, "layers": 1}
-    config = DrafterConfig(**sizes, vocab_size=vocab, max_length=16, correction_rank=rank)
-    weights = {name: torch.zeros(shape) for name, shape in drafter_shapes(config).items()}
-    weights |= {"correction.previous.weight": previous, "correction.following.weight": following}
-    drafter = drafter_network(weights, config, CPU, torch.float32)
-    assert isinstance(drafter, NativeDrafter)
-    return drafter._chain(logits.flatten(0, 1), last, logits.shape[1])
+@dataclass(frozen=True)
+class Chains:
+    """A drafter module with random weights, and both ways to run its chain."""
+
+    module: MaskedDrafter
+    native: NativeDrafter
+    correction: Correction
+
+    def find(self, logits: Tensor, hidden: Tensor, last: Tensor, *, kernels: bool) -> tuple[Tensor, Tensor]:
+        """Runs ``best_chain``, or the kernels' own, on logits (B, K, V), hidden states (B, K, D) and tokens (B)."""
+        with torch.inference_mode():
+            if not kernels:
+                return best_chain(logits, hidden, last, self.correction)
+            return self.native._chain(logits.flatten(0, 1), hidden.flatten(0, 1).contiguous(), last, logits.shape[1])
 
 
-@pytest.mark.parametrize("block_size", [1, 2, 6])
-@pytest.mark.parametrize(("vocab", "rank"), [(9, 3), (16, 16), (17, 1), (500, 64), (437, 40)])
-def test_the_chain_is_that_of_the_corrected_logits(kernels: bool, vocab: int, rank: int, block_size: int) -> None:
-    """Among each slot's best candidates, the chain takes the best under slot logits plus U[previous]·V."""
+def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:
+    """
+    :param output: how strongly a chain is corrected.
+    """
     torch.manual_seed(4)
-    logits, last = 2 * torch.randn(8, block_size, vocab), torch.randint(vocab, (8, 1))
-    previous, following = torch.randn(vocab, rank), 2 * rank**-0.5 * torch.randn(vocab, rank)
-    tokens, log_probs = find_chain(logits, last, previous, following, kernels=kernels)
-    assert tokens.shape == log_probs.shape == (8, block_size)
-    changed = 0
-    for row in range(8):
-        before = last[row, 0]
-        for slot in range(block_size):
-            candidates = logits[row, slot].topk(min(vocab, CANDIDATES)).indices
-            corrected = (logits[row, slot] + following @ previous[before])[candidates]
-            assert tokens[row, slot] == candidates[corrected.argmax()]
-            torch.testing.assert_close(log_probs[row, slot], corrected.log_softmax(0).max(), rtol=1e-4, atol=1e-4)
-            changed += int(corrected.argmax() != 0)
-            before = tokens[row, slot]
-    assert changed > 0
+    sizes = {"model_dim": 32, "num_heads": 2, "ffn_dim": 16, "layers": 1}
+    config = DrafterConfig(**sizes, vocab_size=vocab, max_length=16, correction_rank=rank)
+    module = create_drafter(config, CPU).eval()
+    scatter_weights(module)
+    with torch.no_grad():
+        module.correction.output.weight.normal_(std=output)
+        module.correction.gates.weight.mul_(3)
+    weights = weights_of(module)
+    native = drafter_network(weights, config, CPU, torch.float32)
+    assert isinstance(native, NativeDrafter)
+    return Chains(module, native, Correction(weights, weights["embed.weight"]))
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("block_size", [1, 2, 6, 17])
+@pytest.mark.parametrize(("vocab", "rank"), [(9, 16), (16, 48), (17, 16), (500, 128), (437, 32)])
+@pytest.mark.parametrize("on_kernels", [True, False])
+def test_the_chain_is_that_of_the_corrected_logits(on_kernels: bool, vocab: int, rank: int, block_size: int) -> None:
+    """Among each slot's best candidates, the chain takes the best under the module's logits after its own tokens."""
+    chains = make_chains(vocab, rank, output=0.5)
+    hidden, last = torch.randn(8, block_size, 32), torch.randint(vocab, (8,))
+    with torch.inference_mode():
+        logits = torch.nn.functional.linear(hidden, chains.module.embed.weight)
+        tokens, log_probs = chains.find(logits, hidden, last, kernels=on_kernels)
+        assert tokens.shape == log_probs.shape == (8, block_size)
+        corrected = chains.module.logits(hidden, torch.cat([last[:, None], tokens[:, :-1]], dim=1))
+        candidates = logits.topk(min(vocab, CANDIDATES), dim=2).indices
+        values = corrected.gather(2, candidates).log_softmax(2)
+    best, index = values.max(2)
+    assert torch.equal(tokens, candidates.gather(2, index[:, :, None])[:, :, 0])
+    torch.testing.assert_close(log_probs, best, rtol=1e-4, atol=1e-4)
+    assert index.any()
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_a_chain_does_not_depend_on_its_neighbours_or_on_threads() -> None:
+    chains = make_chains(437, 64)
+    logits, hidden, last = 2 * torch.randn(9, 7, 437), torch.randn(9, 7, 32), torch.randint(437, (9,))
+    alone = [chains.find(logits[row, None], hidden[row, None], last[row, None], kernels=True) for row in range(9)]
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        tokens, log_probs = chains.find(logits, hidden, last, kernels=True)
+        assert torch.equal(tokens, torch.cat([pair[0] for pair in alone]))
+        assert torch.equal(log_probs, torch.cat([pair[1] for pair in alone]))
 
 
 @pytest.mark.usefixtures("needs_kernels")
@@ -701,26 +732,13 @@ def test_the_lowest_ids_among_equal_candidates_of_the_kernels() -> None:
     logits = torch.zeros(3, 1, 50)
     logits[1, 0, 40] = 1  # one of the first 16 makes room
     logits[2, 0, 14:34] = 1  # 20 equals for 16 places
-    favour = torch.zeros(50, 1)
-    chosen = []
-    for favourite in range(50):
-        # The correction lifts one token above all others, if it is a candidate.
-        favour.zero_()[favourite] = 9
-        tokens, _ = find_chain(logits, torch.zeros(3, 1).long(), torch.ones(50, 1), favour, kernels=True)
-        chosen.append((tokens[:, 0] == favourite).tolist())
-    candidates = [{token for token in range(50) if chosen[token][row]} for row in range(3)]
-    assert candidates == [set(range(16)), {*range(15), 40}, set(range(14, 30))]
-
-
-def test_the_chain_applies_the_correction_of_the_module(kernels: bool) -> None:
-    _, drafter, _ = make_modules(**SHAPES["narrow"])
-    weights = weights_of(drafter)
-    logits, last = torch.randn(1, 1, VOCAB), torch.tensor([[7]])
-    correction = [weights[f"correction.{name}.weight"] for name in ("previous", "following")]
-    tokens, log_probs = find_chain(logits, last, *correction, kernels=kernels)
-    with torch.inference_mode():
-        corrected = logits[0, 0] + drafter.correction(last[0])[0]
-    candidates = logits[0, 0].topk(CANDIDATES).indices
-    best = corrected[candidates].log_softmax(0).max(0)
-    assert tokens[0, 0] == candidates[best.indices]
-    torch.testing.assert_close(log_probs[0, 0], best.values, rtol=1e-4, atol=1e-4)
+    wanted = [set(range(16)), {*range(15), 40}, set(range(14, 30))]
+    chains = make_chains(50, 16, output=50.0)
+    seen: list[set[int]] = [set(), set(), set()]
+    for _ in range(2000):
+        # A strong correction lifts any of the candidates above the rest.
+        tokens, _ = chains.find(logits, torch.randn(1, 1, 32).expand(3, -1, -1), torch.arange(3), kernels=True)
+        for row in range(3):
+            seen[row].add(int(tokens[row, 0]))
+    assert all(found <= allowed for found, allowed in zip(seen, wanted, strict=True))
+    assert all(len(found) >= 12 for found in seen)

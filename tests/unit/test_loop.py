@@ -19,6 +19,7 @@ from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.batch import decode
 from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
 from specmt.decoding.loop import Acceptor, Loop, Request, target_limit
+from specmt.decoding.plan import Fixed
 from specmt.engine.backend import Memory
 from specmt.errors import ModelError
 from specmt.models.hub import Model, load_model
@@ -375,7 +376,7 @@ def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: 
         got = run(model, sources, Scripted(truth, block_size), acceptor=never_end)
         assert tokens_of(got) == tokens_of(wanted)
         assert model.drafter is not None
-        masked = MaskedDrafter(model.drafter, 2, block_size)
+        masked = MaskedDrafter(model.drafter, 2, Fixed(block_size))
         assert tokens_of(run(model, sources, masked, rows=2, acceptor=never_end)) == tokens_of(wanted)
 
 
@@ -444,7 +445,8 @@ def test_what_follows_the_verifiers_own_token_is_never_read(
 
     assert model.drafter is not None
     got, wanted = (
-        run(model, sources, MaskedDrafter(model.drafter, 8, 7), acceptor=acceptor) for acceptor in (noisy, accept_exact)
+        run(model, sources, MaskedDrafter(model.drafter, 8, Fixed(7)), acceptor=acceptor)
+        for acceptor in (noisy, accept_exact)
     )
     assert tokens_of(got) == tokens_of(greedy)
     assert [h.stats for h in got] == [h.stats for h in wanted]

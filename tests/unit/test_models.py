@@ -116,9 +116,9 @@ def change_byte(path: Path) -> bytes:
 
 def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_model_without_drafter: Path) -> None:
     assert (model.path, model.device, model.dtype) == (tiny_model, "cpu", "float32")
-    assert (model.has_drafter, model.default_block_size, model.max_source_length) == (True, 4, 64)
+    assert (model.has_drafter, model.block_size(DecodingOptions()), model.max_source_length) == (True, 4, 64)
     bare = load_model(tiny_model_without_drafter, device="cpu", dtype="bfloat16")
-    assert (bare.has_drafter, bare.default_block_size, bare.dtype) == (False, 0, "bfloat16")
+    assert (bare.has_drafter, bare.dtype) == (False, "bfloat16")
 
 
 @pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER])
@@ -238,7 +238,7 @@ def test_a_configuration_that_is_no_object_is_refused(folder: Path, content: str
         ("drafter", {"layers": 2}),
         ("drafter", {"model_dim": 64}),
         ("drafter", {"vocab_size": 500}),
-        ("drafter", {"correction_rank": 9}),
+        ("drafter", {"correction_rank": 32}),
     ],
 )
 def test_weights_that_do_not_fit_the_configuration_are_refused(
@@ -283,15 +283,20 @@ def test_bundled_models_are_found_by_name_and_direction(
     assert cards["specmt-de-en"]["checkpoint"] == (tmp_path / "toy-de-en" / VERIFIER).as_uri()
 
 
-def test_devices_and_types() -> None:
-    assert choose_device("cpu") == torch.device("cpu")
-    assert choose_dtype("auto") == torch.float32
-    assert choose_dtype("bfloat16") == torch.bfloat16
+@pytest.mark.parametrize(("native", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted: torch.dtype) -> None:
+    cpu = choose_device("cpu")
+    assert cpu == torch.device("cpu")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    assert choose_dtype("auto", cpu) == wanted
+    assert choose_dtype("bfloat16", cpu) == torch.bfloat16
+    with pytest.raises(UsageError, match="needs a GPU"):
+        choose_dtype("float16", cpu)
     for name in ("tpu", "", "mps", "cuda:99"):
         with pytest.raises(UsageError):
             choose_device(name)
     with pytest.raises(UsageError):
-        choose_dtype("int3")
+        choose_dtype("int3", cpu)
 
 
 def test_architectures() -> None:
@@ -390,7 +395,7 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
             encoded = memory.states.view(1, -1, memory.states.shape[-1])[:, : len(source) + 1]
             layout = BatchLayout.of(encoded, memory.lengths.tolist())
             states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoded, layout)
-            logits = module.logits(states[0, -1:], target[0, seen - 1 : seen])[0]
+            logits = module.logits(states[:, -1:], target[:, seen - 1 : seen])[0, 0]
         state = model.drafter.new_state(1)
         model.drafter.start(state, torch.tensor([0]), memory)
         draft, _ = model.drafter.propose(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)

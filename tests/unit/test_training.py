@@ -33,6 +33,7 @@ from specmt.training.dropout import FastDropout, use_fast_dropout
 from specmt.training.loop import TrainOptions, learning_rate
 from specmt.training.loss import CHUNK, cross_entropy
 from specmt.training.plot import plot_metrics
+from specmt.training.validate import weights_of
 from specmt.training.verifier import train_verifier, verifier_loss
 from specmt.types import BOS, EOS, PAD
 
@@ -439,7 +440,7 @@ def test_a_drafter_learns_and_its_verifier_stays(
     assert losses[-1] < losses[0] - 0.5
     assert all(torch.equal(tensor, before[name]) for name, tensor in tiny_verifier.state_dict().items())
     assert all(parameter.grad is None for parameter in tiny_verifier.parameters())
-    assert drafter.correction.following.weight.any()
+    assert drafter.correction.output.weight.any()
 
 
 def test_a_drafter_starts_from_the_verifiers_layers(
@@ -459,6 +460,27 @@ def test_a_drafter_starts_from_the_verifiers_layers(
                 assert torch.equal(state[name], weights[name.replace(f".{layer}.", f".{pick}.", 1)])
         assert torch.equal(state["embed.weight"], weights["encoder_frontend.embed.weight"])
         assert torch.equal(state["decoder.layer_norm.weight"], weights["decoder.layer_norm.weight"])
+
+
+def test_a_drafter_goes_on_from_another(
+    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+) -> None:
+    torch.manual_seed(9)
+    initial = weights_of(create_drafter(drafter_config, CPU))
+    options = replace(OPTIONS, updates=1, short_first=0, lr=1e-6, warmup=1, weight_decay=0.0)
+    drafter = train_drafter(
+        tmp_path,
+        data_folder,
+        tiny_verifier,
+        2,
+        drafter_config,
+        options,
+        block_options=BlockOptions(),
+        initial=initial,
+        device=CPU,
+    )
+    for name, tensor in weights_of(drafter).items():
+        torch.testing.assert_close(tensor, initial[name], rtol=0, atol=1e-5)
 
 
 def test_metrics_are_drawn(tmp_path: Path) -> None:

@@ -43,8 +43,10 @@ class FakeModel:
         self.max_source_length = 6
         self.path = path
         self.has_drafter = has_drafter
-        self.default_block_size = 7
         self.sha256 = "0" * 64
+
+    def block_size(self, options: DecodingOptions) -> int | None:
+        return options.block_size or 7
 
 
 def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:

@@ -1,0 +1,86 @@
+"""Calibration of a drafter: how often what it is so and so sure of is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+from typing_extensions import override
+
+from specmt.config import Calibration
+from specmt.decoding.accept import Verdict, accept_exact
+from specmt.decoding.drafters import MaskedDrafter
+from specmt.decoding.loop import Loop, Request
+from specmt.decoding.plan import Fixed, log_odds, logistic
+from specmt.engine.backend import Drafter, Verifier
+from specmt.types import EOS
+
+Array = npt.NDArray[np.float64]
+
+ROWS = 16
+
+
+class _Recorder(Fixed):
+    """A plan that notes how sure the drafter was, and an acceptor that notes what came of it."""
+
+    def __init__(self, block_size: int) -> None:
+        super().__init__(block_size)
+        self.log_probs: list[Array] = []
+        self.accepted: list[Array] = []  # (B, K) 1 accepted, 0 the first that was not, NaN never looked at
+
+    @override
+    def keep(self, log_probs: Tensor) -> int:
+        self.log_probs.append(log_probs.double().numpy(force=True))
+        return super().keep(log_probs)
+
+    def accept(self, drafts: Tensor, logits: Tensor) -> Verdict:
+        verdict = accept_exact(drafts, logits)
+        slots = np.arange(drafts.shape[1])
+        accepted = verdict.accepted.numpy(force=True)[:, None]
+        outcome = np.where(slots < accepted, 1.0, np.where(slots == accepted, 0.0, np.nan))
+        # What is drafted after the end of the sentence is never committed.
+        ended = np.cumsum(drafts.numpy(force=True) == EOS, axis=1) - (drafts.numpy(force=True) == EOS) > 0
+        self.accepted.append(np.where(ended, np.nan, outcome))
+        return verdict
+
+
+def calibrate(verifier: Verifier, drafter: Drafter, sources: Sequence[list[int]], block_size: int) -> Calibration:
+    """Decodes sentences given as ids without EOS and returns how the drafter's confidence is to be read."""
+    recorder = _Recorder(block_size)
+    loop = Loop(
+        verifier,
+        MaskedDrafter(drafter, ROWS, recorder),
+        recorder.accept,
+        ROWS,
+        max_source_tokens=ROWS * verifier.sizes.max_length,
+    )
+    for _ in loop.run(Request(number, source) for number, source in enumerate(sources)):
+        pass
+    log_probs, accepted = np.concatenate(recorder.log_probs), np.concatenate(recorder.accepted)
+    seen = ~np.isnan(accepted)
+    scale, shift = fit_logistic(log_odds(log_probs[seen]), accepted[seen])
+    acceptance = np.nan_to_num(accepted, nan=0.0).mean(0)
+    return Calibration(
+        acceptance=tuple(round(float(value), 4) for value in acceptance), scale=round(scale, 4), shift=round(shift, 4)
+    )
+
+
+def fit_logistic(inputs: Array, outcomes: Array) -> tuple[float, float]:
+    """Returns scale and shift of the logistic curve that makes outcomes (N) of 0 and 1 likeliest, by Newton's method.
+
+    A small penalty on the distance from the identity keeps both finite where a line separates the outcomes.
+    """
+    features = np.stack([inputs, np.ones_like(inputs)], axis=1)
+    start = np.array([1.0, 0.0])
+    weights = start.copy()
+    for _ in range(50):
+        chances = logistic(features @ weights)
+        gradient = features.T @ (outcomes - chances) - (weights - start)
+        curvature = (features * (chances * (1 - chances))[:, None]).T @ features + np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        weights += step
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(weights[0]), float(weights[1])

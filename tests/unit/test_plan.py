@@ -1,0 +1,194 @@
+"""How far to look ahead, and how a drafter's confidence is calibrated."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from specmt.config import Calibration, DecodingOptions
+from specmt.decoding.batch import decode, make_plan
+from specmt.decoding.plan import Adaptive, Fixed, best_block, best_window, log_odds, survival
+from specmt.engine import costs
+from specmt.engine.costs import Costs
+from specmt.models.folder import ModelFolder, write_calibration
+from specmt.models.hub import Model, load_model
+from specmt.training.calibrate import calibrate, fit_logistic
+
+CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)
+FREE_ROWS = Costs(verify=((1, 1.0), (5, 1.0)), draft=((1, 0.1), (4, 0.1)))
+DEAR_ROWS = Costs(verify=((1, 1.0), (5, 5.0)), draft=((1, 0.1), (4, 0.1)))
+
+
+def test_costs_between_two_measurements() -> None:
+    measured = Costs(verify=((1, 1.0), (2, 1.5), (4, 3.5)), draft=((1, 1.0), (3, 3.0)))
+    assert measured.verifying(5) == [1.0, 1.5, 2.5, 3.5, 3.5]
+    assert measured.drafting(3) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("verifying", "drafting", "wanted"),
+    [
+        ([1, 1, 1, 1, 1], [0, 0, 0, 0], 4),  # rows cost nothing: as many as there are
+        ([1, 2, 3, 4, 5], [0, 0, 0, 0], 0),  # a row costs as much as a call: nothing ahead
+        ([1, 1.1, 1.2, 1.3, 1.4], [0.5, 0.5, 0.5, 0.5], 3),  # 1.8/1.6, 2.4/1.7, 2.7/1.8, 2.8/1.9
+        ([1, 1, 1, 1, 1], [3, 3, 3, 3], 0),  # drafting is too dear
+    ],
+)
+def test_the_best_block(verifying: list[float], drafting: list[float], wanted: int) -> None:
+    assert best_block(CALIBRATION.acceptance, np.array(verifying), np.array(drafting)) == wanted
+
+
+def test_the_best_window_grows_with_confidence() -> None:
+    seconds = np.array([1.0, 1.2, 1.4, 1.6])
+    assert best_window(np.array([0.01, 0.0, 0.0]), 1, seconds) == 0
+    assert best_window(np.array([0.9, 0.1, 0.05]), 1, seconds) == 1
+    assert best_window(np.array([0.95, 0.9, 0.85]), 1, seconds) == 3
+    # The same for 8 sentences side by side, of which half are sure and half are not.
+    assert best_window(np.array([4.0, 4.0, 4.0]), 8, seconds) == best_window(np.array([0.5, 0.5, 0.5]), 1, seconds)
+
+
+def test_survival_is_the_product_of_calibrated_chances() -> None:
+    log_probs = np.log(np.array([[0.5, 0.9, 0.5]]))
+    assert survival(log_probs, CALIBRATION) == pytest.approx(np.array([[0.5, 0.45, 0.225]]))
+    doubtful = survival(log_probs, replace(CALIBRATION, shift=-1.0))
+    assert doubtful[0, 0] == pytest.approx(1 / (1 + math.e))
+    certain = survival(np.zeros((1, 3)), CALIBRATION)
+    assert np.isfinite(certain).all()
+    assert (certain > 0.99999).all()
+
+
+def test_the_adaptive_plan_follows_the_costs() -> None:
+    asked: list[int] = []
+
+    def measure(rows: int) -> Costs:
+        asked.append(rows)
+        return FREE_ROWS if rows <= 4 else DEAR_ROWS
+
+    plan = Adaptive(CALIBRATION, measure)
+    assert [plan.slots(rows) for rows in (1, 2, 3, 4, 5, 8)] == [4, 4, 4, 4, 0, 0]
+    assert asked == [1, 2, 4, 4, 8, 8]
+    assert plan.keep(torch.tensor([[-0.1, -0.1, -0.1, -0.1]])) == 4
+    assert len(asked) == 6
+    steep = Adaptive(CALIBRATION, lambda rows: Costs(verify=((1, 1.0), (5, 2.0)), draft=FREE_ROWS.draft))
+    assert steep.slots(1) == 2
+    assert steep.keep(torch.tensor([[-0.01, -0.01]])) == 2
+    assert steep.keep(torch.tensor([[-0.01, -4.0]])) == 1
+    assert steep.keep(torch.tensor([[-6.0, -0.01]])) == 0
+
+
+def test_the_logistic_fit_finds_scale_and_shift() -> None:
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(0, 3, 200_000)
+    outcomes = (generator.random(200_000) < 1 / (1 + np.exp(-0.7 * inputs - 0.4))).astype(float)
+    assert fit_logistic(inputs, outcomes) == pytest.approx((0.7, 0.4), abs=0.02)
+
+
+def test_the_logistic_fit_of_what_a_line_separates_is_finite() -> None:
+    scale, shift = fit_logistic(np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0, 1.0]))
+    assert 1 < scale < 10
+    assert abs(shift) < 1
+
+
+@pytest.fixture
+def calibrated(tiny_model: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model with a calibration."""
+    for path in tiny_model.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    write_calibration(tmp_path, CALIBRATION)
+    return tmp_path
+
+
+def test_a_calibration_is_kept_with_the_model(calibrated: Path, tiny_model: Path) -> None:
+    assert ModelFolder.read(calibrated).calibration == CALIBRATION
+    assert ModelFolder.read(tiny_model).calibration is None
+
+
+def test_calibration_counts_what_is_accepted(tiny_model: Path, sources: list[list[int]]) -> None:
+    model = load_model(tiny_model)
+    assert model.drafter is not None
+    found = calibrate(model.verifier, model.drafter, sources, 4)
+    assert len(found.acceptance) == 4
+    assert list(found.acceptance) == sorted(found.acceptance, reverse=True)
+    assert 0 < found.acceptance[0] < 1
+    options = DecodingOptions(block_size=4, batch_size=1)
+    stats = [hypothesis.stats for hypothesis in decode(model, sources, options)]
+    calls = sum(each.verifier_calls for each in stats)
+    # An end of sentence that is drafted and accepted leaves no room for the verifier's own token.
+    assert sum(each.tokens for each in stats) <= calls * (1 + sum(found.acceptance)) + calls * 0.02
+    assert sum(each.tokens for each in stats) >= calls * sum(found.acceptance)
+
+
+@pytest.mark.parametrize("measured", [FREE_ROWS, DEAR_ROWS], ids=["free", "dear"])
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+def test_what_calls_cost_changes_no_output(
+    calibrated: Path,
+    sources: list[list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    measured: Costs,
+    batch_size: int,
+) -> None:
+    model = load_model(calibrated)
+    monkeypatch.setattr(Model, "costs", lambda self, rows: measured)
+    greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
+    got = decode(model, sources, DecodingOptions(batch_size=batch_size))
+    assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+    drafted = sum(hypothesis.stats.drafted for hypothesis in got)
+    assert (drafted > 0) == (measured is FREE_ROWS)
+
+
+def test_costs_that_change_from_call_to_call_change_no_output(
+    calibrated: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows fall behind where nothing is drafted for a while, and catch up."""
+    model = load_model(calibrated)
+    monkeypatch.setattr(Model, "costs", lambda self, rows: DEAR_ROWS if rows % 8 == 0 else FREE_ROWS)
+    greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
+    for batch_size in (7, 8, 20):
+        got = decode(model, sources, DecodingOptions(batch_size=batch_size))
+        assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+
+
+def test_a_lossy_output_does_not_depend_on_the_machine(calibrated: Path) -> None:
+    model = load_model(calibrated)
+    plan = make_plan(model, DecodingOptions(tolerance=1.0))
+    assert isinstance(plan, Fixed)
+    assert plan.block_size == 4
+    assert isinstance(make_plan(model, DecodingOptions()), Adaptive)
+    assert isinstance(make_plan(model, DecodingOptions(block_size=3)), Fixed)
+
+
+def test_costs_are_measured_once(
+    calibrated: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr(costs, "SECONDS", 0.001)
+    model = load_model(calibrated)
+    first = model.costs(2)
+    assert [size for size, _ in first.verify] == [1, 2, 3, 5]
+    assert [size for size, _ in first.draft] == [1, 2, 4]
+    assert all(seconds > 0 for _, seconds in (*first.verify, *first.draft))
+    (path,) = (cache / "specmt").iterdir()
+    monkeypatch.setattr(costs, "measure", lambda *_: pytest.fail("measured again"))
+    assert load_model(calibrated).costs(2) == first
+    path.write_text("{}")
+    monkeypatch.setattr(costs, "measure", lambda *_: FREE_ROWS)
+    assert model.costs(2) == FREE_ROWS
+    assert json.loads(path.read_text())["verify"] == [[1, 1.0], [5, 1.0]]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert costs.cached("key", lambda: FREE_ROWS) == FREE_ROWS
+
+
+def test_log_odds_are_finite() -> None:
+    assert log_odds(np.log(np.array([0.5, 0.75]))) == pytest.approx(np.array([0.0, math.log(3)]))
+    assert np.isfinite(log_odds(np.array([0.0, -50.0]))).all()
