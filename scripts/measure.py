@@ -67,15 +67,18 @@ def main(context: click.Context, name: str | None, threads: int, dtype: str, ker
 @main.command()
 @click.option("--lines", type=int, help="Only the first lines of each set.")
 @click.option("--beam/--no-beam", default=True, show_default=True)
+@click.option("--block-size", type=int, help="Drafted tokens; default: as many as the drafter was trained with.")
 @click.pass_obj
-def quality(load: Callable[[], Model], lines: int | None, beam: bool) -> None:
+def quality(load: Callable[[], Model], lines: int | None, beam: bool, block_size: int | None) -> None:
     """BLEU and chrF of greedy and beam 5, mean accepted length of exact drafts."""
     model = load()
+    if block_size is None and model.folder.drafter is not None:
+        block_size = model.folder.drafter.block_size
     table = Table("set", "greedy BLEU", "chrF2", "beam 5 BLEU", "chrF2", "verifier calls", "mean accepted length")
     signature = ""
     for name in SETS:
         sources, references = read_lines(name, "de")[:lines], read_lines(name, "en")[:lines]
-        _, texts, stats = decode_lines(model, sources, DecodingOptions())
+        _, texts, stats = decode_lines(model, sources, DecodingOptions(block_size=block_size))
         row = [name]
         metrics = (BLEU(), CHRF())
         for metric in metrics:
@@ -88,7 +91,7 @@ def quality(load: Callable[[], Model], lines: int | None, beam: bool) -> None:
             row += ["", ""]
         table.add_row(*row, str(stats.verifier_calls), f"{stats.mean_accepted_length:.2f}")
     console.print(table)
-    console.print(signature, style="dim")
+    console.print(f"{signature}; {block_size} drafted tokens, {model.dtype}", style="dim")
 
 
 @main.command()
@@ -145,8 +148,8 @@ def speed(load: Callable[[], Model], lines: int, repeats: int, block_sizes: str,
         for size in filter(None, block_sizes.split(",")):
             ways[f"speculative k={size}"] = DecodingOptions(block_size=int(size), batch_size=batch_size)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
-        for way in ways.values():  # warm-up
-            list(translator.translate(sources[:10], way))
+        for way in ways.values():  # warm-up: a full batch, so that what calls cost is measured by then
+            list(translator.translate(sources[: max(10, batch_size)], way))
         for _ in range(repeats):
             for way, options in ways.items():
                 started = time.perf_counter()

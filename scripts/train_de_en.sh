@@ -13,9 +13,10 @@ python -m specmt train verifier "$runs/verifier" --data "$runs/data" --updates 1
 python -m specmt distill "$runs/distilled" \
     "$train"/{msdocs-dynamics365,msdocs-dotnet,msdocs-aspnet,debian-website,php-manual,progit2,tails-website}.de.gz \
     "$train"/{gnome-user-docs,multi30k,tatoeba-anki-2018,wmt-newstest-old,mozilla-www,iwslt17-devtest}.de.gz \
-    --model "$runs/verifier/model" --limit 80000 --max-length 64 --dtype bfloat16
+    --model "$runs/verifier/model" --limit 240000 --max-length 64
 
 python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$runs/verifier/model" \
-    --updates 1500 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 300 --validation-data "$runs/data"
+    --block-size 10 --spacing 6 --updates 5000 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 500 \
+    --validation-data "$runs/data"
 
 echo "The model is in $runs/drafter/model."

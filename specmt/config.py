@@ -9,12 +9,16 @@ from typing import Final, Literal, get_args
 from specmt.errors import UsageError
 
 Strategy = Literal["speculative", "greedy", "beam"]
-DrafterName = Literal["masked", "none"]
-DTypeName = Literal["auto", "float32", "float64", "bfloat16", "float16"]
+DrafterName = Literal["masked", "self", "none"]
+DTypeName = Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"]
 
 STRATEGIES: Final[tuple[str, ...]] = get_args(Strategy)
 DRAFTERS: Final[tuple[str, ...]] = get_args(DrafterName)
 DTYPES: Final[tuple[str, ...]] = get_args(DTypeName)
+
+
+REPLAY: Final = 16
+"""Tokens that the drafter ``self`` decodes between two replays, by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,8 @@ class DecodingOptions:
     """``speculative`` (draft and verify), ``greedy`` (the same loop without a drafter) or ``beam``."""
 
     drafter: DrafterName = "masked"
-    """Who proposes tokens in the speculative strategy."""
+    """Who proposes tokens in the speculative strategy: the masked drafter, the verifier itself in its fastest shape and
+    type, or nobody."""
 
     block_size: int | None = None
     """The number of tokens K drafted ahead; ``None`` is what yields most on this machine (lossy: the model's own)."""
@@ -80,6 +85,9 @@ class DecodingOptions:
             raise UsageError(f"`tolerance` must be a number of at least 0, but is {self.tolerance} instead.")
         if not math.isfinite(self.length_penalty):
             raise UsageError(f"`length_penalty` must be a finite number, but is {self.length_penalty} instead.")
+
+        if self.drafter == "self" and not self.lossless:
+            raise UsageError(f"`tolerance` must be 0 with the drafter self, but is {self.tolerance} instead.")
 
     @property
     def lossless(self) -> bool:

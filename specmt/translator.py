@@ -87,9 +87,11 @@ class Translator:
         device: str = "auto",
         dtype: str = "auto",
         threads: int | None = None,
+        deterministic: bool = True,
     ) -> Translator:
         """Loads a model by its name or folder; by default the bundled one for the languages.
 
+        :param deterministic: whether a translation must not depend, to the last bit, on its batch.
         :raises ModelError: there is no such model, or it is damaged.
         """
         from specmt.models.hub import load_model
@@ -100,6 +102,7 @@ class Translator:
             "device": device,
             "dtype": dtype,
             "threads": threads,
+            "deterministic": deterministic,
         }
         return cls(load_model(name_or_dir, **loading), **loading)
 
@@ -120,7 +123,7 @@ class Translator:
         :raises UsageError: ``window`` is less than 1.
         """
         options = options or DecodingOptions()
-        if options.strategy == "speculative" and options.drafter != "none" and not self.model.has_drafter:
+        if options.strategy == "speculative" and options.drafter == "masked" and not self.model.has_drafter:
             raise ModelError(
                 f"{self.model.path}: the model has no drafter; use `--strategy greedy`, "
                 "or train one with `specmt train drafter`."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
-from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
+from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter, SelfDrafter
 from specmt.decoding.loop import Acceptor, Loop, Request
 from specmt.decoding.plan import Adaptive, Fixed, Plan
 from specmt.errors import ModelError
@@ -48,6 +48,8 @@ def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
     """
     if options.strategy == "greedy" or options.drafter == "none":
         return NoDrafter()
+    if options.drafter == "self":
+        return SelfDrafter(model.fast_verifier, rows, model.block_size(options) or 1)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "

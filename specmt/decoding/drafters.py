@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from specmt.decoding.plan import Plan
 from specmt.engine import backend
-from specmt.engine.backend import Memory, State
+from specmt.engine.backend import Memory, State, Verifier, best_tokens
+from specmt.types import EOS
 
 
 class Drafter(Protocol):
@@ -72,6 +73,49 @@ class MaskedDrafter(Drafter):
         drafts, log_probs = self.network.propose(fresh, starts, counts, slots, self.state)
         starts.copy_(lengths)
         return drafts[:, : self.plan.keep(log_probs)]
+
+    @override
+    def move(self, source: int, target: int) -> None:
+        self.state.move(source, target)
+        self.seen[target] = self.seen[source]
+
+
+class SelfDrafter(Drafter):
+    """The verifier itself, decoding ahead token by token in a fast shape and type (DESIGN §2).
+
+    What it says is replayed by the verifier in its own shape and type, and only what both agree on stands: the output
+    is the verifier's, whatever batch and rounding the fast path had.
+    """
+
+    def __init__(self, network: Verifier, rows: int, block_size: int) -> None:
+        self.network = network
+        self.block_size = block_size
+        self.state: State = network.new_state(rows)
+        self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+
+    @override
+    def start(self, rows: Tensor, memory: Memory) -> None:
+        self.network.start(self.state, rows, memory)
+        self.seen[rows] = 0
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        count = len(lengths)
+        # As many tokens as the row that has most to read; rows that have less read old ones again, or noise.
+        window = int((lengths - self.seen[:count]).max())
+        starts = (lengths - window).clamp(min=0)
+        offsets = torch.arange(window, device=tokens.device)
+        fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
+        rows = torch.arange(count, device=tokens.device)
+        logits = self.network.score(fresh, starts, self.state)[rows, lengths - 1 - starts]
+        drafts = [best_tokens(logits)]
+        for ahead in range(1, self.block_size):
+            if bool((drafts[-1] == EOS).all()):
+                break
+            logits = self.network.score(drafts[-1][:, None], lengths + (ahead - 1), self.state)[:, 0]
+            drafts.append(best_tokens(logits))
+        self.seen[:count] = lengths
+        return torch.stack(drafts, dim=1)
 
     @override
     def move(self, source: int, target: int) -> None:

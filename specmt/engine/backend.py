@@ -34,6 +34,10 @@ class State:
         self.cache.move(source, target)
         self.cross.move(source, target)
 
+    def row(self, number: int) -> State:
+        """Returns a view of one row."""
+        return State(self.cache.row(number), self.cross.row(number))
+
 
 @dataclass(frozen=True)
 class Memory:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor
 
 GRANULE = 16
-"""Keys are attended to in multiples of this number; what lies past a row's end is masked.
-
-With any smaller unit the sums of attention come out in another order for other lengths (DESIGN §2.5).
+"""Caches grow by this many positions; with any smaller unit the sums of attention come out in another order for other
+lengths (DESIGN §2.5).
 """
 
 
@@ -65,6 +66,12 @@ class KVCache:
         """Copies one row over another."""
         self.data[:, :, target] = self.data[:, :, source]
 
+    def row(self, number: int) -> KVCache:
+        """Returns a view of one row, which must not be asked to grow."""
+        view = copy(self)
+        view.data = self.data[:, :, number : number + 1]
+        return view
+
 
 class CrossCache:
     """Cross-attention keys and values of B rows, computed once per sentence, with a mask over padded positions."""
@@ -97,6 +104,12 @@ class CrossCache:
         """Copies one row over another."""
         self.data[:, :, target] = self.data[:, :, source]
         self.lengths[target] = self.lengths[source]
+
+    def row(self, number: int) -> CrossCache:
+        """Returns a view of one row, which must not be asked to grow."""
+        view = copy(self)
+        view.data, view.lengths = self.data[:, :, number : number + 1], self.lengths[number : number + 1]
+        return view
 
 
 def _grown(data: Tensor, length: int) -> Tensor:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import statistics
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 import torch
 
+from specmt.engine import keep
 from specmt.engine.backend import Drafter, Verifier, best_tokens
 from specmt.types import BOS, UNK
 
@@ -24,8 +21,8 @@ PREFIX: Final = 16
 FRESH: Final = 3
 """Pieces of a source, tokens committed before a window, and tokens new to the drafter, while measuring."""
 
-SECONDS: Final = 0.06
-"""How long a call is repeated for its median."""
+SECONDS: Final = 0.25
+"""How long calls are repeated."""
 
 
 @dataclass(frozen=True)
@@ -65,56 +62,36 @@ def measure(verifier: Verifier, drafter: Drafter, rows: int, block_size: int) ->
     verifier.score(prefix, torch.zeros_like(starts), state)
     drafter.propose(prefix, torch.zeros_like(starts), starts, 1, drafting)
 
-    def verify(width: int) -> float:
+    def verify(width: int) -> object:
         window = torch.full((rows, width), UNK, device=verifier.device)
-        return _median_seconds(lambda: best_tokens(verifier.score(window, starts, state)).tolist())
+        return best_tokens(verifier.score(window, starts, state)).tolist()
 
-    def draft(size: int) -> float:
+    def draft(size: int) -> object:
         fresh, counts = torch.full((rows, FRESH), UNK, device=verifier.device), torch.full_like(starts, FRESH)
-        return _median_seconds(lambda: drafter.propose(fresh, starts, counts, size, drafting)[0].tolist())
+        return drafter.propose(fresh, starts, counts, size, drafting)[0].tolist()
 
     widths = sorted({1, 2, *range(3, block_size + 1, 3), block_size + 1})
     sizes = sorted({1, (block_size + 1) // 2, block_size})
-    return Costs(tuple((width, verify(width)) for width in widths), tuple((size, draft(size)) for size in sizes))
+    calls = [partial(verify, width) for width in widths] + [partial(draft, size) for size in sizes]
+    seconds = median_seconds(calls)
+    return Costs(tuple(zip(widths, seconds, strict=False)), tuple(zip(sizes, seconds[len(widths) :], strict=True)))
 
 
-def _median_seconds(call: Callable[[], object]) -> float:
-    call()
-    seconds: list[float] = []
+def median_seconds(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Returns the median time of each call; they take turns, so that what else the machine does hits all alike."""
+    seconds: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + SECONDS
-    while len(seconds) < 3 or (len(seconds) < 50 and time.perf_counter() < end):
-        started = time.perf_counter()
+    for call in calls:
         call()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    while len(seconds[0]) < 3 or (len(seconds[0]) < 25 and time.perf_counter() < end):
+        for call, times in zip(calls, seconds, strict=True):
+            started = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in seconds]
 
 
-def cached(key: str, work: Callable[[], Costs]) -> Costs:
-    """Returns the costs kept under a key, or measures and keeps them; a cache that cannot be used is done without."""
-    path = cache_folder() / f"costs-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["key"] == key:
-            return Costs(*(tuple((int(n), float(s)) for n, s in record[name]) for name in ("verify", "draft")))
-    costs = work()
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"key": key, "verify": costs.verify, "draft": costs.draft}), encoding="utf-8")
-        temporary.replace(path)
-    return costs
-
-
-def cache_folder() -> Path:
-    """Returns the program's folder for what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specmt"
-
-
-def machine() -> str:
-    """Returns what tells this machine from others as far as speed goes."""
-    model = ""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{model} x {os.cpu_count()}, {device}, torch {torch.__version__}"
+def measured_here(description: str, work: Callable[[], Costs]) -> Costs:
+    """Returns the costs that were measured under a description on this machine, or measures and keeps them."""
+    verify, draft = keep.kept("costs", description, lambda: astuple(work()))
+    return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in (verify, draft)))

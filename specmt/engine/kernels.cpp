@@ -1,4 +1,4 @@
-// The decoder and encoder stacks on packed weights, one call a step, for CPUs with AVX-512 and bfloat16.
+// The decoder and encoder stacks on packed weights, one call a step, for CPUs with AVX-512, bfloat16 and VNNI.
 //
 // Every output of a row is a sum over inputs in ascending order, and attention walks keys in position order, so that a
 // row's bits depend on nothing but its own sentence: not on the window, the batch, padding or the number of threads.
@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 2;
+constexpr int REVISION = 3;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bf16");
+           __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 }
 
 // ---------------------------------------------------------------------------------------------- threads
@@ -127,7 +127,7 @@ std::mutex turn;  // threads and scratch space serve one call at a time
 
 // Only from here on: what runs when the library is loaded must run on every processor.
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma")
 
 namespace {
 
@@ -225,41 +225,94 @@ void attend(int head_dim, const float* query, const float* keys, int64_t key_str
 
 // ---------------------------------------------------------------------------------------------- linear layers
 
-enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1 };
+enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2 };
 
-// Panels of 16 outputs. float32: [panel][input][16]; bfloat16: [panel][input pair][16][2].
+// Panels of 16 outputs. float32: [panel][input][16]; bfloat16: [panel][input / 2][16][2]; int8: [panel][input / 4][16][4].
 struct Linear {
     const void* weight;
-    const float* bias;  // null for none
-    int32_t outputs;    // a multiple of 16
-    int32_t inputs;     // a multiple of 2
+    const float* bias;      // null for none
+    const float* scale;     // of each output's weights; int8 only
+    const int32_t* offset;  // what 128 times each output's weights add up to; int8 only
+    int32_t outputs;        // a multiple of 16
+    int32_t inputs;         // a multiple of 16
 };
 
 namespace {
 
+// Rows as a type wants them.
+template <class T>
+struct Rows {
+    const typename T::Value* values;
+    int64_t stride;
+    const float* scales;  // of each row; int8 only
+
+    Rows from(int row) const { return {values + row * stride, stride, scales ? scales + row : nullptr}; }
+};
+
 struct Float32 {
     using Value = float;
-    static constexpr int STEP = 1;
-    static __m512 load(const Value* w) { return _mm512_loadu_ps(w); }
     using Vector = __m512;
-    static __m512 spread(const Value* x) { return _mm512_set1_ps(*x); }
-    static __m512 multiply_add(__m512 sum, __m512 x, __m512 w) { return _mm512_fmadd_ps(x, w, sum); }
-    static void store(Value* out, __m512 v) { _mm512_storeu_ps(out, v); }
+    using Sum = __m512;
+    static constexpr int STEP = 1;
+    static Sum zero() { return _mm512_setzero_ps(); }
+    static Vector load(const Value* w) { return _mm512_loadu_ps(w); }
+    static Vector spread(const Value* x) { return _mm512_set1_ps(*x); }
+    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_fmadd_ps(x, w, sum); }
+    static __m512 finish(Sum sum, const Linear&, int, float) { return sum; }
 };
 
 struct BFloat16 {
     using Value = uint16_t;
-    static constexpr int STEP = 2;
     using Vector = __m512bh;
-    static __m512bh load(const Value* w) { return (__m512bh)_mm512_loadu_si512(w); }
-    static __m512bh spread(const Value* x) {
+    using Sum = __m512;
+    static constexpr int STEP = 2;
+    static Sum zero() { return _mm512_setzero_ps(); }
+    static Vector load(const Value* w) { return (__m512bh)_mm512_loadu_si512(w); }
+    static Vector spread(const Value* x) {
         int32_t pair;
         std::memcpy(&pair, x, sizeof pair);
         return (__m512bh)_mm512_set1_epi32(pair);
     }
-    static __m512 multiply_add(__m512 sum, __m512bh x, __m512bh w) { return _mm512_dpbf16_ps(sum, x, w); }
-    static void store(Value* out, __m512 v) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), (__m256i)_mm512_cvtneps_pbh(v));
+    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_dpbf16_ps(sum, x, w); }
+    static __m512 finish(Sum sum, const Linear&, int, float) { return sum; }
+    static float convert(const float* from, Value* to, int count) {
+        for (int i = 0; i < count; i += LANES)
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
+        return 1.0f;
+    }
+};
+
+// Weights scaled by output, rows by their own largest value, so that no row depends on another. The instruction
+// multiplies unsigned by signed numbers: rows are moved up by 128 and sums down again.
+struct Int8 {
+    using Value = uint8_t;
+    using Vector = __m512i;
+    using Sum = __m512i;
+    static constexpr int STEP = 4;
+    static Sum zero() { return _mm512_setzero_si512(); }
+    static Vector load(const Value* w) { return _mm512_loadu_si512(w); }
+    static Vector spread(const Value* x) {
+        int32_t four;
+        std::memcpy(&four, x, sizeof four);
+        return _mm512_set1_epi32(four);
+    }
+    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_dpbusd_epi32(sum, x, w); }
+    static __m512 finish(Sum sum, const Linear& linear, int column, float scale) {
+        const __m512i whole = _mm512_sub_epi32(sum, _mm512_loadu_si512(linear.offset + column));
+        return _mm512_mul_ps(_mm512_cvtepi32_ps(whole),
+                             _mm512_mul_ps(_mm512_loadu_ps(linear.scale + column), _mm512_set1_ps(scale)));
+    }
+    static float convert(const float* from, Value* to, int count) {
+        __m512 most = _mm512_setzero_ps();
+        for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_abs_ps(_mm512_loadu_ps(from + i)));
+        const float highest = _mm512_reduce_max_ps(most);
+        const __m512 inverse = _mm512_set1_ps(highest > 0.0f ? 127.0f / highest : 0.0f);
+        for (int i = 0; i < count; i += LANES) {
+            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(from + i), inverse));
+            const __m512i moved = _mm512_add_epi32(whole, _mm512_set1_epi32(128));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm512_cvtepi32_epi8(moved));
+        }
+        return highest / 127.0f;
     }
 };
 
@@ -269,17 +322,16 @@ struct Epilogue {
     bool add = false;  // to what `out` holds: the residual
 };
 
-template <class T, int ROWS, int PANELS, class Out>
-void block(const typename T::Value* x, int64_t x_stride, const Linear& linear, int panel, Epilogue epilogue,
-           typename Out::Value* out, int64_t out_stride) {
+template <class T, int ROWS, int PANELS>
+void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out, int64_t out_stride) {
     const int steps = linear.inputs / T::STEP;
     const auto* weight = static_cast<const typename T::Value*>(linear.weight);
     const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
     const typename T::Value* w[PANELS];
     for (int p = 0; p < PANELS; ++p) w[p] = weight + (panel + p) * panel_size;
-    __m512 sum[ROWS][PANELS];
+    typename T::Sum sum[ROWS][PANELS];
     for (int r = 0; r < ROWS; ++r)
-        for (int p = 0; p < PANELS; ++p) sum[r][p] = _mm512_setzero_ps();
+        for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
     for (int s = 0; s < steps; ++s) {
         typename T::Vector column[PANELS];
         for (int p = 0; p < PANELS; ++p) {
@@ -290,7 +342,7 @@ void block(const typename T::Value* x, int64_t x_stride, const Linear& linear, i
                 _mm_prefetch(reinterpret_cast<const char*>(place + PANELS * panel_size), _MM_HINT_T1);
         }
         for (int r = 0; r < ROWS; ++r) {
-            const auto value = T::spread(x + r * x_stride + s * T::STEP);
+            const auto value = T::spread(x.values + r * x.stride + s * T::STEP);
             for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
         }
     }
@@ -298,58 +350,74 @@ void block(const typename T::Value* x, int64_t x_stride, const Linear& linear, i
         const int column = (panel + p) * LANES;
         const __m512 bias = linear.bias ? _mm512_loadu_ps(linear.bias + column) : _mm512_setzero_ps();
         for (int r = 0; r < ROWS; ++r) {
-            auto* place = out + r * out_stride + column;
-            __m512 value = _mm512_add_ps(sum[r][p], bias);
+            float* place = out + r * out_stride + column;
+            __m512 value = _mm512_add_ps(T::finish(sum[r][p], linear, column, x.scales ? x.scales[r] : 1.0f), bias);
             if (epilogue.relu) value = _mm512_max_ps(value, _mm512_setzero_ps());
-            if constexpr (std::is_same_v<typename Out::Value, float>)
-                if (epilogue.add) value = _mm512_add_ps(_mm512_loadu_ps(place), value);
-            Out::store(place, value);
+            if (epilogue.add) value = _mm512_add_ps(_mm512_loadu_ps(place), value);
+            _mm512_storeu_ps(place, value);
         }
     }
 }
 
-template <class T, int ROWS, class Out>
-void rows_of_panels(const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
-                    Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+template <class T, int ROWS>
+void rows_of_panels(const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
+                    int64_t out_stride) {
     // Few rows leave registers for more panels, which keeps more loads of weights under way.
     constexpr int WIDE = ROWS <= 2 ? 8 : ROWS <= 6 ? 4 : 2;
     int panel = panels.begin;
     for (; panel + WIDE <= panels.end; panel += WIDE)
-        block<T, ROWS, WIDE, Out>(x, x_stride, linear, panel, epilogue, out, out_stride);
-    for (; panel < panels.end; ++panel)
-        block<T, ROWS, 1, Out>(x, x_stride, linear, panel, epilogue, out, out_stride);
+        block<T, ROWS, WIDE>(x, linear, panel, epilogue, out, out_stride);
+    for (; panel < panels.end; ++panel) block<T, ROWS, 1>(x, linear, panel, epilogue, out, out_stride);
 }
 
-template <class T, class Out, int ROWS = 12>
-void some_rows(int rows, const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
-               Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+template <class T, int ROWS = 12>
+void some_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
+               int64_t out_stride) {
     if constexpr (ROWS > 0) {
-        if (rows == ROWS) rows_of_panels<T, ROWS, Out>(x, x_stride, linear, panels, epilogue, out, out_stride);
-        else some_rows<T, Out, ROWS - 1>(rows, x, x_stride, linear, panels, epilogue, out, out_stride);
+        if (rows == ROWS) rows_of_panels<T, ROWS>(x, linear, panels, epilogue, out, out_stride);
+        else some_rows<T, ROWS - 1>(rows, x, linear, panels, epilogue, out, out_stride);
     }
 }
 
 // out (R, N) = x (R, K) Wᵀ + b over a share of the panels. How rows are grouped changes no sum.
-template <class T, class Out>
-void multiply(int rows, const typename T::Value* x, int64_t x_stride, const Linear& linear, Range panels,
-              Epilogue epilogue, typename Out::Value* out, int64_t out_stride) {
+template <class T>
+void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
+              int64_t out_stride) {
     constexpr int MOST = 12;
-    if (rows <= MOST) return some_rows<T, Out>(rows, x, x_stride, linear, panels, epilogue, out, out_stride);
+    if (rows <= MOST) return some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
     // Many rows: a few panels at a time stay in the cache while all rows pass, in groups of about the same size.
     constexpr int STRIP = 4;
     const int groups = (rows + MOST - 1) / MOST, size = (rows + groups - 1) / groups;
     for (int panel = panels.begin; panel < panels.end; panel += STRIP) {
         const Range strip{panel, std::min(panel + STRIP, panels.end)};
         for (int row = 0; row < rows; row += size)
-            some_rows<T, Out>(std::min(size, rows - row), x + row * x_stride, x_stride, linear, strip, epilogue,
-                              out + row * out_stride, out_stride);
+            some_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, epilogue, out + row * out_stride,
+                         out_stride);
     }
 }
 
+// Where rows are turned into what a type wants.
 template <class T>
-void convert(const float* from, typename T::Value* to, int64_t count) {
-    for (int64_t i = 0; i < count; i += LANES) T::store(to + i, _mm512_loadu_ps(from + i));
-}
+class Converter {
+  public:
+    // The result stands until the next call.
+    Rows<T> convert(const float* from, int rows, int width) {
+        if constexpr (std::is_same_v<T, Float32>) {
+            return {from, width, nullptr};
+        } else {
+            const int64_t size = static_cast<int64_t>(rows) * width;
+            if (static_cast<int64_t>(values_.size()) < size) values_.resize(size);
+            scales_.resize(rows);
+            for (int64_t r = 0; r < rows; ++r)
+                scales_[r] = T::convert(from + r * width, values_.data() + r * width, width);
+            return {values_.data(), width, scales_.data()};
+        }
+    }
+
+  private:
+    std::vector<typename T::Value> values_;
+    std::vector<float> scales_;
+};
 
 }  // namespace
 
@@ -413,11 +481,10 @@ struct Crossing {
 
 namespace {
 
-template <class T>
 struct Scratch {
-    std::vector<float> x, wide;                 // (R, D) residual stream; (R, 3 D)
-    std::vector<typename T::Value> attended;    // (R, D)
-    std::vector<typename T::Value> inner;       // (R, F)
+    std::vector<float> x, wide;   // (R, D) residual stream; (R, 3 D)
+    std::vector<float> attended;  // (R, D)
+    std::vector<float> inner;     // (R, F)
     void fit(int64_t rows, const Network& n) {
         x.resize(rows * n.width);
         wide.resize(rows * 3 * n.width);
@@ -426,18 +493,19 @@ struct Scratch {
     }
 };
 
-// What one thread works with: normalised inputs are made by every thread for itself, which saves a barrier.
+// What one thread works with: every thread normalises and converts all rows for itself, which saves a barrier.
 template <class T>
 struct Worker {
     const Network& n;
-    Scratch<T>& s;
+    Scratch& s;
     int rows, thread, threads;
-    std::vector<typename T::Value> normed;
-    std::vector<float> row, scores;
+    Converter<T> converter;
+    std::vector<float> normed;
+    std::vector<float> scores;
 
-    Worker(const Network& n, Scratch<T>& s, int rows, int thread, int threads, int longest)
+    Worker(const Network& n, Scratch& s, int rows, int thread, int threads, int longest)
         : n(n), s(s), rows(rows), thread(thread), threads(threads), normed(static_cast<int64_t>(rows) * n.width),
-          row(n.width), scores(longest + LANES) {}
+          scores(longest + LANES) {}
 
     void sync() { barrier.wait(threads); }
 
@@ -445,8 +513,8 @@ struct Worker {
 
     void normalise(const Norm& norm) {
         for (int r = 0; r < rows; ++r) {
-            layer_norm(s.x.data() + static_cast<int64_t>(r) * n.width, norm.weight, norm.bias, n.width, row.data());
-            convert<T>(row.data(), normed.data() + static_cast<int64_t>(r) * n.width, n.width);
+            const int64_t place = static_cast<int64_t>(r) * n.width;
+            layer_norm(s.x.data() + place, norm.weight, norm.bias, n.width, normed.data() + place);
         }
     }
 
@@ -465,23 +533,23 @@ struct Worker {
     }
 
     void from_normed(const Linear& linear, float* out, int64_t stride) {
-        multiply<T, Float32>(rows, normed.data(), n.width, linear, panels(linear), {}, out, stride);
+        multiply<T>(rows, converter.convert(normed.data(), rows, n.width), linear, panels(linear), {}, out, stride);
         sync();
     }
 
     void add_attended(const Linear& linear) {
-        multiply<T, Float32>(rows, s.attended.data(), n.width, linear, panels(linear), {false, true}, s.x.data(),
-                             n.width);
+        multiply<T>(rows, converter.convert(s.attended.data(), rows, n.width), linear, panels(linear), {false, true},
+                    s.x.data(), n.width);
         sync();
     }
 
     void ffn(const Layer& layer) {
         normalise(layer.ffn_norm);
-        multiply<T, T>(rows, normed.data(), n.width, layer.ffn_in, panels(layer.ffn_in), {true, false},
-                       s.inner.data(), n.ffn);
+        multiply<T>(rows, converter.convert(normed.data(), rows, n.width), layer.ffn_in, panels(layer.ffn_in),
+                    {true, false}, s.inner.data(), n.ffn);
         sync();
-        multiply<T, Float32>(rows, s.inner.data(), n.ffn, layer.ffn_out, panels(layer.ffn_out), {false, true},
-                             s.x.data(), n.width);
+        multiply<T>(rows, converter.convert(s.inner.data(), rows, n.ffn), layer.ffn_out, panels(layer.ffn_out),
+                    {false, true}, s.x.data(), n.width);
         sync();
     }
 
@@ -492,8 +560,7 @@ struct Worker {
         const Range mine = share(rows * n.heads, thread, threads);
         for (int item = mine.begin; item < mine.end; ++item) {
             const int r = item / n.heads, h = item % n.heads;
-            f(r, h, row.data());
-            convert<T>(row.data(), s.attended.data() + static_cast<int64_t>(r) * n.width + h * size, size);
+            f(r, h, s.attended.data() + static_cast<int64_t>(r) * n.width + h * size);
         }
         sync();
     }
@@ -516,7 +583,7 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
 }
 
 template <class T>
-void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch<T>& s, int longest,
+void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch& s, int longest,
                  int thread, int threads) {
     const int rows = static_cast<int>(places.size());
     Worker<T> w(n, s, rows, thread, threads, longest);
@@ -561,16 +628,16 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
     for (int r = 0; r < rows; ++r) {
         if (step.slots > 0 && places[r].token != n.vocab) continue;
         const int64_t place = static_cast<int64_t>(projected++) * n.width;
-        layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, w.row.data());
-        convert<T>(w.row.data(), w.normed.data() + place, n.width);
-        if (step.hidden && thread == 0) std::memcpy(step.hidden + place, w.row.data(), n.width * sizeof(float));
+        float* normed = w.normed.data() + place;
+        layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, normed);
+        if (step.hidden && thread == 0) std::memcpy(step.hidden + place, normed, n.width * sizeof(float));
     }
-    multiply<T, Float32>(projected, w.normed.data(), n.width, n.project, w.panels(n.project), {}, step.logits,
-                         n.project.outputs);
+    multiply<T>(projected, w.converter.convert(w.normed.data(), projected, n.width), n.project, w.panels(n.project), {},
+                step.logits, n.project.outputs);
 }
 
 template <class T>
-void encode_worker(const Network& n, const Encoding& e, Scratch<T>& s, int longest, int thread, int threads) {
+void encode_worker(const Network& n, const Encoding& e, Scratch& s, int longest, int thread, int threads) {
     Worker<T> w(n, s, e.rows, thread, threads, longest);
     const int size = n.width / n.heads;
     const int64_t wide = 3 * n.width;
@@ -598,13 +665,15 @@ void encode_worker(const Network& n, const Encoding& e, Scratch<T>& s, int longe
 }
 
 template <class T>
-void cross_worker(const Network& n, const Crossing& c, Scratch<T>& s, int thread, int threads) {
+void cross_worker(const Network& n, const Crossing& c, Scratch& s, int thread, int threads) {
     Worker<T> w(n, s, c.rows, thread, threads, 0);
     const int size = n.width / n.heads;
     const int64_t wide = 2 * n.width;
-    convert<T>(c.memory, w.normed.data(), static_cast<int64_t>(c.rows) * n.width);
+    const Rows<T> memory = w.converter.convert(c.memory, c.rows, n.width);
     for (int l = 0; l < n.layers; ++l) {
-        w.from_normed(n.layer[l].cross_key_value, s.wide.data(), wide);
+        const Linear& linear = n.layer[l].cross_key_value;
+        multiply<T>(c.rows, memory, linear, w.panels(linear), {}, s.wide.data(), wide);
+        w.sync();
         const Range mine = share(c.sentences, thread, threads);
         for (int b = mine.begin; b < mine.end; ++b)
             for (int64_t r = c.starts[b]; r < c.starts[b + 1]; ++r)
@@ -625,7 +694,7 @@ void in_parallel(int threads, F f) {
 
 template <class T>
 void run_step(const Network& n, const Step& step) {
-    static Scratch<T> scratch;
+    static Scratch scratch;
     const std::vector<Place> places = lay_out(n, step);
     scratch.fit(static_cast<int64_t>(places.size()), n);
     int64_t longest = 0;
@@ -637,7 +706,7 @@ void run_step(const Network& n, const Step& step) {
 
 template <class T>
 void run_encoding(const Network& n, const Encoding& e) {
-    static Scratch<T> scratch;
+    static Scratch scratch;
     scratch.fit(e.rows, n);
     int64_t longest = 0;
     for (int b = 0; b < e.sentences; ++b) longest = std::max(longest, e.starts[b + 1] - e.starts[b]);
@@ -648,7 +717,7 @@ void run_encoding(const Network& n, const Encoding& e) {
 
 template <class T>
 void run_crossing(const Network& n, const Crossing& c) {
-    static Scratch<T> scratch;
+    static Scratch scratch;
     scratch.fit(c.rows, n);
     in_parallel(c.threads, [&](int thread, int threads) { cross_worker<T>(n, c, scratch, thread, threads); });
 }
@@ -657,17 +726,23 @@ void run_crossing(const Network& n, const Crossing& c) {
 
 extern "C" void specmt_step(const Network* n, const Step* step) {
     const std::lock_guard lock(turn);
-    n->type == BFLOAT16 ? run_step<BFloat16>(*n, *step) : run_step<Float32>(*n, *step);
+    if (n->type == FLOAT32) run_step<Float32>(*n, *step);
+    else if (n->type == BFLOAT16) run_step<BFloat16>(*n, *step);
+    else run_step<Int8>(*n, *step);
 }
 
 extern "C" void specmt_encode(const Network* n, const Encoding* e) {
     const std::lock_guard lock(turn);
-    n->type == BFLOAT16 ? run_encoding<BFloat16>(*n, *e) : run_encoding<Float32>(*n, *e);
+    if (n->type == FLOAT32) run_encoding<Float32>(*n, *e);
+    else if (n->type == BFLOAT16) run_encoding<BFloat16>(*n, *e);
+    else run_encoding<Int8>(*n, *e);
 }
 
 extern "C" void specmt_cross(const Network* n, const Crossing* c) {
     const std::lock_guard lock(turn);
-    n->type == BFLOAT16 ? run_crossing<BFloat16>(*n, *c) : run_crossing<Float32>(*n, *c);
+    if (n->type == FLOAT32) run_crossing<Float32>(*n, *c);
+    else if (n->type == BFLOAT16) run_crossing<BFloat16>(*n, *c);
+    else run_crossing<Int8>(*n, *c);
 }
 
 // ---------------------------------------------------------------------------------------------- draft chains
@@ -751,8 +826,8 @@ void chain_sentence(const Chain& c, int sentence, Candidates* candidates) {
     const int gates = 2 * c.rank;
     std::vector<float> known(static_cast<int64_t>(c.slots) * gates), sums(gates), state(c.rank), change(c.width);
     const Range all{0, gates / LANES};
-    multiply<Float32, Float32>(c.slots, c.hidden + static_cast<int64_t>(sentence) * c.slots * c.width, c.width, c.known,
-                               all, {}, known.data(), gates);
+    multiply<Float32>(c.slots, {c.hidden + static_cast<int64_t>(sentence) * c.slots * c.width, c.width, nullptr}, c.known,
+                      all, {}, known.data(), gates);
     int64_t before = c.last[sentence];
     for (int k = 0; k < c.slots; ++k) {
         auto& [values, ids, count] = candidates[k];
@@ -760,7 +835,7 @@ void chain_sentence(const Chain& c, int sentence, Candidates* candidates) {
         for (int i = 0; i < count; ++i)
             for (int d = 0; d < c.width; d += LANES)
                 _mm_prefetch(reinterpret_cast<const char*>(c.table + ids[i] * c.width + d), _MM_HINT_T0);
-        multiply<Float32, Float32>(1, state.data(), c.rank, c.carried, all, {}, sums.data(), gates);
+        multiply<Float32>(1, {state.data(), c.rank, nullptr}, c.carried, all, {}, sums.data(), gates);
         for (int i = 0; i < c.rank; i += LANES) {
             __m512 part[2];
             for (int p = 0; p < 2; ++p) {
@@ -773,7 +848,7 @@ void chain_sentence(const Chain& c, int sentence, Candidates* candidates) {
             const __m512 step = _mm512_sub_ps(tanh16(part[1]), old);
             _mm512_storeu_ps(&state[i], _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
         }
-        multiply<Float32, Float32>(1, state.data(), c.rank, c.output, {0, c.width / LANES}, {}, change.data(), c.width);
+        multiply<Float32>(1, {state.data(), c.rank, nullptr}, c.output, {0, c.width / LANES}, {}, change.data(), c.width);
         for (int i = 0; i < count; ++i) values[i] += dot(c.table + ids[i] * c.width, change.data(), c.width);
         int best = 0;
         for (int i = 1; i < count; ++i)

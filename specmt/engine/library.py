@@ -16,9 +16,11 @@ from specmt.engine.transformer import Weights, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 2
+REVISION: Final = 3
 """The same number as in kernels.cpp."""
-TYPES: Final = {torch.float32: 0, torch.bfloat16: 1}
+TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
+"""How many inputs of an output stand side by side."""
 KINDS: Final = ("weight", "bias")
 
 # The structures of kernels.cpp, field by field.
@@ -26,7 +28,14 @@ _pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
 
 class Linear(ctypes.Structure):
-    _fields_ = (("weight", _pointer), ("bias", _pointer), ("outputs", _int32), ("inputs", _int32))
+    _fields_ = (
+        ("weight", _pointer),
+        ("bias", _pointer),
+        ("scale", _pointer),
+        ("offset", _pointer),
+        ("outputs", _int32),
+        ("inputs", _int32),
+    )
 
 
 class Norm(ctypes.Structure):
@@ -151,16 +160,23 @@ def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: 
 def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, object]:
     """Returns a linear layer (N_out, N_in) in panels of 16 outputs, and what must be kept for as long as it is used.
 
-    Within a panel the inputs stand one after the other, in bfloat16 in pairs.
+    Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four.
     """
     outputs, inputs = weight.shape
     padding = -outputs % LANES
-    step = 2 if dtype == torch.bfloat16 else 1
     padded = pad(weight.float(), (0, 0, 0, padding))
-    packed = padded.view(-1, LANES, inputs // step, step).permute(0, 2, 1, 3).to(dtype).contiguous()
-    pinned = None if bias is None else pad(bias.float(), (0, padding)).contiguous()
-    pointer = None if pinned is None else pinned.data_ptr()
-    return Linear(packed.data_ptr(), pointer, outputs + padding, inputs), (packed, pinned)
+    tensors: dict[str, Tensor] = {}
+    if bias is not None:
+        tensors["bias"] = pad(bias.float(), (0, padding))
+    if dtype == torch.int8:
+        scale = padded.abs().amax(1).clamp(min=1e-30) / 127
+        padded = (padded / scale[:, None]).round()
+        tensors |= {"scale": scale, "offset": (128 * padded.sum(1)).int()}
+    together = TOGETHER[dtype]
+    tensors["weight"] = padded.view(-1, LANES, inputs // together, together).permute(0, 2, 1, 3).to(dtype)
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+    return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
 
 
 class Stack:

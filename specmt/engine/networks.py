@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from specmt.engine.backend import Memory, Sizes, State
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.chain import Correction, best_chain
 from specmt.engine.linear import Linear
+from specmt.engine.shapes import GRANULAR, ShapePolicy
 from specmt.engine.transformer import Decoder, Embedding, Encoder, Weights
 from specmt.types import EOS, PAD
 
@@ -18,8 +20,9 @@ from specmt.types import EOS, PAD
 class _Network:
     """What verifier and drafter have in common: embeddings, a decoder and a projection to the vocabulary."""
 
-    def __init__(self, weights: Weights, table: Tensor, sizes: Sizes) -> None:
+    def __init__(self, weights: Weights, table: Tensor, sizes: Sizes, shapes: ShapePolicy) -> None:
         self.sizes = sizes
+        self.shapes = shapes
         self.embed = Embedding(table, sizes.max_length)
         self.decoder = Decoder(weights, "decoder", sizes.decoder_layers, sizes.heads)
         self.project = Linear(table, None)
@@ -35,7 +38,7 @@ class _Network:
 
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
         """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
-        state.cross.fill(rows, self.decoder.cross(memory.states), memory.lengths)
+        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths)
 
     def _clamp(self, positions: Tensor) -> Tensor:
         # A window may reach past the last position; what lies there is never committed.
@@ -45,18 +48,24 @@ class _Network:
 class VerifierNetwork(_Network):
     """The verifier (names of weights as in the fairseq2 model)."""
 
-    def __init__(self, weights: Weights, sizes: Sizes) -> None:
-        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes)
+    def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
+        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, shapes)
         self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
         """Returns the memory (B, S, D) of sources given as ids without EOS."""
+        if self.shapes.window is None:
+            return self._encode(sources)
+        alone = [self._encode([source]) for source in sources]
+        return Memory(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
+
+    def _encode(self, sources: Sequence[Sequence[int]]) -> Memory:
         lengths = torch.tensor([len(source) + 1 for source in sources])
-        width = round_up(int(lengths.max()))
+        width = round_up(int(lengths.max()), self.shapes.granule)
         ids = torch.tensor([[*source, EOS, *[PAD] * (width - len(source) - 1)] for source in sources])
         ids, lengths = ids.to(self.device), lengths.to(self.device)
         positions = torch.arange(width, device=self.device).expand(len(sources), -1)
-        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths), lengths)
+        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths, self.shapes), lengths)
 
     def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
@@ -65,9 +74,26 @@ class VerifierNetwork(_Network):
         :param starts: (B') the position of the first
         :returns: (B', W, V)
         """
+        window = self.shapes.window
+        if window is None:
+            return self._score(tokens, starts, state)
+        width = tokens.shape[1]
+        tokens = functional.pad(tokens, (0, -width % window), value=PAD)
+        # Room for all rows at once: a row is a view, which must not be grown.
+        state.cache.reserve(round_up(int(starts.max()) + tokens.shape[1], self.shapes.granule))
+        rows = [
+            [
+                self._score(tokens[row, None, first : first + window], starts[row, None] + first, state.row(row))
+                for first in range(0, tokens.shape[1], window)
+            ]
+            for row in range(len(tokens))
+        ]
+        return torch.cat([torch.cat(row, dim=1) for row in rows])[:, :width]
+
+    def _score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         positions = starts[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         embedded = self.embed(tokens, self._clamp(positions))
-        hidden = self.decoder(embedded, positions, positions, state.cache, state.cross)
+        hidden = self.decoder(embedded, positions, positions, state.cache, state.cross, self.shapes)
         return self.project(hidden)
 
 
@@ -78,8 +104,8 @@ class DrafterNetwork(_Network):
     candidates (specmt.engine.chain).
     """
 
-    def __init__(self, weights: Weights, sizes: Sizes) -> None:
-        super().__init__(weights, weights["embed.weight"], sizes)
+    def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
+        super().__init__(weights, weights["embed.weight"], sizes, shapes)
         self.mask_embedding = weights["mask_embedding"]  # (D)
         self.correction = Correction(weights, weights["embed.weight"])
 
@@ -98,11 +124,11 @@ class DrafterNetwork(_Network):
         positions = starts[:, None] + offsets  # (B', W)
         ends = counts[:, None] + block_size
         slot = (offsets >= counts[:, None]) & (offsets < ends)
-        embedded = self.embed(torch.nn.functional.pad(tokens, (0, block_size)), self._clamp(positions))
-        places = torch.nn.functional.embedding(self._clamp(positions), self.embed.positions)
+        embedded = self.embed(functional.pad(tokens, (0, block_size)), self._clamp(positions))
+        places = functional.embedding(self._clamp(positions), self.embed.positions)
         embedded = torch.where(slot[:, :, None], self.mask_embedding + places, embedded)
         limits = torch.where(slot, starts[:, None] + ends - 1, positions)
-        hidden = self.decoder(embedded, positions, limits, state.cache, state.cross)
+        hidden = self.decoder(embedded, positions, limits, state.cache, state.cross, self.shapes)
         slots = counts[:, None] + torch.arange(block_size, device=tokens.device)  # (B', K)
         hidden = hidden.gather(1, slots[:, :, None].expand(-1, -1, self.width))
         last = tokens.gather(1, counts[:, None] - 1)[:, 0]

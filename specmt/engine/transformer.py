@@ -1,7 +1,7 @@
 """Encoder and decoder stacks, pre-norm, over plain weight tensors; inference only.
 
 Every operation treats rows alone or in a way that gives the same bits in any company: packed linear layers, attention
-over keys in position order padded to a fixed granule, at least four query rows (DESIGN §2.5).
+over keys in position order, padded as the shapes say (specmt.engine.shapes).
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from torch.nn import functional
 
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.linear import Linear
-
-MIN_QUERIES = 4
-"""Attention of fewer query rows than this takes other kernels, with other bits."""
+from specmt.engine.shapes import ShapePolicy
 
 Weights = Mapping[str, Tensor]
 
@@ -57,7 +55,7 @@ def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:
     return Linear(weight, bias)
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
     """Returns softmax(q kᵀ + mask) v, softmax in at least float32; queries come scaled.
 
     :param queries: (B, H, W, D_h)
@@ -67,10 +65,10 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
     :returns: (B, H, W, D_h)
     """
     width = queries.shape[2]
-    if width < MIN_QUERIES:
-        queries = functional.pad(queries, (0, 0, 0, MIN_QUERIES - width))
+    if width < shapes.queries:
+        queries = functional.pad(queries, (0, 0, 0, shapes.queries - width))
         if mask.shape[2] > 1:
-            mask = functional.pad(mask, (0, 0, 0, MIN_QUERIES - width))
+            mask = functional.pad(mask, (0, 0, 0, shapes.queries - width))
     scores = torch.matmul(queries, keys.transpose(2, 3))
     if scores.dtype == torch.bfloat16 or scores.dtype == torch.float16:
         scores = scores.float()
@@ -114,10 +112,10 @@ class EncoderLayer:
         self.ffn_in = linear(weights, f"{name}.ffn.inner_proj")
         self.ffn_out = linear(weights, f"{name}.ffn.output_proj")
 
-    def __call__(self, x: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
         rows, length, width = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        attended = attend(qkv[0], qkv[1], qkv[2], mask)
+        attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
         x = x + self.attention_out(attended.transpose(1, 2).reshape(rows, length, width))
         return x + self.ffn_out(self.ffn_in(self.ffn_norm(x), relu=True))
 
@@ -129,11 +127,11 @@ class Encoder:
         self.layers = [EncoderLayer(weights, f"{name}.layers.{number}", heads) for number in range(layers)]
         self.norm = Norm(weights, f"{name}.layer_norm")
 
-    def __call__(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, lengths: Tensor, shapes: ShapePolicy) -> Tensor:
         """Returns the memory (B, S, D) of embedded sources (B, S, D), S a multiple of the granule."""
         mask = length_mask(lengths, x.shape[1])
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, shapes)
         return self.norm(x)
 
 
@@ -169,7 +167,9 @@ class Decoder:
         """Returns the cross-attention keys and values (L, 2, B, H, S, D_h) for a memory (B, S, D)."""
         return torch.stack([layer.cross(memory) for layer in self.layers])
 
-    def __call__(self, x: Tensor, positions: Tensor, limits: Tensor, cache: KVCache, cross: CrossCache) -> Tensor:
+    def __call__(
+        self, x: Tensor, positions: Tensor, limits: Tensor, cache: KVCache, cross: CrossCache, shapes: ShapePolicy
+    ) -> Tensor:
         """Runs the window and appends its keys and values to the cache.
 
         :param x: (B', W, D) for the first B' rows of the caches
@@ -178,22 +178,22 @@ class Decoder:
         :returns: (B', W, D)
         """
         rows, window, width = x.shape
-        length = round_up(int(positions[:, -1].max()) + 1)
+        length = round_up(int(positions[:, -1].max()) + 1, shapes.granule)
         cache.reserve(length)
         hidden = torch.arange(length, device=x.device) > limits[:, :, None]
         mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
-        source = round_up(int(cross.lengths[:rows].max()))
+        source = round_up(int(cross.lengths[:rows].max()), shapes.granule)
         source_mask = length_mask(cross.lengths[:rows], source)
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(rows, window, 3, self.heads, -1)
             cache.append(number, qkv[:, :, 1:], positions)
             keys, values = cache.read(number, rows, length)
-            attended = attend(qkv[:, :, 0].transpose(1, 2), keys, values, mask)
+            attended = attend(qkv[:, :, 0].transpose(1, 2), keys, values, mask, shapes)
             x = x + layer.attention_out(attended.transpose(1, 2).reshape(rows, window, width))
 
             queries = layer.cross_query(layer.cross_norm(x)).view(rows, window, self.heads, -1).transpose(1, 2)
             keys, values = cross.data[number, 0, :rows, :, :source], cross.data[number, 1, :rows, :, :source]
-            attended = attend(queries, keys, values, source_mask)
+            attended = attend(queries, keys, values, source_mask, shapes)
             x = x + layer.cross_out(attended.transpose(1, 2).reshape(rows, window, width))
 
             x = x + layer.ffn_out(layer.ffn_in(layer.ffn_norm(x), relu=True))

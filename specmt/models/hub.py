@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.config import DecodingOptions
+from specmt.config import REPLAY, DecodingOptions
 from specmt.engine import costs, library, native
 from specmt.engine.backend import Drafter, Sizes, Verifier
 from specmt.engine.costs import Costs
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
+from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
@@ -30,6 +31,7 @@ DTYPES: Final = {
     "float64": torch.float64,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
+    "int8": torch.int8,
 }
 
 
@@ -77,8 +79,10 @@ class Model:
 
         A lossy output depends on what is drafted, and must not on how fast the machine is: its block size is fixed.
         """
-        if options.block_size is not None or self.folder.drafter is None:
-            return options.block_size
+        if options.drafter == "none":
+            return 0
+        if options.drafter == "self" or options.block_size is not None or self.folder.drafter is None:
+            return options.block_size or REPLAY
         adapts = options.lossless and self.folder.calibration is not None
         return None if adapts else self.folder.drafter.block_size
 
@@ -91,17 +95,29 @@ class Model:
         if drafter is None or calibration is None:
             raise ModelError(f"{self.path}: the model has no calibrated drafter.")
         largest = len(calibration.acceptance)
-        kinds = f"{type(self.verifier).__name__} {self.dtype}, {type(drafter).__name__} {drafter.dtype}"
+        kinds = f"{type(self.verifier).__name__} {self.dtype}, {type(drafter).__name__} {drafter.dtype}, {self.device}"
         work = f"{self.folder.verifier} {self.folder.drafter}; {rows} rows, {largest} slots"
-        key = f"{costs.machine()}; {torch.get_num_threads()} threads; {self.device}; {kinds}; {work}"
-        return costs.cached(key, lambda: costs.measure(self.verifier, drafter, rows, largest))
+        return costs.measured_here(f"{kinds}; {work}", lambda: costs.measure(self.verifier, drafter, rows, largest))
+
+    @cached_property
+    def fast_verifier(self) -> Verifier:
+        """The verifier in the fastest type that the device has, for drafts."""
+        device = self.verifier.device
+        kind = torch.bfloat16 if has_bfloat16(device) else self.verifier.dtype
+        if kind == self.verifier.dtype:
+            return self.verifier
+        kernels = isinstance(self.verifier, native.NativeVerifier)
+        weights = self.folder.weights(VERIFIER)
+        return verifier_network(weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels)
 
     @cached_property
     def reference(self) -> TransformerModel:
         """The verifier as fairseq2 modules with the same weights."""
         from specmt.models.verifier import create_verifier, load_verifier_weights
 
-        model = create_verifier(self.folder.verifier, self.verifier.device).to(self.verifier.dtype)
+        # fairseq2 has no int8.
+        kind = torch.float32 if self.verifier.dtype == torch.int8 else self.verifier.dtype
+        model = create_verifier(self.folder.verifier, self.verifier.device).to(kind)
         load_verifier_weights(model, self.folder.weights(VERIFIER))
         return model.eval()
 
@@ -114,10 +130,12 @@ def load_model(
     device: str = "auto",
     dtype: str = "auto",
     threads: int | None = None,
+    deterministic: bool = True,
     kernels: bool = True,
 ) -> Model:
     """Loads a model: a folder, a bundled model by name, or the bundled one of a direction.
 
+    :param deterministic: whether bits must not depend on the batch; on the kernels they never do.
     :param kernels: whether to run on the C++ kernels where they are there; PyTorch is the other way.
     :raises ModelError: there is no such model, or a file of it is damaged.
     :raises UsageError: device or type are unknown or not there.
@@ -133,7 +151,13 @@ def load_model(
             f"{folder.path}: {PIECES} must have {folder.verifier.vocab_size} pieces, but has {len(pieces)} instead."
         )
     weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
-    verifier = verifier_network(weights, folder.verifier, place, kind, kernels=kernels)
+    shapes = GRANULAR if deterministic else FREE
+    verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
+    if isinstance(verifier, VerifierNetwork) and deterministic:
+        what = f"{folder.verifier} {kind} {place}"
+        if not invariant_here(verifier, what):
+            shapes = fixed(folder.verifier.max_length)
+            verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
     drafter = None
     if folder.drafter is not None:
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
@@ -161,10 +185,13 @@ def verifier_network(
     device: torch.device,
     dtype: torch.dtype,
     *,
+    shapes: ShapePolicy = GRANULAR,
     kernels: bool = True,
 ) -> Verifier:
     """Returns the engine's verifier over weights named as in the fairseq2 model.
 
+    :param shapes: those of calls on PyTorch.
+    :raises UsageError: the type is int8 and there are no kernels.
     :param kernels: whether to run on the C++ kernels where they are there.
     """
     sizes = Sizes(
@@ -176,7 +203,9 @@ def verifier_network(
     table = weights["encoder_frontend.embed.weight"]
     if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
         return native.NativeVerifier(weights, sizes, dtype)
-    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
+    if dtype == torch.int8:
+        raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
+    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes, shapes)
 
 
 def drafter_network(
@@ -224,8 +253,9 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if has_bfloat16(device) else torch.float32
     if name not in DTYPES:
         raise UsageError(f"`dtype` must be one of auto, {', '.join(DTYPES)}, but is {name!r} instead.")
-    if name == "float16" and device.type == "cpu":
-        raise UsageError("`dtype` float16 needs a GPU; use bfloat16 or float32 on the CPU.")
+    for kind, place, other in (("float16", "cuda", "CPU"), ("int8", "cpu", "GPU")):
+        if name == kind and device.type != place:
+            raise UsageError(f"`dtype` {kind} is not for the {other}; use bfloat16 or float32 there.")
     return DTYPES[name]
 
 

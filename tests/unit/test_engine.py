@@ -26,6 +26,7 @@ from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDrafter, NativeVerifier
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.engine.transformer import sinusoids
+from specmt.errors import UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.models.hub import drafter_network, verifier_network
@@ -43,6 +44,7 @@ LENGTH = 40
 
 SOURCE_LENGTHS = [3, 17, 30, 1, 47]
 PLANS = [[1] * LENGTH, [3, 1, 7, 12, 1, 2, 14], [2] * 20, [39, 1], [15, 16, 9]]
+DTYPES = ("float32", "bfloat16", "int8")
 SHAPES = {"narrow": {"model_dim": 32, "num_heads": 2, "ffn_dim": 64}, "wide": {}}
 WIDTHS = {
     "heads of 16": {"model_dim": 32, "num_heads": 2, "ffn_dim": 48},
@@ -116,10 +118,12 @@ def make_networks(
     )
 
 
-@pytest.fixture(scope="module", params=[f"{shape}-{dtype}" for shape in SHAPES for dtype in ("float32", "bfloat16")])
+@pytest.fixture(scope="module", params=[f"{shape}-{dtype}" for shape in SHAPES for dtype in DTYPES])
 def networks(request: pytest.FixtureRequest, kernels: bool) -> Networks:
     shape, name = request.param.split("-")
     dtype = getattr(torch, name)
+    if not kernels and dtype == torch.int8:
+        pytest.skip("int8 is for the kernels")
     if not kernels and not can_pack(torch.zeros(8, 8, dtype=dtype)):
         pytest.skip(f"oneDNN has no packed {name} layers on this machine")
     return make_networks(dtype, kernels=kernels, **SHAPES[shape])
@@ -502,7 +506,7 @@ def test_the_kernels_agree_with_pytorch_at_every_width(
 
 
 @pytest.mark.usefixtures("needs_kernels")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_kernels_give_the_same_bits_at_every_width(
     width: str, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
@@ -516,6 +520,24 @@ def test_the_kernels_give_the_same_bits_at_every_width(
         got, alone = run_alone(networks, source, targets[row], PLANS[row])
         assert equal(got, together[row])
         assert_cache_equal(state, row, alone, LENGTH)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_int8_differs_by_its_rounding_alone(width: str, texts: tuple[list[list[int]], Tensor]) -> None:
+    """127 steps for a weight and for an input, of two layers one on the other."""
+    sources, targets = texts
+    wanted, got = (make_networks(dtype, kernels=True, **WIDTHS[width]) for dtype in (torch.float32, torch.int8))
+    logits = [each.verifier.score(targets, zeros(len(sources)), open_rows(each, sources)) for each in (wanted, got)]
+    error = (logits[0] - logits[1]).abs()
+    assert error.any()
+    assert error.max() < 0.2 * logits[0].std()
+    assert error.mean() < 0.03 * logits[0].std()
+
+
+def test_int8_needs_the_kernels(texts: tuple[list[list[int]], Tensor]) -> None:
+    with pytest.raises(UsageError, match="needs the C\\+\\+ kernels"):
+        make_networks(torch.int8, kernels=False)
 
 
 @pytest.mark.parametrize("misfit", MISFITS)

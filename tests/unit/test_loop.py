@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,12 +18,14 @@ from specmt.config import DecodingOptions
 from specmt.decoding import loop as loop_module
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.batch import decode
-from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
+from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter, SelfDrafter
 from specmt.decoding.loop import Acceptor, Loop, Request, target_limit
 from specmt.decoding.plan import Fixed
-from specmt.engine.backend import Memory
-from specmt.errors import ModelError
-from specmt.models.hub import Model, load_model
+from specmt.engine.backend import Memory, State
+from specmt.engine.native import NativeVerifier
+from specmt.errors import ModelError, UsageError
+from specmt.models.folder import VERIFIER
+from specmt.models.hub import Model, load_model, verifier_network
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, UNK, Hypothesis, Stats
 
@@ -558,3 +561,58 @@ def test_a_model_without_drafter_says_so(tiny_model_without_drafter: Path, sourc
         decode(bare, sources, DecodingOptions())
     wanted = tokens_of(decode(bare, sources[:5], GREEDY))
     assert tokens_of(decode(bare, sources[:5], DecodingOptions(drafter="none"))) == wanted
+
+
+@pytest.mark.parametrize("fast", ["float32", "bfloat16"])
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+def test_a_replay_says_what_the_strict_path_says(
+    model: Model, sources: list[list[int]], greedy: list[Hypothesis], fast: str, batch_size: int
+) -> None:
+    network = verifier_network(
+        model.folder.weights(VERIFIER),
+        model.folder.verifier,
+        torch.device("cpu"),
+        getattr(torch, fast),
+        kernels=isinstance(model.verifier, NativeVerifier),
+    )
+    got = run(model, sources, SelfDrafter(network, batch_size, 6), rows=batch_size)
+    assert tokens_of(got) == tokens_of(greedy)
+    stats = total_of(got)
+    assert stats.verifier_calls < 0.3 * stats.tokens
+    if fast == "float32" and isinstance(model.verifier, NativeVerifier):
+        # The kernels have one shape only: a replay in the same type finds nothing to mend.
+        assert all(each.stats.verifier_calls <= -(-each.stats.tokens // 7) + 1 for each in got)
+
+
+@pytest.mark.parametrize("strength", [0.5, 3.0, 100.0])
+def test_faults_of_the_fast_path_change_no_output(
+    model: Model, sources: list[list[int]], greedy: list[Hypothesis], strength: float
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+
+    class Faulty:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(model.verifier, name)
+
+        def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+            logits = model.verifier.score(tokens, starts, state)
+            return logits + strength * torch.randn(logits.shape, generator=generator)
+
+    got = run(model, sources, SelfDrafter(Faulty(), 8, 5))
+    assert tokens_of(got) == tokens_of(greedy)
+    stats = total_of(got)
+    assert stats.accepted < stats.drafted
+    assert stats.verifier_calls <= total_of(greedy).verifier_calls
+
+
+def test_the_drafter_self_is_exact_only() -> None:
+    with pytest.raises(UsageError, match="`tolerance` must be 0"):
+        DecodingOptions(drafter="self", tolerance=1.0)
+
+
+def test_a_model_without_a_drafter_replays_itself(tiny_model_without_drafter: Path, sources: list[list[int]]) -> None:
+    model = load_model(tiny_model_without_drafter, dtype="float32")
+    greedy = decode(model, sources, GREEDY)
+    got = decode(model, sources, DecodingOptions(drafter="self"))
+    assert tokens_of(got) == tokens_of(greedy)
+    assert total_of(got).verifier_calls < 0.3 * total_of(greedy).verifier_calls

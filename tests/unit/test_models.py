@@ -290,8 +290,11 @@ def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
     assert choose_dtype("auto", cpu) == wanted
     assert choose_dtype("bfloat16", cpu) == torch.bfloat16
-    with pytest.raises(UsageError, match="needs a GPU"):
+    assert choose_dtype("int8", cpu) == torch.int8
+    with pytest.raises(UsageError, match="float16 is not for the CPU"):
         choose_dtype("float16", cpu)
+    with pytest.raises(UsageError, match="int8 is not for the GPU"):
+        choose_dtype("int8", torch.device("cuda"))
     for name in ("tpu", "", "mps", "cuda:99"):
         with pytest.raises(UsageError):
             choose_device(name)

@@ -180,13 +180,13 @@ def test_costs_are_measured_once(
     path.write_text("{}")
     monkeypatch.setattr(costs, "measure", lambda *_: FREE_ROWS)
     assert model.costs(2) == FREE_ROWS
-    assert json.loads(path.read_text())["verify"] == [[1, 1.0], [5, 1.0]]
+    assert json.loads(path.read_text())["value"][0] == [[1, 1.0], [5, 1.0]]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert costs.cached("key", lambda: FREE_ROWS) == FREE_ROWS
+    assert costs.measured_here("this", lambda: FREE_ROWS) == FREE_ROWS
 
 
 def test_log_odds_are_finite() -> None:

@@ -1,0 +1,80 @@
+"""ShapePolicy that calls on PyTorch are padded to, so that a row's bits do not depend on its company (DESIGN §2.5).
+
+The C++ kernels need none of this: each of their sums is taken in one order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from specmt.engine import keep
+from specmt.engine.backend import Verifier
+from specmt.engine.cache import GRANULE
+from specmt.types import UNK
+
+
+@dataclass(frozen=True)
+class ShapePolicy:
+    """A policy for the shapes of a network's calls."""
+
+    granule: int
+    """Keys are attended to in multiples of this number; what lies past a row's end is masked."""
+
+    queries: int
+    """Attention is given at least so many query rows; fewer take other code, with other bits."""
+
+    window: int | None = None
+    """If given, the one shape of all calls: rows one by one, their tokens in windows of this size."""
+
+
+FREE: Final = ShapePolicy(granule=1, queries=1)
+"""As fast as it goes; a translation may depend on its batch in the last bits, and so now and then in a word."""
+
+GRANULAR: Final = ShapePolicy(granule=GRANULE, queries=4)
+"""The same bits in any company, as far as measured; :func:`is_invariant` tells for a machine."""
+
+
+def fixed(max_length: int) -> ShapePolicy:
+    """Returns the policy for machines where granules do not do: one shape for everything, keys as long as can be."""
+    return ShapePolicy(granule=max_length, queries=4, window=8)
+
+
+LENGTH: Final = 24
+"""Target tokens that are tried."""
+
+
+@torch.inference_mode()
+def is_invariant(network: Verifier) -> bool:
+    """Returns whether a network gives a row the same bits in one block, in single steps and in mixed company."""
+    generator = torch.Generator().manual_seed(0)
+    sources = [torch.randint(UNK, 300, (length,), generator=generator).tolist() for length in (19, 5, 40, 33)]
+    tokens = torch.randint(UNK, 300, (len(sources), LENGTH), generator=generator).to(network.device)
+    alone = []
+    for number, source in enumerate(sources):
+        block = _run(network, [source], tokens[number, None], [LENGTH])[0]
+        steps = _run(network, [source], tokens[number, None], [1] * LENGTH)[0]
+        if not (torch.equal(block, steps) and bool(block.isfinite().all())):
+            return False
+        alone.append(block)
+    together = _run(network, sources, tokens, [3, 1, 7, 2, 11])
+    return all(torch.equal(row, wanted) for row, wanted in zip(together, alone, strict=True))
+
+
+def _run(network: Verifier, sources: list[list[int]], tokens: torch.Tensor, windows: list[int]) -> torch.Tensor:
+    rows = torch.arange(len(sources), device=network.device)
+    state = network.new_state(len(sources))
+    network.start(state, rows, network.encode(sources))
+    parts, start = [], 0
+    for window in windows:
+        starts = torch.full_like(rows, start)
+        parts.append(network.score(tokens[:, start : start + window], starts, state))
+        start += window
+    return torch.cat(parts, dim=1)
+
+
+def invariant_here(network: Verifier, description: str) -> bool:
+    """Returns whether a network is invariant on this machine, which is tried once and then remembered."""
+    return bool(keep.kept("shapes", description, lambda: is_invariant(network)))
