@@ -175,16 +175,16 @@ def speed(load: Callable[[], Model], lines: int, repeats: int, block_sizes: str,
 
 @main.command()
 @click.option("--counts", default="1000,100000", show_default=True)
-@click.pass_obj
-def memory(load: Callable[[], Model], counts: str) -> None:
+def memory(counts: str) -> None:
     """Peak memory of `specmt translate` in a pipe, by number of lines; checks count and order."""
+    threads = str(click.get_current_context().find_root().params["threads"])
     sources = [line for line in read_lines("everyday-test", "de") if len(line) < 40]
     table = Table("lines", "peak MiB", "seconds", "lines out", "in order")
     for count in map(int, counts.split(",")):
         generator = random.Random(1)
         lines = [generator.choice(sources) for _ in range(count)]
         distinct = {line: None for line in lines}
-        command = [sys.executable, "-m", "specmt", "translate", "--threads", "2"]
+        command = [sys.executable, "-m", "specmt", "translate", "--threads", threads]
         started = time.perf_counter()
         process = subprocess.run(command, input="\n".join(lines) + "\n", text=True, capture_output=True, check=True)
         elapsed = time.perf_counter() - started

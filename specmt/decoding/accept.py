@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 
 def leading(stands: Tensor) -> Tensor:
     """Returns how many leading places of each row are true; (B, K) → (B)."""
-    return stands.long().cumprod(1).sum(1)
+    return stands.cumprod(1).sum(1)
 
 
 def verdict(drafts: Tensor, stands: Tensor, own: Tensor) -> Verdict:

