@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
+from specmt.decoding.costs import costs_of
 from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter, SelfDrafter
 from specmt.decoding.loop import Acceptor, Loop, Request
 from specmt.decoding.plan import Adaptive, Fixed, Plan
@@ -62,5 +63,5 @@ def make_plan(model: Model, options: DecodingOptions) -> Plan:
     """Returns how far to look ahead."""
     block_size = model.block_size(options)
     if block_size is None and model.folder.calibration is not None:
-        return Adaptive(model.folder.calibration, model.costs)
+        return Adaptive(model.folder.calibration, lambda rows: costs_of(model, rows))
     return Fixed(block_size or 1)

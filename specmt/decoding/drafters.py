@@ -55,17 +55,20 @@ class MaskedDrafter(Drafter):
         self.plan = plan
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+        self.waiting: dict[int, tuple[Memory, int]] = {}
+        """The memory, and the number in it, of the sentences of rows that nothing was drafted for yet."""
 
     @override
     def start(self, rows: Tensor, memory: Memory) -> None:
-        self.network.start(self.state, rows, memory)
         self.seen[rows] = 0
+        self.waiting |= {row: (memory, number) for number, row in enumerate(rows.tolist())}
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         slots = self.plan.slots(len(lengths))
         if slots == 0:
             return tokens.new_empty(len(lengths), 0)
+        self._start_waiting(len(lengths))
         starts = self.seen[: len(lengths)]
         counts = lengths - starts
         offsets = torch.arange(int(counts.max()), device=tokens.device)
@@ -74,9 +77,24 @@ class MaskedDrafter(Drafter):
         starts.copy_(lengths)
         return drafts[:, : self.plan.keep(log_probs)]
 
+    def _start_waiting(self, active: int) -> None:
+        """Gives the first rows the sentences that wait; what waits behind them has been decoded without drafts."""
+        while self.waiting:
+            _, (memory, _) = next(iter(self.waiting.items()))
+            group = {row: number for row, (other, number) in self.waiting.items() if other is memory}
+            self.waiting = {row: pair for row, pair in self.waiting.items() if row not in group}
+            rows = [row for row in group if row < active]
+            if rows:
+                places = torch.tensor(rows, device=self.seen.device)
+                self.network.start(self.state, places, memory.pick([group[row] for row in rows]))
+
     @override
     def move(self, source: int, target: int) -> None:
-        self.state.move(source, target)
+        self.waiting.pop(target, None)
+        if source in self.waiting:
+            self.waiting[target] = self.waiting.pop(source)
+        else:
+            self.state.move(source, target)
         self.seen[target] = self.seen[source]
 
 

@@ -78,10 +78,10 @@ class Loop:
         """Yields key and hypothesis of each request, in the order in which they finish."""
         waiting = deque(requests)
         while waiting or self.rows:
-            self._admit(waiting)
-            yield from self._step()
+            self.admit(waiting)
+            yield from self.step()
 
-    def _admit(self, waiting: deque[Request]) -> None:
+    def admit(self, waiting: deque[Request]) -> None:
         """Encodes waiting sentences into free rows."""
         new: list[Request] = []
         widest = int(self.state.cross.lengths[: len(self.rows)].max()) if self.rows else 0
@@ -104,7 +104,7 @@ class Loop:
             limit = target_limit(source_length, self.verifier.sizes.max_length)
             self.rows.append(_Row(request.key, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
-    def _step(self) -> Iterator[tuple[int, Hypothesis]]:
+    def step(self) -> Iterator[tuple[int, Hypothesis]]:
         """Runs one iteration over the active rows and yields those that it finished."""
         count = len(self.rows)
         lengths = torch.tensor([1 + row.stats.tokens for row in self.rows], device=self.tokens.device)

@@ -6,6 +6,7 @@ The yield of an iteration is the tokens it commits for a second of work. It neve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +15,32 @@ from torch import Tensor
 from typing_extensions import override
 
 from specmt.config import Calibration
-from specmt.engine.costs import Costs
 
 Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The seconds that iterations over a number of sentences side by side take."""
+
+    verify: tuple[tuple[int, float], ...]
+    """Pairs of a window's width and the seconds of an iteration that scores it, by width."""
+
+    draft: tuple[tuple[int, float], ...]
+    """Pairs of a block's size and the seconds that drafting it adds, by size."""
+
+    def verifying(self, widest: int) -> list[float]:
+        """Returns the seconds for windows of 1 … ``widest`` tokens."""
+        return _interpolate(self.verify, widest)
+
+    def drafting(self, largest: int) -> list[float]:
+        """Returns the seconds for blocks of 1 … ``largest`` slots."""
+        return _interpolate(self.draft, largest)
+
+
+def _interpolate(points: tuple[tuple[int, float], ...], largest: int) -> list[float]:
+    sizes, seconds = zip(*points, strict=True)
+    return [float(value) for value in np.interp(np.arange(1, largest + 1), sizes, seconds)]
 
 
 class Plan(Protocol):

@@ -49,6 +49,16 @@ class Memory:
     lengths: Tensor
     """(B) source lengths, EOS included."""
 
+    def pick(self, numbers: list[int]) -> Memory:
+        """Returns the memory of some of the sentences."""
+        if numbers == list(range(len(self.lengths))):
+            return self
+        lengths = self.lengths[numbers]
+        if self.states.ndim == 3:
+            return Memory(self.states[numbers], lengths)
+        parts = torch.split(self.states, self.lengths.tolist())
+        return Memory(torch.cat([parts[number] for number in numbers]), lengths)
+
 
 class Network(Protocol):
     """What verifier and drafter have in common."""

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from specmt.config import REPLAY, DecodingOptions
-from specmt.engine import costs, library, native
+from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Sizes, Verifier
-from specmt.engine.costs import Costs
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.errors import ModelError, UsageError
@@ -85,19 +84,6 @@ class Model:
             return options.block_size or REPLAY
         adapts = options.lossless and self.folder.calibration is not None
         return None if adapts else self.folder.drafter.block_size
-
-    def costs(self, rows: int) -> Costs:
-        """Returns what calls over a number of sentences side by side cost on this machine.
-
-        :raises ModelError: there is no calibrated drafter.
-        """
-        drafter, calibration = self.drafter, self.folder.calibration
-        if drafter is None or calibration is None:
-            raise ModelError(f"{self.path}: the model has no calibrated drafter.")
-        largest = len(calibration.acceptance)
-        kinds = f"{type(self.verifier).__name__} {self.dtype}, {type(drafter).__name__} {drafter.dtype}, {self.device}"
-        work = f"{self.folder.verifier} {self.folder.drafter}; {rows} rows, {largest} slots"
-        return costs.measured_here(f"{kinds}; {work}", lambda: costs.measure(self.verifier, drafter, rows, largest))
 
     @cached_property
     def fast_verifier(self) -> Verifier:

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from specmt.config import Calibration, DecodingOptions
+from specmt.decoding import batch, costs
 from specmt.decoding.batch import decode, make_plan
-from specmt.decoding.plan import Adaptive, Fixed, best_block, best_window, log_odds, survival
-from specmt.engine import costs
-from specmt.engine.costs import Costs
+from specmt.decoding.plan import Adaptive, Costs, Fixed, best_block, best_window, log_odds, survival
+from specmt.engine import keep
 from specmt.models.folder import ModelFolder, write_calibration
-from specmt.models.hub import Model, load_model
+from specmt.models.hub import load_model
 from specmt.training.calibrate import calibrate, fit_logistic
 
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)
@@ -134,7 +134,7 @@ def test_what_calls_cost_changes_no_output(
     batch_size: int,
 ) -> None:
     model = load_model(calibrated)
-    monkeypatch.setattr(Model, "costs", lambda self, rows: measured)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows: measured)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
     got = decode(model, sources, DecodingOptions(batch_size=batch_size))
     assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
@@ -147,11 +147,29 @@ def test_costs_that_change_from_call_to_call_change_no_output(
 ) -> None:
     """Rows fall behind where nothing is drafted for a while, and catch up."""
     model = load_model(calibrated)
-    monkeypatch.setattr(Model, "costs", lambda self, rows: DEAR_ROWS if rows % 8 == 0 else FREE_ROWS)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS if rows % 8 == 0 else FREE_ROWS)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
     for batch_size in (7, 8, 20):
         got = decode(model, sources, DecodingOptions(batch_size=batch_size))
         assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+
+
+def test_sentences_wait_for_the_drafter_until_it_drafts(
+    calibrated: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(calibrated)
+    assert model.drafter is not None
+    started: list[int] = []
+    start = model.drafter.start
+    monkeypatch.setattr(
+        model.drafter, "start", lambda state, rows, memory: (started.append(len(rows)), start(state, rows, memory))
+    )
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS)
+    decode(model, sources, DecodingOptions(batch_size=8))
+    assert not started
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS if rows > 2 else FREE_ROWS)
+    decode(model, sources, DecodingOptions(batch_size=8))
+    assert sum(started) == 2  # the last two
 
 
 def test_a_lossy_output_does_not_depend_on_the_machine(calibrated: Path) -> None:
@@ -170,23 +188,24 @@ def test_costs_are_measured_once(
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setattr(costs, "SECONDS", 0.001)
     model = load_model(calibrated)
-    first = model.costs(2)
+    first = costs.costs_of(model, 2)
     assert [size for size, _ in first.verify] == [1, 2, 3, 5]
     assert [size for size, _ in first.draft] == [1, 2, 4]
-    assert all(seconds > 0 for _, seconds in (*first.verify, *first.draft))
+    assert all(seconds > 0 for _, seconds in first.verify)
+    assert all(seconds >= 0 for _, seconds in first.draft)
     (path,) = (cache / "specmt").iterdir()
     monkeypatch.setattr(costs, "measure", lambda *_: pytest.fail("measured again"))
-    assert load_model(calibrated).costs(2) == first
+    assert costs.costs_of(load_model(calibrated), 2) == first
     path.write_text("{}")
     monkeypatch.setattr(costs, "measure", lambda *_: FREE_ROWS)
-    assert model.costs(2) == FREE_ROWS
+    assert costs.costs_of(model, 2) == FREE_ROWS
     assert json.loads(path.read_text())["value"][0] == [[1, 1.0], [5, 1.0]]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert costs.measured_here("this", lambda: FREE_ROWS) == FREE_ROWS
+    assert keep.kept("kind", "this", lambda: [1, 2]) == [1, 2]
 
 
 def test_log_odds_are_finite() -> None:

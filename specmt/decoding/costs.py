@@ -1,0 +1,108 @@
+"""What an iteration of the loop costs on this machine: measured once, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from specmt.decoding.accept import Verdict, accept_exact
+from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
+from specmt.decoding.loop import Loop, Request
+from specmt.decoding.plan import Costs, Fixed
+from specmt.engine import backend, keep
+from specmt.errors import ModelError
+from specmt.types import UNK
+
+if TYPE_CHECKING:
+    from specmt.models.hub import Model
+
+SOURCE: Final = 24
+"""Pieces of the sentences that are measured on."""
+
+REPEATS: Final = 20
+SECONDS: Final = 0.25
+"""How often iterations are timed, and how long at most but for the first three."""
+
+
+class _Constant(NoDrafter):
+    """Proposes so many tokens at no cost."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return torch.full((len(lengths), self.size), UNK, device=tokens.device)
+
+
+class _KeepNothing(Fixed):
+    """Drafts a block and verifies none of it."""
+
+    @override
+    def keep(self, log_probs: Tensor) -> int:
+        return 0
+
+
+def _refuse(drafts: Tensor, logits: Tensor) -> Verdict:
+    """Does the work of an exact acceptor, and lets every sentence go on for another token."""
+    verdict = accept_exact(drafts, logits)
+    return Verdict(torch.zeros_like(verdict.accepted), torch.full_like(verdict.tokens, UNK))
+
+
+@torch.inference_mode()
+def measure(verifier: backend.Verifier, drafter: backend.Drafter, rows: int, block_size: int) -> Costs:
+    """Measures iterations over a number of sentences, with windows up to a block and one token more."""
+    widths = sorted({1, 2, *range(3, block_size + 1, 3), block_size + 1})
+    sizes = sorted({1, (block_size + 1) // 2, block_size})
+    drafters: list[Drafter] = [_Constant(width - 1) for width in widths]
+    drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size)) for size in sizes]
+    seconds = median_seconds([_iteration(verifier, each, rows) for each in drafters])
+    verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
+    return Costs(
+        verify=tuple(zip(widths, verifying, strict=True)),
+        draft=tuple((size, max(0.0, each - verifying[0])) for size, each in zip(sizes, drafting, strict=True)),
+    )
+
+
+def _iteration(verifier: backend.Verifier, drafter: Drafter, rows: int) -> Callable[[], object]:
+    """Returns a call that runs one iteration over sentences that do not end."""
+    loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
+    loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
+    return lambda: list(loop.step())
+
+
+def median_seconds(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Returns the median time of each call; they take turns, so that what else the machine does hits all alike."""
+    seconds: list[list[float]] = [[] for _ in calls]
+    end = time.perf_counter() + SECONDS
+    for call in calls:
+        call()
+    while len(seconds[0]) < 3 or (len(seconds[0]) < REPEATS and time.perf_counter() < end):
+        for call, times in zip(calls, seconds, strict=True):
+            started = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in seconds]
+
+
+def costs_of(model: Model, rows: int) -> Costs:
+    """Returns what iterations over a number of sentences side by side cost with a model on this machine.
+
+    :raises ModelError: it has no calibrated drafter.
+    """
+    drafter, calibration = model.drafter, model.folder.calibration
+    if drafter is None or calibration is None:
+        raise ModelError(f"{model.path}: the model has no calibrated drafter.")
+    largest = len(calibration.acceptance)
+    kinds = f"{type(model.verifier).__name__} {model.dtype}, {type(drafter).__name__} {drafter.dtype}, {model.device}"
+    work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots"
+    found = keep.kept("costs", f"{kinds}; {work}", lambda: astuple(measure(model.verifier, drafter, rows, largest)))
+    return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))
