@@ -13,6 +13,10 @@ lengths (DESIGN §2.5).
 """
 
 
+START = 64
+"""Positions that a cache has room for at first: growing it costs more than most sentences need."""
+
+
 def round_up(length: int, unit: int = GRANULE) -> int:
     """Returns the smallest multiple of a unit that is not under a length."""
     return -(-length // unit) * unit
@@ -30,7 +34,7 @@ class KVCache:
     def __init__(
         self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.data = torch.zeros(layers, 2, rows, heads, GRANULE, head_dim, dtype=dtype, device=device)
+        self.data = torch.zeros(layers, 2, rows, heads, START, head_dim, dtype=dtype, device=device)
         # (L, 2, B, H, T, D_h)
 
     @property
@@ -79,7 +83,7 @@ class CrossCache:
     def __init__(
         self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.data = torch.zeros(layers, 2, rows, heads, GRANULE, head_dim, dtype=dtype, device=device)
+        self.data = torch.zeros(layers, 2, rows, heads, START, head_dim, dtype=dtype, device=device)
         # (L, 2, B, H, S, D_h)
         self.lengths = torch.ones(rows, dtype=torch.int64, device=device)  # (B)
 

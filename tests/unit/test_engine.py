@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from specmt.engine import library
 from specmt.engine import networks as torch_networks
 from specmt.engine.backend import Drafter, Memory, State, Verifier
-from specmt.engine.cache import GRANULE, CrossCache, KVCache, round_up
+from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, round_up
 from specmt.engine.chain import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDrafter, NativeVerifier
@@ -308,18 +308,18 @@ def test_a_new_sentence_in_a_used_row_starts_afresh(
 
 def test_the_cache_grows_and_keeps_its_content() -> None:
     cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
-    assert cache.capacity == GRANULE
+    assert cache.capacity == START
     cache.data.normal_()
     before = cache.data.clone()
-    cache.reserve(GRANULE)
+    cache.reserve(START)
     assert torch.equal(cache.data, before)
-    cache.reserve(GRANULE + 1)
-    assert cache.capacity % GRANULE == 0
-    assert torch.equal(cache.data[..., :GRANULE, :], before)
-    assert not cache.data[..., GRANULE:, :].any()
-    cache.reserve(5 * GRANULE + 3)
-    assert cache.capacity >= 5 * GRANULE + 3
-    assert torch.equal(cache.data[..., :GRANULE, :], before)
+    cache.reserve(START + 1)
+    assert cache.capacity % START == 0
+    assert torch.equal(cache.data[..., :START, :], before)
+    assert not cache.data[..., START:, :].any()
+    cache.reserve(5 * START + 3)
+    assert cache.capacity >= 5 * START + 3
+    assert torch.equal(cache.data[..., :START, :], before)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -334,8 +334,8 @@ def test_a_window_lands_on_its_positions_and_nowhere_else(rows: int) -> None:
             wanted[1, :, row, :, start + offset] = window[row, offset]
     assert torch.equal(cache.data, wanted)
     keys, values = cache.read(1, rows, GRANULE)
-    assert torch.equal(keys, wanted[1, 0, :rows])
-    assert torch.equal(values, wanted[1, 1, :rows])
+    assert torch.equal(keys, wanted[1, 0, :rows, :, :GRANULE])
+    assert torch.equal(values, wanted[1, 1, :rows, :, :GRANULE])
 
 
 def test_the_cross_cache_takes_wider_and_narrower_sentences() -> None:
@@ -344,7 +344,7 @@ def test_the_cross_cache_takes_wider_and_narrower_sentences() -> None:
     cross.fill(torch.tensor([0, 2]), wide, torch.tensor([20, 32]))
     cross.fill(torch.tensor([1]), narrow, torch.tensor([7]))
     assert cross.lengths.tolist() == [20, 7, 32]
-    assert torch.equal(cross.data[:, :, [0, 2]], wide)
+    assert torch.equal(cross.data[:, :, [0, 2], :, : 2 * GRANULE], wide)
     assert torch.equal(cross.data[:, :, 1:2, :, :GRANULE], narrow)
     cross.move(1, 0)
     assert cross.lengths.tolist() == [7, 7, 32]

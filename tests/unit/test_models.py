@@ -22,6 +22,7 @@ from fairseq2.runtime.dependency import DependencyContainer
 
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
+from specmt.engine.native import NativeVerifier
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DRAFTER_ARCHS, VERIFIER_ARCHS, DrafterConfig, VerifierConfig, verifier_config
 from specmt.models.families import (
@@ -33,7 +34,7 @@ from specmt.models.families import (
     register,
 )
 from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, file_sha256, find, write_folder
-from specmt.models.hub import Model, choose_device, choose_dtype, load_model
+from specmt.models.hub import Model, choose_device, choose_dtype, drafter_network, load_model
 from specmt.models.verifier import create_verifier, tie_weights
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
@@ -379,7 +380,11 @@ def test_a_verifier_loaded_by_its_card_gives_the_engines_logits(model: Model, so
 @pytest.mark.usefixtures("fairseq2_with_tiny_model")
 def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sources: list[list[int]]) -> None:
     module = get_drafter_hub().load_model("tiny-drafter", device=torch.device("cpu"), dtype=torch.float32).eval()
-    assert model.drafter is not None
+    assert model.folder.drafter is not None
+    kernels = isinstance(model.verifier, NativeVerifier)
+    # The model's own is in int8 on the kernels.
+    weights = model.folder.weights(DRAFTER)
+    drafter = drafter_network(weights, model.folder.drafter, torch.device("cpu"), torch.float32, kernels=kernels)
     compared = 0
     for source in sources[:12]:
         target = torch.tensor([[BOS, *source[:20], EOS]])
@@ -399,9 +404,9 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
             layout = BatchLayout.of(encoded, memory.lengths.tolist())
             states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoded, layout)
             logits = module.logits(states[:, -1:], target[:, seen - 1 : seen])[0, 0]
-        state = model.drafter.new_state(1)
-        model.drafter.start(state, torch.tensor([0]), memory)
-        draft, _ = model.drafter.propose(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
+        state = drafter.new_state(1)
+        drafter.start(state, torch.tensor([0]), memory)
+        draft, _ = drafter.propose(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
         best = logits.topk(2)
         if best.values[0] - best.values[1] > 1e-3:
             assert draft[0, 0] == best.indices[0]
