@@ -113,7 +113,7 @@ def _block_size(_: click.Context, __: click.Parameter, value: str) -> int | None
     "--deterministic/--no-deterministic",
     default=True,
     show_default=True,
-    help="The same translation to the last bit in any batch. It costs nothing on the C++ kernels.",
+    help="The same translation to the last bit in any batch; on the C++ kernels it always is.",
 )
 @click.option(
     "--batch-size",
