@@ -1,0 +1,84 @@
+"""What the loop did for a sentence, pass by pass, for those who want to watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that a model considers."""
+
+    token: int
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Node:
+    """A drafted token."""
+
+    token: int
+
+    parent: int
+    """The place of the token that it follows: 0 is the last committed one, i the i-th node."""
+
+    log_prob: float
+    """What the drafter gave it after those before it; NaN where it has no probabilities."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A drafted token put to the test of rejection sampling (DESIGN §2.2)."""
+
+    place: int
+    """The place of the node."""
+
+    draft: float
+    """Its probability p, among what was left to draw from."""
+
+    verifier: float
+    """Its probability q, in what earlier siblings left of the verifier's distribution."""
+
+    accepted: bool
+
+    residual: tuple[Candidate, ...] = ()
+    """After a rejection, the most likely tokens of what is left of the verifier's distribution."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One pass of the loop over one sentence."""
+
+    prefix: list[int]
+    """The committed tokens before it, BOS first."""
+
+    nodes: list[Node]
+    """The draft tree; the node at number i has place i + 1. Without nodes the pass is a step of greedy decoding."""
+
+    verified: list[list[Candidate]]
+    """The verifier's best β tokens after each place of the window (N + 1 of them), the best first."""
+
+    accepted: list[int]
+    """The places of the accepted nodes, from the root on."""
+
+    emitted: list[int]
+    """The tokens committed: those accepted, then the verifier's own, unless EOS or the limit came first."""
+
+    trials: list[Trial] = field(default_factory=list)
+    """When sampling, what was tested, in that order."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All passes over a sentence."""
+
+    source: list[int]
+    """Source ids, without EOS."""
+
+    iterations: list[Iteration]
+
+    tokens: list[int]
+    """The translation, without BOS and EOS."""
+
+    lossless: bool
+    """Whether it is what greedy decoding would have said."""
