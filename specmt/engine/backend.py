@@ -74,11 +74,8 @@ class Network(Protocol):
         """Gives rows (B') new sentences with the verifier's memory of them."""
 
 
-class Verifier(Network, Protocol):
-    """Encodes sources and scores windows of target tokens."""
-
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Returns the memory of sources given as ids without EOS."""
+class Scorer(Network, Protocol):
+    """Scores windows of target tokens: the decoder of a verifier, or an autoregressive drafter."""
 
     def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
@@ -87,6 +84,13 @@ class Verifier(Network, Protocol):
         :param starts: (B') the position of the first
         :returns: (B', W, V)
         """
+
+
+class Verifier(Scorer, Protocol):
+    """Encodes sources, too."""
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        """Returns the memory of sources given as ids without EOS."""
 
 
 class Drafter(Network, Protocol):

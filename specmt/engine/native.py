@@ -26,7 +26,9 @@ Ids = npt.NDArray[np.int64]
 class _NativeNetwork:
     """What verifier and drafter have in common."""
 
-    def __init__(self, weights: Weights, table: Tensor, mask: Tensor | None, sizes: Sizes, dtype: torch.dtype) -> None:
+    def __init__(
+        self, weights: Weights, table: Tensor, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
+    ) -> None:
         """
         :param table: token embeddings (V, D)
         :param mask: the embedding (D) of [MASK], which becomes id V
@@ -113,11 +115,20 @@ class _NativeNetwork:
         return logits[:, : self.vocab_size]
 
 
-class NativeVerifier(_NativeNetwork):
+class NativeDecoder(_NativeNetwork):
+    """A decoder over the memory of a verifier, its own or another's."""
+
+    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+        """Runs a window (B', W) and returns the logits (B', W, V) of what follows each of its tokens."""
+        rows, window = tokens.shape
+        return self._step(tokens, starts, None, 0, state).view(rows, window, -1)
+
+
+class NativeVerifier(NativeDecoder):
     """The verifier (names of weights as in the fairseq2 model)."""
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
-        super().__init__(weights, weights["encoder_frontend.embed.weight"], None, sizes, dtype)
+        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, dtype)
         self._encoder = Stack(
             weights,
             "encoder",
@@ -146,17 +157,12 @@ class NativeVerifier(_NativeNetwork):
         self._library.specmt_encode(ctypes.byref(self._encoder.struct), ctypes.byref(call))
         return Memory(states, torch.from_numpy(lengths))
 
-    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-        """Runs a window (B', W) and returns the logits (B', W, V) of what follows each of its tokens."""
-        rows, window = tokens.shape
-        return self._step(tokens, starts, None, 0, state).view(rows, window, -1)
-
 
 class NativeDrafter(_NativeNetwork):
     """The masked drafter."""
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
-        super().__init__(weights, weights["embed.weight"], weights["mask_embedding"], sizes, dtype)
+        super().__init__(weights, weights["embed.weight"], sizes, dtype, mask=weights["mask_embedding"])
         gates = weights["correction.gates.weight"].float()  # (2 R, 2 D + R)
         known, embedded, carried = torch.tensor_split(gates, (self.width, 2 * self.width), dim=1)
         # What a token contributes to the gates: (V, 2 R)

@@ -45,27 +45,8 @@ class _Network:
         return positions.clamp(max=self.sizes.max_length - 1)
 
 
-class VerifierNetwork(_Network):
-    """The verifier (names of weights as in the fairseq2 model)."""
-
-    def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
-        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, shapes)
-        self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads)
-
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Returns the memory (B, S, D) of sources given as ids without EOS."""
-        if self.shapes.window is None:
-            return self._encode(sources)
-        alone = [self._encode([source]) for source in sources]
-        return Memory(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
-
-    def _encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        lengths = torch.tensor([len(source) + 1 for source in sources])
-        width = round_up(int(lengths.max()), self.shapes.granule)
-        ids = torch.tensor([[*source, EOS, *[PAD] * (width - len(source) - 1)] for source in sources])
-        ids, lengths = ids.to(self.device), lengths.to(self.device)
-        positions = torch.arange(width, device=self.device).expand(len(sources), -1)
-        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths, self.shapes), lengths)
+class DecoderNetwork(_Network):
+    """A decoder over the memory of a verifier, its own or another's."""
 
     def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
@@ -95,6 +76,29 @@ class VerifierNetwork(_Network):
         embedded = self.embed(tokens, self._clamp(positions))
         hidden = self.decoder(embedded, positions, positions, state.cache, state.cross, self.shapes)
         return self.project(hidden)
+
+
+class VerifierNetwork(DecoderNetwork):
+    """The verifier (names of weights as in the fairseq2 model)."""
+
+    def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
+        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, shapes)
+        self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads)
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        """Returns the memory (B, S, D) of sources given as ids without EOS."""
+        if self.shapes.window is None:
+            return self._encode(sources)
+        alone = [self._encode([source]) for source in sources]
+        return Memory(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
+
+    def _encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        lengths = torch.tensor([len(source) + 1 for source in sources])
+        width = round_up(int(lengths.max()), self.shapes.granule)
+        ids = torch.tensor([[*source, EOS, *[PAD] * (width - len(source) - 1)] for source in sources])
+        ids, lengths = ids.to(self.device), lengths.to(self.device)
+        positions = torch.arange(width, device=self.device).expand(len(sources), -1)
+        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths, self.shapes), lengths)
 
 
 class DrafterNetwork(_Network):

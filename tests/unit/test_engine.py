@@ -19,12 +19,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from specmt.engine import library
 from specmt.engine import networks as torch_networks
-from specmt.engine.backend import Drafter, Memory, State, Verifier
+from specmt.engine.backend import Drafter, Memory, Scorer, State, Verifier
 from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, round_up
 from specmt.engine.chain import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
-from specmt.engine.native import NativeDrafter, NativeVerifier
-from specmt.engine.networks import DrafterNetwork, VerifierNetwork
+from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
+from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
+from specmt.engine.shapes import GRANULAR
 from specmt.engine.transformer import sinusoids
 from specmt.errors import UsageError
 from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
@@ -398,6 +399,24 @@ def test_verifier_logits_are_those_of_the_fairseq2_modules(
     sources, targets = texts
     got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
     torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
+
+
+def test_a_decoder_without_an_encoder_scores_like_its_verifier(
+    kernels: bool, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"])
+    weights, sizes = weights_of(networks.verifier_module), networks.verifier.sizes
+    table = weights["encoder_frontend.embed.weight"]
+    decoder: Scorer
+    if kernels:
+        decoder = NativeDecoder(weights, table, sizes, torch.float32)
+    else:
+        decoder = DecoderNetwork(weights, table, sizes, GRANULAR)
+    sources, targets = texts
+    state = decoder.new_state(len(sources))
+    decoder.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
+    wanted = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
+    assert equal(decoder.score(targets, zeros(len(sources)), state), wanted)
 
 
 def zeros(rows: int) -> Tensor:
