@@ -9,16 +9,18 @@ from typing import Final, Literal, get_args
 from specmt.errors import UsageError
 
 Strategy = Literal["speculative", "greedy", "beam"]
-DrafterName = Literal["masked", "self", "none"]
+DrafterName = Literal["masked", "autoregressive", "self", "lookup", "none"]
+TreeName = Literal["chain", "best-first", "sampled"]
 DTypeName = Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"]
 
 STRATEGIES: Final[tuple[str, ...]] = get_args(Strategy)
 DRAFTERS: Final[tuple[str, ...]] = get_args(DrafterName)
+TREES: Final[tuple[str, ...]] = get_args(TreeName)
 DTYPES: Final[tuple[str, ...]] = get_args(DTypeName)
 
 
-REPLAY: Final = 16
-"""Tokens that the drafter ``self`` decodes between two replays, by default."""
+AHEAD: Final = {"autoregressive": 5, "self": 16, "lookup": 32}
+"""How many tokens drafters go ahead by default, other than the masked one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +48,37 @@ class DecodingOptions:
     strategy: Strategy = "speculative"
     """``speculative`` (draft and verify), ``greedy`` (the same loop without a drafter) or ``beam``."""
 
-    drafter: DrafterName = "masked"
-    """Who proposes tokens in the speculative strategy: the masked drafter, the verifier itself in its fastest shape and
-    type, or nobody."""
+    drafter: str = "masked"
+    """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
+    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together."""
+
+    tree: TreeName = "chain"
+    """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""
+
+    nodes: int | None = None
+    """The most nodes of a best-first tree; ``None`` is what yields most on this machine."""
+
+    width: int = 4
+    """The number of paths W of a sampled tree."""
 
     block_size: int | None = None
     """The number of tokens K drafted ahead; ``None`` is what yields most on this machine (lossy: the model's own)."""
 
     beta: int = 3
-    """How many of the verifier's best tokens the tolerance acceptor considers."""
+    """How many candidates a position has: those that may follow a node of a best-first tree, and those of the verifier
+    that the tolerance acceptor considers."""
 
     tolerance: float = 0.0
     """How far (in log-probability) an accepted token may lie below the best one; 0 is lossless."""
+
+    temperature: float = 0.0
+    """Above 0, translations are sampled from the model at this temperature."""
+
+    top_k: int | None = None
+    """When sampling, how many of the best tokens of a position can be drawn; by default all."""
+
+    seed: int = 1
+    """What samples depend on, with the line and the position."""
 
     beam_size: int = 5
     """The number of beams, for the strategy ``beam``."""
@@ -76,22 +97,61 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         _check_choice("strategy", self.strategy, STRATEGIES)
-        _check_choice("drafter", self.drafter, DRAFTERS)
-        for name in ("beta", "beam_size", "batch_size", "batch_tokens"):
+        _check_choice("tree", self.tree, TREES)
+        for name in self.drafters:
+            _check_choice("drafter", name, DRAFTERS)
+        for name in ("beta", "beam_size", "batch_size", "batch_tokens", "width"):
             _check_at_least_one(name, getattr(self, name))
-        if self.block_size is not None:
-            _check_at_least_one("block_size", self.block_size)
-        if not self.tolerance >= 0.0 or math.isinf(self.tolerance):
-            raise UsageError(f"`tolerance` must be a number of at least 0, but is {self.tolerance} instead.")
+        for name in ("block_size", "nodes", "top_k"):
+            if getattr(self, name) is not None:
+                _check_at_least_one(name, getattr(self, name))
+        for name in ("tolerance", "temperature"):
+            value = getattr(self, name)
+            if not value >= 0.0 or math.isinf(value):
+                raise UsageError(f"`{name}` must be a number of at least 0, but is {value} instead.")
         if not math.isfinite(self.length_penalty):
             raise UsageError(f"`length_penalty` must be a finite number, but is {self.length_penalty} instead.")
+        if not 0 <= self.seed < 2**64:
+            raise UsageError(f"`seed` must be at least 0 and less than 2^64, but is {self.seed} instead.")
+        self._check_together()
 
-        if self.drafter == "self" and not self.lossless:
+    def _check_together(self) -> None:
+        if len(set(self.drafters)) < len(self.drafters) or (len(self.drafters) > 1 and "none" in self.drafters):
+            raise UsageError(f"`drafter` must name different drafters, but is {self.drafter!r} instead.")
+        if "self" in self.drafters and not (self.tolerance == 0.0 or self.beta == 1):
             raise UsageError(f"`tolerance` must be 0 with the drafter self, but is {self.tolerance} instead.")
+        if self.tree == "sampled" and not self.samples:
+            raise UsageError("`tree` sampled needs a `temperature` above 0.")
+        if not self.samples:
+            return
+        if self.strategy == "beam":
+            raise UsageError(f"`temperature` must be 0 for beam search, but is {self.temperature} instead.")
+        if self.tolerance > 0.0:
+            raise UsageError(f"`tolerance` must be 0 when sampling, but is {self.tolerance} instead.")
+        if self.tree == "best-first":
+            raise UsageError("`tree` must be chain or sampled when sampling, but is 'best-first' instead.")
+        if self.strategy == "speculative" and self.drafter not in ("masked", "autoregressive", "none"):
+            raise UsageError(
+                f"`drafter` must be masked, autoregressive or none when sampling, but is {self.drafter!r} instead."
+            )
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """The names of the drafters."""
+        return tuple(self.drafter.split("+"))
+
+    def ahead(self, drafter: str) -> int:
+        """Returns how many tokens a drafter other than the masked one goes ahead."""
+        return self.block_size or AHEAD[drafter]
+
+    @property
+    def samples(self) -> bool:
+        """Whether translations are drawn at random."""
+        return self.temperature > 0.0
 
     @property
     def lossless(self) -> bool:
-        """Whether the output equals that of greedy decoding (of beam search for ``beam``)."""
+        """Whether the output is what the strategy says: that of greedy decoding, of beam search, or a fair sample."""
         return self.strategy != "speculative" or self.tolerance == 0.0 or self.beta == 1
 
 

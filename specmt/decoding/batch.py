@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
+from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.costs import costs_of
-from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter, SelfDrafter
-from specmt.decoding.loop import Acceptor, Loop, Request
+from specmt.decoding.drafters import CombinedDrafter, Drafter, NoDrafter
+from specmt.decoding.loop import Acceptor, Loop
+from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Adaptive, Fixed, Plan
+from specmt.decoding.request import Request
+from specmt.decoding.sample import Sampling, accept_by_rejection
+from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
+from specmt.decoding.trace import Recorder
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
 
@@ -19,11 +25,24 @@ if TYPE_CHECKING:
     from specmt.models.hub import Model
 
 
-def decode(model: Model, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+MOST_NODES: Final = 24
+"""The nodes of a best-first tree, where nobody says how many and none is too many."""
+
+
+def decode(
+    model: Model,
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    *,
+    lines: Sequence[tuple[int, int]] | None = None,
+    recorder: Recorder | None = None,
+) -> list[Hypothesis]:
     """Decodes sentences given as ids without EOS.
 
     Sentences of similar length are decoded side by side; neither that nor the batch size changes an output.
 
+    :param lines: the line of the input that each comes from, and its number in the line, which samples depend on
+    :param recorder: is told of every pass over a sentence
     :raises ModelError: a drafter is asked for that the model does not have.
     """
     if options.strategy == "beam":
@@ -31,15 +50,36 @@ def decode(model: Model, sources: Sequence[list[int]], options: DecodingOptions)
 
         return beam_search(model.reference, sources, options)
     rows = min(options.batch_size, len(sources))
-    drafter = make_drafter(model, rows, options)
-    acceptor: Acceptor = accept_exact
-    if not options.lossless:
-        acceptor = partial(accept_tolerant, beta=options.beta, tolerance=options.tolerance)
-    loop = Loop(model.verifier, drafter, acceptor, rows, max_source_tokens=options.batch_tokens, scores=options.scores)
+    loop = Loop(
+        model.verifier,
+        make_drafter(model, rows, options),
+        make_acceptor(options),
+        rows,
+        max_source_tokens=options.batch_tokens,
+        scores=options.scores,
+        recorder=recorder,
+    )
+    lines = lines or [(number, 0) for number in range(len(sources))]
+    pairs = enumerate(zip(sources, lines, strict=True))
+    requests = [Request(number, source, *place) for number, (source, place) in pairs]
     # Longest first: the short ones fill the rows that become free towards the end.
-    order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
-    hypotheses = dict(loop.run(Request(index, sources[index]) for index in order))
-    return [hypotheses[index] for index in range(len(sources))]
+    hypotheses = dict(loop.run(sorted(requests, key=lambda request: -len(request.source))))
+    return [hypotheses[number] for number in range(len(sources))]
+
+
+def make_acceptor(options: DecodingOptions) -> Acceptor:
+    """Returns the acceptor that the options ask for."""
+    if options.samples:
+        return partial(accept_by_rejection, how=sampling(options))
+    if options.lossless:
+        return lambda tree, logits, *_: accept_exact(tree, logits)
+    tolerant = partial(accept_tolerant, beta=options.beta, tolerance=options.tolerance)
+    return lambda tree, logits, *_: tolerant(tree, logits)
+
+
+def sampling(options: DecodingOptions) -> Sampling:
+    """Returns how tokens are drawn."""
+    return Sampling(options.temperature, options.top_k, options.seed)
 
 
 def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
@@ -47,21 +87,38 @@ def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
 
     :raises ModelError: the model does not have it.
     """
-    if options.strategy == "greedy" or options.drafter == "none":
+    if options.strategy == "greedy":
         return NoDrafter()
-    if options.drafter == "self":
-        return SelfDrafter(model.fast_verifier, rows, model.block_size(options) or 1)
+    drafters = [_make_drafter(name, model, rows, options) for name in options.drafters]
+    return drafters[0] if len(drafters) == 1 else CombinedDrafter(drafters)
+
+
+def _make_drafter(name: str, model: Model, rows: int, options: DecodingOptions) -> Drafter:
+    if name == "none":
+        return NoDrafter()
+    shape = make_shape(options)
+    if name == "self":
+        return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
             "or use --drafter none."
         )
-    return MaskedDrafter(model.drafter, rows, make_plan(model, options))
+    return MaskedDrafter(model.drafter, rows, make_plan(model, options, shape), shape)
 
 
-def make_plan(model: Model, options: DecodingOptions) -> Plan:
+def make_shape(options: DecodingOptions) -> Shape:
+    """Returns the shape of draft trees that the options ask for."""
+    if options.samples:
+        return Sampled(options.width if options.tree == "sampled" else 1, sampling(options))
+    return BestFirst(options.nodes or MOST_NODES, options.beta) if options.tree == "best-first" else Chain()
+
+
+def make_plan(model: Model, options: DecodingOptions, shape: Shape) -> Plan:
     """Returns how far to look ahead."""
     block_size = model.block_size(options)
-    if block_size is None and model.folder.calibration is not None:
-        return Adaptive(model.folder.calibration, lambda rows: costs_of(model, rows))
-    return Fixed(block_size or 1)
+    calibration = model.folder.calibration
+    if block_size is not None or calibration is None:
+        return Fixed(block_size or 1)
+    nodes = shape.nodes if isinstance(shape, BestFirst) else len(calibration.acceptance)
+    return Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)

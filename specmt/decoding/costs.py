@@ -14,9 +14,13 @@ from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding.accept import Verdict, accept_exact
-from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter
-from specmt.decoding.loop import Loop, Request
+from specmt.decoding.drafters import Drafter, NoDrafter
+from specmt.decoding.loop import Loop
+from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Costs, Fixed
+from specmt.decoding.request import Request
+from specmt.decoding.shape import Shape
+from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
 from specmt.errors import ModelError
 from specmt.types import UNK
@@ -39,31 +43,37 @@ class _Constant(NoDrafter):
         self.size = size
 
     @override
-    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return torch.full((len(lengths), self.size), UNK, device=tokens.device)
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
+        return Tree(torch.full((len(lengths), self.size), UNK, device=tokens.device))
 
 
 class _KeepNothing(Fixed):
     """Drafts a block and verifies none of it."""
 
     @override
-    def keep(self, log_probs: Tensor) -> int:
+    def keep(self, tree: Tree) -> int:
         return 0
 
 
-def _refuse(drafts: Tensor, logits: Tensor) -> Verdict:
+def _refuse(tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
     """Does the work of an exact acceptor, and lets every sentence go on for another token."""
-    verdict = accept_exact(drafts, logits)
+    verdict = accept_exact(tree, logits)
     return Verdict(torch.zeros_like(verdict.accepted), torch.full_like(verdict.tokens, UNK))
 
 
 @torch.inference_mode()
-def measure(verifier: backend.Verifier, drafter: backend.Drafter, rows: int, block_size: int) -> Costs:
-    """Measures iterations over a number of sentences, with windows up to a block and one token more."""
-    widths = sorted({1, 2, *range(3, block_size + 1, 3), block_size + 1})
+def measure(
+    verifier: backend.Verifier, drafter: backend.Drafter, rows: int, block_size: int, widest: int, shape: Shape
+) -> Costs:
+    """Measures iterations over a number of sentences.
+
+    :param widest: the tokens of the widest window
+    :param shape: what drafts are made of blocks
+    """
+    widths = sorted({1, 2, *range(3, widest, 3), widest})
     sizes = sorted({1, (block_size + 1) // 2, block_size})
     drafters: list[Drafter] = [_Constant(width - 1) for width in widths]
-    drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size)) for size in sizes]
+    drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape) for size in sizes]
     seconds = median_seconds([_iteration(verifier, each, rows) for each in drafters])
     verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
     return Costs(
@@ -93,9 +103,11 @@ def median_seconds(calls: Sequence[Callable[[], object]]) -> list[float]:
     return [statistics.median(times) for times in seconds]
 
 
-def costs_of(model: Model, rows: int) -> Costs:
+def costs_of(model: Model, rows: int, nodes: int, shape: Shape) -> Costs:
     """Returns what iterations over a number of sentences side by side cost with a model on this machine.
 
+    :param nodes: the most that are verified for a sentence
+    :param shape: what drafts are made of blocks
     :raises ModelError: it has no calibrated drafter.
     """
     drafter, calibration = model.drafter, model.folder.calibration
@@ -103,6 +115,10 @@ def costs_of(model: Model, rows: int) -> Costs:
         raise ModelError(f"{model.path}: the model has no calibrated drafter.")
     largest = len(calibration.acceptance)
     kinds = f"{type(model.verifier).__name__} {model.dtype}, {type(drafter).__name__} {drafter.dtype}, {model.device}"
-    work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots"
-    found = keep.kept("costs", f"{kinds}; {work}", lambda: astuple(measure(model.verifier, drafter, rows, largest)))
+    work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots, {nodes} nodes, {shape}"
+    found = keep.kept(
+        "costs",
+        f"{kinds}; {work}",
+        lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape)),
+    )
     return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))

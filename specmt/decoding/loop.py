@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,26 +12,22 @@ from torch import Tensor
 
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
+from specmt.decoding.request import Request
+from specmt.decoding.trace import Recorder
+from specmt.decoding.tree import Tree, nodes_of
 from specmt.engine.backend import State, Verifier
+from specmt.engine.window import branches
 from specmt.types import BOS, EOS, Hypothesis, Stats
 
-Acceptor = Callable[[Tensor, Tensor], Verdict]
-
-
-@dataclass(frozen=True)
-class Request:
-    """A sentence to decode."""
-
-    key: int
-    source: list[int]
-    """Source ids, without EOS."""
+Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
+"""Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
 
 
 @dataclass
 class _Row:
     """A sentence being decoded."""
 
-    key: int
+    request: Request
     limit: int
     """The most tokens it may have, EOS included; it depends on the sentence alone."""
 
@@ -56,16 +52,19 @@ class Loop:
         *,
         max_source_tokens: int,
         scores: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
         """
         :param rows: the most sentences side by side.
         :param max_source_tokens: the most padded source ids side by side; one sentence is always let in.
         :param scores: whether to sum up log-probabilities.
+        :param recorder: is told of every pass over a sentence.
         """
         self.verifier = verifier
         self.drafter = drafter
         self.acceptor = acceptor
         self.scores = scores
+        self.recorder = recorder
         self.max_source_tokens = max_source_tokens
         self.state: State = verifier.new_state(rows)
         self.capacity = rows
@@ -97,57 +96,76 @@ class Loop:
         first = len(self.rows)
         rows = torch.arange(first, first + len(new), device=self.verifier.device)
         self.verifier.start(self.state, rows, memory)
-        self.drafter.start(rows, memory)
+        self.drafter.start(rows, memory, new)
         self.tokens[rows, 0] = BOS
         for request in new:
             source_length = len(request.source) + 1
             limit = target_limit(source_length, self.verifier.sizes.max_length)
-            self.rows.append(_Row(request.key, limit, stats=Stats(sentences=1, source_tokens=source_length)))
+            self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
     def step(self) -> Iterator[tuple[int, Hypothesis]]:
         """Runs one iteration over the active rows and yields those that it finished."""
         count = len(self.rows)
-        lengths = torch.tensor([1 + row.stats.tokens for row in self.rows], device=self.tokens.device)
-        drafts = self.drafter.propose(self.tokens[:count], lengths)  # (B', K)
-        places = lengths[:, None] + torch.arange(-1, drafts.shape[1] + 1, device=lengths.device)
-        last = self.tokens[:count].gather(1, places[:, :1])
-        logits = self.verifier.score(torch.cat([last, drafts], dim=1), places[:, 0], self.state)  # (B', K + 1, V)
-        accepted, tokens = self.acceptor(drafts, logits)
-        log_probs = self._log_probs(logits, tokens) if self.scores else None
-        accepted_list, token_lists = accepted.tolist(), tokens.tolist()  # the only wait for the device
+        positions = [1 + row.stats.tokens for row in self.rows]
+        lengths = torch.tensor(positions, device=self.tokens.device)
+        tree = self.drafter.propose(self.tokens[:count], lengths)
+        starts = lengths - 1
+        last = self.tokens[:count].gather(1, starts[:, None])
+        window = torch.cat([last, tree.tokens], dim=1)
+        shape = None if tree.parents is None else branches(tree.parents)
+        logits = self.verifier.score(window, starts, self.state, shape)  # (B', N + 1, V)
+        verdict = self.acceptor(tree, logits, positions, [row.request for row in self.rows])
+        if verdict.places is not None:
+            self.state.cache.compact(starts, verdict.places)
+        log_probs = self._log_probs(logits, verdict) if self.scores else None
+        accepted, tokens = verdict.accepted.tolist(), verdict.tokens.tolist()  # the only wait for the device
+        drafted = [tree.tokens.shape[1]] * count if tree.counts is None else tree.counts.tolist()
 
         finished: list[int] = []
         for number, row in enumerate(self.rows):
-            emitted = token_lists[number][: accepted_list[number] + 1]
+            emitted = tokens[number][: accepted[number] + 1]
             if EOS in emitted:
                 emitted = emitted[: emitted.index(EOS) + 1]
             emitted = emitted[: row.limit - row.stats.tokens]
+            if self.recorder is not None:
+                prefix = self.tokens[number, : positions[number]].tolist()
+                nodes, path = nodes_of(tree, number), verdict.path(number)
+                trials = [] if verdict.trials is None else verdict.trials[number]
+                self.recorder.record(row.request, prefix, nodes, logits[number], path, emitted, trials)
             row.stats.tokens += len(emitted)
             row.stats.verifier_calls += 1
-            row.stats.drafted += drafts.shape[1]
-            row.stats.accepted += min(len(emitted), accepted_list[number])
+            row.stats.drafted += drafted[number]
+            row.stats.accepted += min(len(emitted), accepted[number])
             if log_probs is not None:
                 row.score += math.fsum(log_probs[number][: len(emitted)])
             if emitted[-1] == EOS or row.stats.tokens >= row.limit:
                 finished.append(number)
-        self._write(places[:, 1:], tokens)
+        self._write(lengths, verdict.tokens)
         for number in finished:
             row = self.rows[number]
             ids = self.tokens[number, 1 : row.stats.tokens + 1].tolist()
             score = row.score if self.scores else math.nan
-            yield row.key, Hypothesis(ids[:-1] if ids[-1] == EOS else ids, score, row.stats)
+            if ids[-1] == EOS:
+                ids.pop()
+            self.drafter.finish(number, ids)
+            yield row.request.key, Hypothesis(ids, score, row.stats)
         for number in reversed(finished):
             self._remove(number)
 
-    def _write(self, places: Tensor, tokens: Tensor) -> None:
-        """Writes tokens (B', W) to places (B', W) of the first rows; the next iteration overwrites what is noise."""
-        spare = self.verifier.sizes.max_length + tokens.shape[1] - self.tokens.shape[1]
+    def _write(self, lengths: Tensor, tokens: Tensor) -> None:
+        """Writes tokens (B', W) behind those committed; the next iteration overwrites what is noise."""
+        width = tokens.shape[1]
+        spare = self.verifier.sizes.max_length + width - self.tokens.shape[1]
         if spare > 0:
             self.tokens = torch.nn.functional.pad(self.tokens, (0, spare))
+        places = lengths[:, None] + torch.arange(width, device=lengths.device)
         self.tokens[: len(tokens)].scatter_(1, places, tokens)
 
-    def _log_probs(self, logits: Tensor, tokens: Tensor) -> list[list[float]]:
-        chosen = logits.float().log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
+    def _log_probs(self, logits: Tensor, verdict: Verdict) -> list[list[float]]:
+        if verdict.places is not None:
+            places = torch.nn.functional.pad(verdict.places, (1, 0))
+            logits = logits.gather(1, places[:, :, None].clamp(max=logits.shape[1] - 1).expand(-1, -1, logits.shape[2]))
+        chosen = logits.float().log_softmax(2).gather(2, verdict.tokens[:, :, None])[:, :, 0]
         return [[float(value) for value in row] for row in chosen.tolist()]
 
     def _remove(self, number: int) -> None:

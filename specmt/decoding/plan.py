@@ -11,12 +11,13 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 from typing_extensions import override
 
 from specmt.config import Calibration
+from specmt.decoding.tree import Tree
 
 Array = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,13 @@ def _interpolate(points: tuple[tuple[int, float], ...], largest: int) -> list[fl
 
 
 class Plan(Protocol):
-    """Decides how many slots are drafted and how many drafts are verified."""
+    """Decides how many slots are filled and how many drafts are verified."""
 
     def slots(self, rows: int) -> int:
         """Returns the block size for a number of sentences side by side; 0 drafts nothing."""
 
-    def keep(self, log_probs: Tensor) -> int:
-        """Returns how many tokens of blocks with log-probabilities (B, K) are worth verifying."""
+    def keep(self, tree: Tree) -> int:
+        """Returns how many nodes of trees are worth verifying: the first ones, which must be the likeliest."""
 
 
 class Fixed(Plan):
@@ -64,18 +65,20 @@ class Fixed(Plan):
         return self.block_size
 
     @override
-    def keep(self, log_probs: Tensor) -> int:
-        return log_probs.shape[1]
+    def keep(self, tree: Tree) -> int:
+        return tree.tokens.shape[1]
 
 
 class Adaptive(Plan):
     """What yields most tokens a second, nothing ahead included."""
 
-    def __init__(self, calibration: Calibration, costs: Callable[[int], Costs]) -> None:
+    def __init__(self, calibration: Calibration, costs: Callable[[int], Costs], nodes: int | None = None) -> None:
         """
         :param costs: returns the costs of calls over a number of sentences.
+        :param nodes: the most nodes of a tree; those of a chain by default.
         """
         self.calibration = calibration
+        self.nodes = nodes or len(calibration.acceptance)
         self._costs = costs
         self._chosen: dict[int, tuple[int, Array]] = {}
 
@@ -84,8 +87,11 @@ class Adaptive(Plan):
         return self._choose(rows)[0]
 
     @override
-    def keep(self, log_probs: Tensor) -> int:
-        chances = survival(log_probs.double().numpy(force=True), self.calibration)
+    def keep(self, tree: Tree) -> int:
+        if tree.log_probs is None:
+            return tree.tokens.shape[1]
+        parents = None if tree.parents is None else tree.parents.numpy(force=True)
+        chances = survival(tree.log_probs.double().numpy(force=True), self.calibration, parents)
         return best_window(chances.sum(0), len(chances), self._choose(len(chances))[1])
 
     def _choose(self, rows: int) -> tuple[int, Array]:
@@ -93,10 +99,10 @@ class Adaptive(Plan):
         if rows not in self._chosen:
             largest = len(self.calibration.acceptance)
             costs = self._costs(1 << (rows - 1).bit_length())
-            verifying = np.array(costs.verifying(largest + 1))
-            size = best_block(self.calibration.acceptance, verifying, np.array(costs.drafting(largest)))
+            verifying = np.array(costs.verifying(max(self.nodes, largest) + 1))
+            size = best_block(self.calibration.acceptance, verifying[: largest + 1], np.array(costs.drafting(largest)))
             drafting = costs.drafting(size)[-1] if size else 0.0
-            self._chosen[rows] = size, verifying[: size + 1] + drafting
+            self._chosen[rows] = size, verifying + drafting
         return self._chosen[rows]
 
 
@@ -115,16 +121,27 @@ def best_block(acceptance: Sequence[float], verifying: Array, drafting: Array) -
 def best_window(gains: Array, rows: int, seconds: Array) -> int:
     """Returns how many drafted tokens to verify for the best yield.
 
-    :param gains: (K) the sum over sentences of the probability that the first 1 … K tokens are all accepted
-    :param seconds: (K + 1) of an iteration that verifies 0 … K tokens
+    :param gains: (N) the sum over sentences of the probability that each token is accepted with all before it
+    :param seconds: (N + 1) or more, of iterations that verify 0 … N tokens
     """
     tokens = rows + np.concatenate([[0.0], np.cumsum(gains)])
-    return int((tokens / seconds).argmax())
+    return int((tokens / seconds[: len(tokens)]).argmax())
 
 
-def survival(log_probs: Array, calibration: Calibration) -> Array:
-    """Returns the probability (B, K) that a block's first 1 … K tokens, drafted with (B, K), are all accepted."""
-    return logistic(calibration.scale * log_odds(log_probs) + calibration.shift).cumprod(1)
+def survival(log_probs: Array, calibration: Calibration, parents: Ids | None = None) -> Array:
+    """Returns the probability (B, N) that each node of draft trees is accepted, with all those before it.
+
+    :param log_probs: (B, N) what the drafter gave each node
+    :param parents: (B, N) places; chains by default
+    """
+    chances = logistic(calibration.scale * log_odds(log_probs) + calibration.shift)
+    if parents is None:
+        return chances.cumprod(1)
+    row = np.arange(len(chances))
+    whole = np.ones((len(chances), chances.shape[1] + 1))
+    for node in range(chances.shape[1]):
+        whole[:, node + 1] = chances[:, node] * whole[row, parents[:, node]]
+    return whole[:, 1:]
 
 
 def logistic(x: Array) -> Array:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
+from specmt.decoding.request import Request
+from specmt.decoding.tree import Node
+
+__all__ = ["Candidate", "Iteration", "Node", "Recorder", "Trace", "Trial"]
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -11,19 +18,6 @@ class Candidate:
 
     token: int
     log_prob: float
-
-
-@dataclass(frozen=True)
-class Node:
-    """A drafted token."""
-
-    token: int
-
-    parent: int
-    """The place of the token that it follows: 0 is the last committed one, i the i-th node."""
-
-    log_prob: float
-    """What the drafter gave it after those before it; NaN where it has no probabilities."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +76,36 @@ class Trace:
 
     lossless: bool
     """Whether it is what greedy decoding would have said."""
+
+
+class Recorder:
+    """Writes down what the loop does, by the key of the request."""
+
+    def __init__(self, beta: int) -> None:
+        """
+        :param beta: how many of the verifier's tokens to note for each place.
+        """
+        self.beta = beta
+        self.iterations: dict[int, list[Iteration]] = {}
+
+    def record(
+        self,
+        request: Request,
+        prefix: list[int],
+        nodes: list[Node],
+        logits: Tensor,
+        accepted: list[int],
+        emitted: list[int],
+        trials: list[Trial],
+    ) -> None:
+        """Notes a pass over a sentence.
+
+        :param logits: (N + 1, V) or more, of what follows each place
+        """
+        places = len(nodes) + 1
+        # A stable sort, so that among equals the lowest id comes first, as everywhere.
+        scores, ids = logits[:places].float().log_softmax(1).sort(dim=1, descending=True, stable=True)
+        pairs = zip(ids[:, : self.beta].tolist(), scores[:, : self.beta].tolist(), strict=True)
+        verified = [[Candidate(*each) for each in zip(*pair, strict=True)] for pair in pairs]
+        iteration = Iteration(prefix, nodes, verified, accepted, emitted, trials)
+        self.iterations.setdefault(request.key, []).append(iteration)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specmt.engine.cache import CrossCache, KVCache
+from specmt.engine.window import Branches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,24 @@ class Memory:
         return Memory(torch.cat([parts[number] for number in numbers]), lengths)
 
 
+@dataclass(frozen=True)
+class Slots:
+    """What a masked drafter makes of blocks of K [MASK] slots, before tokens are chosen for them."""
+
+    logits: Tensor
+    """(B, K, V)"""
+
+    hidden: Tensor
+    """(B, K, D) the last hidden states."""
+
+    last: Tensor
+    """(B) the last committed tokens."""
+
+    def row(self, number: int) -> Slots:
+        """Returns the block of one sentence."""
+        return Slots(*(tensor[number, None] for tensor in (self.logits, self.hidden, self.last)))
+
+
 class Network(Protocol):
     """What verifier and drafter have in common."""
 
@@ -77,11 +96,12 @@ class Network(Protocol):
 class Scorer(Network, Protocol):
     """Scores windows of target tokens: the decoder of a verifier, or an autoregressive drafter."""
 
-    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+    def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
 
         :param tokens: (B', W) the last committed token and the draft, for the first B' rows of the state
-        :param starts: (B') the position of the first
+        :param starts: (B') the position of the first token of the window
+        :param branches: how the tokens follow each other, if not one after the other
         :returns: (B', W, V)
         """
 
@@ -96,16 +116,26 @@ class Verifier(Scorer, Protocol):
 class Drafter(Network, Protocol):
     """Fills blocks of [MASK] slots."""
 
-    def propose(
-        self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
-    ) -> tuple[Tensor, Tensor]:
-        """Reads newly committed tokens into the cache and drafts a block after them.
+    @property
+    def rank(self) -> int:
+        """The width R of the correction's state."""
+
+    def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
+        """Reads newly committed tokens into the cache and fills a block of slots after them.
 
         :param tokens: (B', M) tokens committed since the last call, padded on the right
         :param starts: (B') the position of the first of them
         :param counts: (B') how many there are, at least 1
-        :returns: drafted tokens (B', K) and their log-probabilities (B', K)
         """
+
+    def chain(self, slots: Slots) -> tuple[Tensor, Tensor]:
+        """Returns the best chains of blocks (specmt.engine.candidates.best_chain)."""
+
+    def tree(self, slots: Slots, breadth: int, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the best-first trees of blocks (specmt.engine.candidates.best_first)."""
+
+    def expand(self, slots: Slots, slot: int, before: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns candidates for a slot after given tokens (specmt.engine.candidates.expand)."""
 
 
 def best_tokens(logits: Tensor) -> Tensor:

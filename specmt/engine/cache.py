@@ -66,6 +66,19 @@ class KVCache:
         """Returns keys and values (B', H, T, D_h) of the first rows, T being ``length``."""
         return self.data[layer, 0, :rows, :, :length], self.data[layer, 1, :rows, :, :length]
 
+    def compact(self, starts: Tensor, places: Tensor) -> None:
+        """Moves the accepted branch of each draft tree to where a chain would have been.
+
+        :param starts: (B') the positions of the roots
+        :param places: (B', A) where the nodes of the branch lie, counted from there
+        """
+        chain = torch.arange(1, places.shape[1] + 1, device=places.device)
+        if torch.equal(places, chain.expand_as(places)):
+            return
+        row = torch.arange(len(starts), device=starts.device)[:, None]
+        data = self.data.permute(2, 4, 0, 1, 3, 5)  # (B, T, L, 2, H, D_h)
+        data[row, starts[:, None] + chain] = data[row, starts[:, None] + places]
+
     def move(self, source: int, target: int) -> None:
         """Copies one row over another."""
         self.data[:, :, target] = self.data[:, :, source]

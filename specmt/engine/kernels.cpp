@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 3;
+constexpr int REVISION = 4;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -175,20 +175,37 @@ void layer_norm(const float* x, const float* weight, const float* bias, int widt
     }
 }
 
-// softmax(q kᵀ) v over keys 0 … count − 1 in that order; `scores` holds count floats, rounded up to LANES.
+// What a query sees, in position order: the places 0 … prefix − 1, then those that a branch of a draft tree lies at,
+// counted from there.
+struct Seen {
+    int prefix;
+    const int64_t* branch = nullptr;
+    int nodes = 0;
+
+    int count() const { return prefix + nodes; }
+
+    template <class F>
+    void each(F f) const {
+        for (int t = 0; t < prefix; ++t) f(t, t);
+        for (int i = 0; i < nodes; ++i) f(prefix + i, prefix + branch[i]);
+    }
+};
+
+// softmax(q kᵀ) v over what is seen, in that order; `scores` holds as many floats, rounded up to LANES.
 template <int D16>
 void attend(const float* query, const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
-            int count, float* scores, float* out) {
+            const Seen& seen, float* scores, float* out) {
+    const int count = seen.count();
     __m512 q[D16];
     for (int i = 0; i < D16; ++i) q[i] = _mm512_loadu_ps(query + i * LANES);
     float highest = -INFINITY;
-    for (int t = 0; t < count; ++t) {
-        const float* key = keys + t * key_stride;
+    seen.each([&](int t, int64_t place) {
+        const float* key = keys + place * key_stride;
         __m512 sum = _mm512_mul_ps(q[0], _mm512_loadu_ps(key));
         for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(q[i], _mm512_loadu_ps(key + i * LANES), sum);
         scores[t] = _mm512_reduce_add_ps(sum);
         highest = std::max(highest, scores[t]);
-    }
+    });
     // Lane i adds up the positions i, i + 16, …; lanes past the end add nothing, whatever the padding.
     __m512 sums = _mm512_setzero_ps();
     for (int t = 0; t < count; t += LANES) {
@@ -201,23 +218,23 @@ void attend(const float* query, const float* keys, int64_t key_stride, const flo
     const __m512 scale = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sums));
     __m512 total[D16];
     for (int i = 0; i < D16; ++i) total[i] = _mm512_setzero_ps();
-    for (int t = 0; t < count; ++t) {
+    seen.each([&](int t, int64_t place) {
         const __m512 p = _mm512_set1_ps(scores[t]);
-        const float* value = values + t * value_stride;
+        const float* value = values + place * value_stride;
         for (int i = 0; i < D16; ++i) total[i] = _mm512_fmadd_ps(p, _mm512_loadu_ps(value + i * LANES), total[i]);
-    }
+    });
     for (int i = 0; i < D16; ++i) _mm512_storeu_ps(out + i * LANES, _mm512_mul_ps(total[i], scale));
 }
 
 void attend(int head_dim, const float* query, const float* keys, int64_t key_stride, const float* values,
-            int64_t value_stride, int count, float* scores, float* out) {
+            int64_t value_stride, const Seen& seen, float* scores, float* out) {
     switch (head_dim / LANES) {
-        case 1: return attend<1>(query, keys, key_stride, values, value_stride, count, scores, out);
-        case 2: return attend<2>(query, keys, key_stride, values, value_stride, count, scores, out);
-        case 3: return attend<3>(query, keys, key_stride, values, value_stride, count, scores, out);
-        case 4: return attend<4>(query, keys, key_stride, values, value_stride, count, scores, out);
-        case 6: return attend<6>(query, keys, key_stride, values, value_stride, count, scores, out);
-        default: return attend<8>(query, keys, key_stride, values, value_stride, count, scores, out);
+        case 1: return attend<1>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 2: return attend<2>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 3: return attend<3>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 4: return attend<4>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 6: return attend<6>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        default: return attend<8>(query, keys, key_stride, values, value_stride, seen, scores, out);
     }
 }
 
@@ -466,6 +483,10 @@ struct Step {
     const int64_t* starts;   // (B) the position of the first token of each
     const int64_t* counts;   // (B) how many tokens each has; null for W
     const int64_t* sources;  // (B) source lengths
+    // Of draft trees, else null. Tokens stand behind the prefix in the cache as they come, whatever their positions.
+    const int64_t* depths;   // (B, W) positions, counted from the start
+    const int64_t* paths;    // (B, W, P) where the token at each depth up to its own lies, counted from the start
+    int32_t longest, first;  // P; how many nodes came in earlier calls
     Cache self, cross;
     float* logits;           // of all tokens, row after row (R, V), or with slots of these alone (B · slots, V)
     float* hidden;           // (B · slots, D) the last hidden states of the slots; null without
@@ -576,15 +597,27 @@ struct Worker {
 // One row of a step: a token or a slot.
 struct Place {
     int64_t token, sentence, position;
-    int64_t limit;  // the last position that it sees
+    int64_t slot;  // where its keys and values are kept
+    Seen seen;
 };
 
 std::vector<Place> lay_out(const Network& n, const Step& step) {
     std::vector<Place> places;
     for (int64_t b = 0; b < step.sentences; ++b) {
         const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
-        for (int64_t p = first; p < end; ++p) places.push_back({step.tokens[b * step.width + p - first], b, p, p});
-        for (int64_t p = end; p < end + step.slots; ++p) places.push_back({n.vocab, b, p, end + step.slots - 1});
+        for (int64_t p = first; p < end; ++p) {
+            const int64_t item = b * step.width + p - first;
+            Place place{step.tokens[item], b, p, p, {static_cast<int>(p) + 1}};
+            if (step.paths) {
+                place.position = first + step.depths[item];
+                place.slot = p + step.first;
+                place.seen = {static_cast<int>(first), step.paths + item * step.longest,
+                              static_cast<int>(step.depths[item]) + 1};
+            }
+            places.push_back(place);
+        }
+        for (int64_t p = end; p < end + step.slots; ++p)
+            places.push_back({n.vocab, b, p, p, {static_cast<int>(end) + step.slots}});
     }
     return places;
 }
@@ -607,7 +640,7 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r)
             for (int h = 0; h < n.heads; ++h) {
-                float* place = self + places[r].sentence * step.self.row + h * step.self.head + places[r].position * size;
+                float* place = self + places[r].sentence * step.self.row + h * step.self.head + places[r].slot * size;
                 const float* from = &s.wide[r * wide + n.width + h * size];
                 std::memcpy(place, from, size * sizeof(float));
                 std::memcpy(place + step.self.value, from + n.width, size * sizeof(float));
@@ -616,7 +649,7 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         w.each_head([&](int r, int h, float* out) {
             const float* keys = self + places[r].sentence * step.self.row + h * step.self.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
-                   static_cast<int>(places[r].limit) + 1, w.scores.data(), out);
+                   places[r].seen, w.scores.data(), out);
         });
         w.add_attended(layer.attention_out);
 
@@ -625,7 +658,7 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         w.each_head([&](int r, int h, float* out) {
             const float* keys = cross + places[r].sentence * step.cross.row + h * step.cross.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
-                   static_cast<int>(step.sources[places[r].sentence]), w.scores.data(), out);
+                   {static_cast<int>(step.sources[places[r].sentence])}, w.scores.data(), out);
         });
         w.add_attended(layer.cross_out);
         w.ffn(layer);
@@ -660,7 +693,7 @@ void encode_worker(const Network& n, const Encoding& e, Scratch& s, int longest,
             const int64_t start = e.starts[sentence[r]];
             const float* keys = &s.wide[start * wide + n.width + h * size];
             attend(size, &s.wide[r * wide + h * size], keys, wide, keys + n.width, wide,
-                   static_cast<int>(e.starts[sentence[r] + 1] - start), w.scores.data(), out);
+                   {static_cast<int>(e.starts[sentence[r] + 1] - start)}, w.scores.data(), out);
         });
         w.add_attended(layer.attention_out);
         w.ffn(layer);
@@ -705,7 +738,8 @@ void run_step(const Network& n, const Step& step) {
     const std::vector<Place> places = lay_out(n, step);
     scratch.fit(static_cast<int64_t>(places.size()), n);
     int64_t longest = 0;
-    for (const Place& place : places) longest = std::max({longest, place.limit + 1, step.sources[place.sentence]});
+    for (const Place& place : places)
+        longest = std::max<int64_t>({longest, place.seen.count(), step.sources[place.sentence]});
     in_parallel(step.threads, [&](int thread, int threads) {
         step_worker<T>(n, step, places, scratch, static_cast<int>(longest), thread, threads);
     });
@@ -752,10 +786,13 @@ extern "C" void specmt_cross(const Network* n, const Crossing* c) {
     else run_crossing<Int8>(*n, *c);
 }
 
-// ---------------------------------------------------------------------------------------------- draft chains
+// ---------------------------------------------------------------------------------------------- drafts
 
-struct Chain {
+// What is known of the slots of blocks, and what they are to become: a best chain, a best-first tree, or step by step
+// whatever the caller chooses among candidates.
+struct Draft {
     int32_t threads, sentences, slots, vocab, width, rank;
+    int32_t nodes, breadth;  // of trees: N, and how many candidates may follow a token; chains have K nodes
     int64_t stride;          // of a slot's logits
     const float* logits;     // (B · K, stride)
     const float* hidden;     // (B · K, D)
@@ -764,8 +801,18 @@ struct Chain {
     const float* embedded;   // (V, 2 R) what a token adds to the gates
     Linear known, carried;   // D → 2 R, R → 2 R
     Linear output;           // R → D, to be multiplied with scaled embeddings
-    int64_t* tokens;         // (B, K)
-    float* log_probs;        // (B, K)
+    int64_t* tokens;         // (B, N)
+    float* log_probs;        // (B, N)
+    int64_t* parents;        // (B, N) the number of the node before, from 1; 0 for none. Null for chains
+};
+
+// Candidates for one slot of every sentence after W tokens each.
+struct Expansion {
+    int32_t slot, width;
+    const int64_t* before;   // (B, W) the tokens
+    float* states;           // (B, W, R) that the tokens were scored with; becomes those of the slot
+    int64_t* ids;            // (B, W, C)
+    float* log_probs;        // (B, W, C)
 };
 
 namespace {
@@ -829,62 +876,156 @@ struct Candidates {
     int count;
 };
 
-void chain_sentence(const Chain& c, int sentence, Candidates* candidates) {
-    const int gates = 2 * c.rank;
-    std::vector<float> known(static_cast<int64_t>(c.slots) * gates), sums(gates), state(c.rank), change(c.width);
-    const Range all{0, gates / LANES};
-    multiply<Float32>(c.slots, {c.hidden + static_cast<int64_t>(sentence) * c.slots * c.width, c.width, nullptr}, c.known,
-                      all, {}, known.data(), gates);
-    int64_t before = c.last[sentence];
-    for (int k = 0; k < c.slots; ++k) {
-        auto& [values, ids, count] = candidates[k];
+// The candidates of a sentence's slots, scored by what was chosen before them.
+class Corrected {
+  public:
+    Corrected(const Draft& d, int sentence, const Candidates* candidates, Range slots)
+        : d_(d), gates_(2 * d.rank), candidates_(candidates), known_(static_cast<int64_t>(d.slots) * gates_),
+          sums_(gates_), change_(d.width) {
+        const float* hidden = d.hidden + (static_cast<int64_t>(sentence) * d.slots + slots.begin) * d.width;
+        multiply<Float32>(slots.end - slots.begin, {hidden, d.width, nullptr}, d.known, {0, gates_ / LANES}, {},
+                          known_.data() + static_cast<int64_t>(slots.begin) * gates_, gates_);
+    }
+
+    // Returns the candidates of a slot after a token, with their log-probabilities; `state` becomes that of the slot.
+    Candidates at(int slot, int64_t before, float* state) {
+        Candidates found = candidates_[slot];
+        auto& [values, ids, count] = found;
         // These rows lie anywhere in a large table; they come while the state is worked out.
         for (int i = 0; i < count; ++i)
-            for (int d = 0; d < c.width; d += LANES)
-                _mm_prefetch(reinterpret_cast<const char*>(c.table + ids[i] * c.width + d), _MM_HINT_T0);
-        multiply<Float32>(1, {state.data(), c.rank, nullptr}, c.carried, all, {}, sums.data(), gates);
-        for (int i = 0; i < c.rank; i += LANES) {
+            for (int k = 0; k < d_.width; k += LANES)
+                _mm_prefetch(reinterpret_cast<const char*>(d_.table + ids[i] * d_.width + k), _MM_HINT_T0);
+        multiply<Float32>(1, {state, d_.rank, nullptr}, d_.carried, {0, gates_ / LANES}, {}, sums_.data(), gates_);
+        for (int i = 0; i < d_.rank; i += LANES) {
             __m512 part[2];
             for (int p = 0; p < 2; ++p) {
-                const int place = p * c.rank + i;
-                part[p] = _mm512_add_ps(_mm512_add_ps(_mm512_loadu_ps(&known[static_cast<int64_t>(k) * gates + place]),
-                                                      _mm512_loadu_ps(c.embedded + before * gates + place)),
-                                        _mm512_loadu_ps(&sums[place]));
+                const int place = p * d_.rank + i;
+                part[p] = _mm512_add_ps(_mm512_add_ps(_mm512_loadu_ps(&known_[static_cast<int64_t>(slot) * gates_ + place]),
+                                                      _mm512_loadu_ps(d_.embedded + before * gates_ + place)),
+                                        _mm512_loadu_ps(&sums_[place]));
             }
-            const __m512 old = _mm512_loadu_ps(&state[i]);
+            const __m512 old = _mm512_loadu_ps(state + i);
             const __m512 step = _mm512_sub_ps(tanh16(part[1]), old);
-            _mm512_storeu_ps(&state[i], _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
+            _mm512_storeu_ps(state + i, _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
         }
-        multiply<Float32>(1, {state.data(), c.rank, nullptr}, c.output, {0, c.width / LANES}, {}, change.data(), c.width);
-        for (int i = 0; i < count; ++i) values[i] += dot(c.table + ids[i] * c.width, change.data(), c.width);
+        multiply<Float32>(1, {state, d_.rank, nullptr}, d_.output, {0, d_.width / LANES}, {}, change_.data(), d_.width);
+        float highest = -INFINITY, sum = 0.0f;
+        for (int i = 0; i < count; ++i) {
+            values[i] += dot(d_.table + ids[i] * d_.width, change_.data(), d_.width);
+            highest = std::max(highest, values[i]);
+        }
+        for (int i = 0; i < count; ++i) sum += std::exp(values[i] - highest);
+        const float all = std::log(sum);
+        for (int i = 0; i < count; ++i) values[i] = values[i] - highest - all;
+        return found;
+    }
+
+  private:
+    const Draft& d_;
+    int gates_;
+    const Candidates* candidates_;
+    std::vector<float> known_, sums_, change_;
+};
+
+void draft_chain(const Draft& d, int sentence, Corrected& corrected) {
+    std::vector<float> state(d.rank);
+    int64_t before = d.last[sentence];
+    for (int k = 0; k < d.slots; ++k) {
+        const Candidates found = corrected.at(k, before, state.data());
         int best = 0;
-        for (int i = 1; i < count; ++i)
-            if (values[i] > values[best] || (values[i] == values[best] && ids[i] < ids[best])) best = i;
-        float sum = 0.0f;
-        for (int i = 0; i < count; ++i) sum += std::exp(values[i] - values[best]);
-        const int64_t slot = static_cast<int64_t>(sentence) * c.slots + k;
-        c.tokens[slot] = before = ids[best];
-        c.log_probs[slot] = -std::log(sum);
+        for (int i = 1; i < found.count; ++i)
+            if (found.values[i] > found.values[best] ||
+                (found.values[i] == found.values[best] && found.ids[i] < found.ids[best]))
+                best = i;
+        const int64_t slot = static_cast<int64_t>(sentence) * d.slots + k;
+        d.tokens[slot] = before = found.ids[best];
+        d.log_probs[slot] = found.values[best];
+    }
+}
+
+// A candidate that may become a node of a tree.
+struct Leaf {
+    float total, log_prob;  // of its path, of itself
+    int64_t token;
+    int32_t parent, depth;
+
+    // The best goes first, among equals the one with the earlier parent, then the lower token.
+    bool operator<(const Leaf& other) const {
+        if (total != other.total) return total < other.total;
+        return parent != other.parent ? parent > other.parent : token > other.token;
+    }
+};
+
+void draft_tree(const Draft& d, int sentence, Corrected& corrected) {
+    std::vector<float> states(static_cast<int64_t>(d.nodes + 1) * d.rank);  // that each node was scored with
+    std::vector<Leaf> leaves;                                               // a heap
+    const auto grow = [&](int node, int64_t token, int depth, float total, int parent) {
+        float* state = &states[static_cast<int64_t>(node) * d.rank];
+        if (node > 0) std::copy_n(&states[static_cast<int64_t>(parent) * d.rank], d.rank, state);
+        Candidates found = corrected.at(depth, token, state);
+        for (int i = 0; i < std::min(d.breadth, found.count); ++i) {
+            int best = i;
+            for (int j = i + 1; j < found.count; ++j)
+                if (found.values[j] > found.values[best] ||
+                    (found.values[j] == found.values[best] && found.ids[j] < found.ids[best]))
+                    best = j;
+            std::swap(found.values[i], found.values[best]);
+            std::swap(found.ids[i], found.ids[best]);
+            leaves.push_back({total + found.values[i], found.values[i], found.ids[i], node, depth + 1});
+            std::push_heap(leaves.begin(), leaves.end());
+        }
+    };
+    grow(0, d.last[sentence], 0, 0.0f, 0);
+    for (int node = 1; node <= d.nodes && !leaves.empty(); ++node) {
+        std::pop_heap(leaves.begin(), leaves.end());
+        const Leaf leaf = leaves.back();
+        leaves.pop_back();
+        const int64_t place = static_cast<int64_t>(sentence) * d.nodes + node - 1;
+        d.tokens[place] = leaf.token;
+        d.log_probs[place] = leaf.log_prob;
+        d.parents[place] = leaf.parent;
+        if (leaf.depth < d.slots && node < d.nodes) grow(node, leaf.token, leaf.depth, leaf.total, leaf.parent);
     }
 }
 
 }  // namespace
 
-extern "C" void specmt_chain(const Chain* c) {
+extern "C" void specmt_draft(const Draft* d) {
     const std::lock_guard lock(turn);
     static std::vector<Candidates> candidates;
-    const int slots = c->sentences * c->slots;
+    const int slots = d->sentences * d->slots;
     candidates.resize(slots);
-    in_parallel(c->threads, [&](int thread, int threads) {
+    in_parallel(d->threads, [&](int thread, int threads) {
         const Range mine = share(slots, thread, threads);
         for (int slot = mine.begin; slot < mine.end; ++slot) {
             Candidates& found = candidates[slot];
-            found.count = best_candidates(c->logits + slot * c->stride, c->vocab, found.values, found.ids);
+            found.count = best_candidates(d->logits + slot * d->stride, d->vocab, found.values, found.ids);
         }
         barrier.wait(threads);
-        const Range sentences = share(c->sentences, thread, threads);
-        for (int sentence = sentences.begin; sentence < sentences.end; ++sentence)
-            chain_sentence(*c, sentence, &candidates[static_cast<int64_t>(sentence) * c->slots]);
+        const Range sentences = share(d->sentences, thread, threads);
+        for (int sentence = sentences.begin; sentence < sentences.end; ++sentence) {
+            Corrected corrected(*d, sentence, &candidates[static_cast<int64_t>(sentence) * d->slots], {0, d->slots});
+            (d->parents ? draft_tree : draft_chain)(*d, sentence, corrected);
+        }
+    });
+}
+
+extern "C" void specmt_expand(const Draft* d, const Expansion* e) {
+    const std::lock_guard lock(turn);
+    in_parallel(d->threads, [&](int thread, int threads) {
+        std::vector<Candidates> candidates(d->slots);
+        const Range mine = share(d->sentences, thread, threads);
+        for (int64_t sentence = mine.begin; sentence < mine.end; ++sentence) {
+            Candidates& found = candidates[e->slot];
+            const float* logits = d->logits + (sentence * d->slots + e->slot) * d->stride;
+            found.count = best_candidates(logits, d->vocab, found.values, found.ids);
+            Corrected corrected(*d, static_cast<int>(sentence), candidates.data(), {e->slot, e->slot + 1});
+            for (int64_t item = sentence * e->width; item < (sentence + 1) * e->width; ++item) {
+                const Candidates after = corrected.at(e->slot, e->before[item], e->states + item * d->rank);
+                std::copy_n(after.ids, after.count, e->ids + item * after.count);
+                std::copy_n(after.values, after.count, e->log_probs + item * after.count);
+            }
+        }
     });
 }
 

@@ -16,7 +16,7 @@ from specmt.engine.transformer import Weights, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 3
+REVISION: Final = 4
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
@@ -88,6 +88,10 @@ class Step(ctypes.Structure):
         ("starts", _pointer),
         ("counts", _pointer),
         ("sources", _pointer),
+        ("depths", _pointer),
+        ("paths", _pointer),
+        ("longest", _int32),
+        ("first", _int32),
         ("self", Cache),
         ("cross", Cache),
         ("logits", _pointer),
@@ -118,7 +122,7 @@ class Crossing(ctypes.Structure):
     )
 
 
-class Chain(ctypes.Structure):
+class Draft(ctypes.Structure):
     _fields_ = (
         ("threads", _int32),
         ("sentences", _int32),
@@ -126,6 +130,8 @@ class Chain(ctypes.Structure):
         ("vocab", _int32),
         ("width", _int32),
         ("rank", _int32),
+        ("nodes", _int32),
+        ("breadth", _int32),
         ("stride", _int64),
         ("logits", _pointer),
         ("hidden", _pointer),
@@ -136,6 +142,18 @@ class Chain(ctypes.Structure):
         ("carried", Linear),
         ("output", Linear),
         ("tokens", _pointer),
+        ("log_probs", _pointer),
+        ("parents", _pointer),
+    )
+
+
+class Expansion(ctypes.Structure):
+    _fields_ = (
+        ("slot", _int32),
+        ("width", _int32),
+        ("before", _pointer),
+        ("states", _pointer),
+        ("ids", _pointer),
         ("log_probs", _pointer),
     )
 

@@ -14,10 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Memory, Sizes, State
+from specmt.engine.backend import Memory, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
-from specmt.engine.library import Chain, Crossing, Encoding, Stack, Step, cache_view, kernels, pack
+from specmt.engine.candidates import CANDIDATES
+from specmt.engine.library import Crossing, Draft, Encoding, Expansion, Stack, Step, cache_view, kernels, pack
 from specmt.engine.transformer import Weights
+from specmt.engine.window import Branches
 from specmt.types import EOS
 
 Ids = npt.NDArray[np.int64]
@@ -86,6 +88,7 @@ class _NativeNetwork:
         slots: int,
         state: State,
         hidden: Tensor | None = None,
+        branches: Branches | None = None,
     ) -> Tensor:
         """Runs windows of tokens (B', W) with slots behind them; returns the logits (R, V) of all tokens or slots.
 
@@ -95,7 +98,10 @@ class _NativeNetwork:
         """
         rows, width = tokens.shape
         tokens, starts = tokens.contiguous(), starts.contiguous()
-        state.cache.reserve(int(starts.max()) + width + slots)
+        first = 0 if branches is None else branches.first
+        state.cache.reserve(int(starts.max()) + first + width + slots)
+        depths = None if branches is None else branches.depths.contiguous()
+        paths = None if branches is None else branches.paths.contiguous()
         logits = torch.empty(rows * (slots or width), self._decoder.struct.project.outputs, dtype=torch.float32)
         call = Step(
             threads=torch.get_num_threads(),
@@ -106,6 +112,10 @@ class _NativeNetwork:
             starts=starts.data_ptr(),
             counts=None if counts is None else counts.data_ptr(),
             sources=state.cross.lengths.data_ptr(),
+            depths=None if depths is None else depths.data_ptr(),
+            paths=None if paths is None else paths.data_ptr(),
+            longest=0 if paths is None else paths.shape[2],
+            first=first,
             self=cache_view(state.cache.data),
             cross=cache_view(state.cross.data),
             logits=logits.data_ptr(),
@@ -118,10 +128,10 @@ class _NativeNetwork:
 class NativeDecoder(_NativeNetwork):
     """A decoder over the memory of a verifier, its own or another's."""
 
-    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+    def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         """Runs a window (B', W) and returns the logits (B', W, V) of what follows each of its tokens."""
         rows, window = tokens.shape
-        return self._step(tokens, starts, None, 0, state).view(rows, window, -1)
+        return self._step(tokens, starts, None, 0, state, branches=branches).view(rows, window, -1)
 
 
 class NativeVerifier(NativeDecoder):
@@ -172,39 +182,79 @@ class NativeDrafter(_NativeNetwork):
         self._kept = [kept for _, kept in packed]
         self._known, self._carried, self._output = (linear for linear, _ in packed)
 
-    def propose(
-        self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
-    ) -> tuple[Tensor, Tensor]:
-        """Reads tokens (B', M) committed since the last call and drafts a block (B', K) with log-probabilities."""
-        hidden = torch.empty(len(tokens) * block_size, self.width, dtype=torch.float32)
-        logits = self._step(tokens, starts, counts.contiguous(), block_size, state, hidden)
-        return self._chain(logits, hidden, tokens.gather(1, counts[:, None] - 1), block_size)
+    @property
+    def rank(self) -> int:
+        """The width R of the correction's state."""
+        return int(self._output.inputs)
 
-    def _chain(self, logits: Tensor, hidden: Tensor, last: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
-        """Does what :func:`specmt.engine.chain.best_chain` does, for logits (B' K, V) and hidden states (B' K, D)."""
-        drafts = torch.empty(len(last), block_size, dtype=torch.int64)
-        log_probs = torch.empty(len(last), block_size, dtype=torch.float32)
-        call = Chain(
+    def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
+        """Reads tokens (B', M) committed since the last call and fills a block of slots after them."""
+        rows = len(tokens)
+        hidden = torch.empty(rows, block_size, self.width, dtype=torch.float32)
+        logits = self._step(tokens, starts, counts.contiguous(), block_size, state, hidden)
+        return Slots(logits.view(rows, block_size, -1), hidden, tokens.gather(1, counts[:, None] - 1)[:, 0])
+
+    def chain(self, slots: Slots) -> tuple[Tensor, Tensor]:
+        """Does what :func:`specmt.engine.candidates.best_chain` does."""
+        shape = slots.logits.shape[:2]
+        tokens, log_probs = torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.float32)
+        call = self._draft(slots, tokens=tokens.data_ptr(), log_probs=log_probs.data_ptr())
+        self._library.specmt_draft(ctypes.byref(call))
+        return tokens, log_probs
+
+    def tree(self, slots: Slots, breadth: int, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Does what :func:`specmt.engine.candidates.best_first` does."""
+        shape = len(slots.last), nodes
+        tokens, parents = torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.int64)
+        log_probs = torch.empty(shape, dtype=torch.float32)
+        call = self._draft(
+            slots,
+            nodes=nodes,
+            breadth=breadth,
+            tokens=tokens.data_ptr(),
+            log_probs=log_probs.data_ptr(),
+            parents=parents.data_ptr(),
+        )
+        self._library.specmt_draft(ctypes.byref(call))
+        return tokens, parents, log_probs
+
+    def expand(self, slots: Slots, slot: int, before: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Does what :func:`specmt.engine.candidates.expand` does."""
+        rows, width = before.shape
+        shape = rows, width, min(CANDIDATES, self.vocab_size)
+        ids, log_probs = torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.float32)
+        before, states = before.contiguous(), states.clone(memory_format=torch.contiguous_format)
+        expansion = Expansion(
+            slot=slot,
+            width=width,
+            before=before.data_ptr(),
+            states=states.data_ptr(),
+            ids=ids.data_ptr(),
+            log_probs=log_probs.data_ptr(),
+        )
+        self._library.specmt_expand(ctypes.byref(self._draft(slots)), ctypes.byref(expansion))
+        return ids, log_probs, states
+
+    def _draft(self, slots: Slots, **results: int) -> Draft:
+        rows, count, _ = slots.logits.shape
+        return Draft(
             threads=torch.get_num_threads(),
-            sentences=len(last),
-            slots=block_size,
+            sentences=rows,
+            slots=count,
             vocab=self.vocab_size,
             width=self.width,
-            rank=self._output.inputs,
-            stride=logits.stride(0),
-            logits=logits.data_ptr(),
-            hidden=hidden.data_ptr(),
-            last=last.data_ptr(),
+            rank=self.rank,
+            stride=slots.logits.stride(1 if count > 1 else 0),  # that of a dimension of 1 says nothing
+            logits=slots.logits.data_ptr(),
+            hidden=slots.hidden.data_ptr(),
+            last=slots.last.data_ptr(),
             table=self._table.data_ptr(),
             embedded=self._embedded.data_ptr(),
             known=self._known,
             carried=self._carried,
             output=self._output,
-            tokens=drafts.data_ptr(),
-            log_probs=log_probs.data_ptr(),
+            **results,
         )
-        self._library.specmt_chain(ctypes.byref(call))
-        return drafts, log_probs
 
 
 def _starts(lengths: Ids) -> Ids:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.engine.backend import Memory, Sizes, State
+from specmt.engine.backend import Memory, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache, round_up
-from specmt.engine.chain import Correction, best_chain
+from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import GRANULAR, ShapePolicy
 from specmt.engine.transformer import Decoder, Embedding, Encoder, Weights
+from specmt.engine.window import Branches
 from specmt.types import EOS, PAD
 
 
@@ -48,33 +49,47 @@ class _Network:
 class DecoderNetwork(_Network):
     """A decoder over the memory of a verifier, its own or another's."""
 
-    def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
+    def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
 
         :param tokens: (B', W) the last committed token and the draft, for the first B' rows of the state
-        :param starts: (B') the position of the first
+        :param starts: (B') the position of the first token of the window
+        :param branches: how the tokens follow each other, if not one after the other
         :returns: (B', W, V)
         """
         window = self.shapes.window
         if window is None:
-            return self._score(tokens, starts, state)
+            return self._score(tokens, starts, state, branches)
         width = tokens.shape[1]
         tokens = functional.pad(tokens, (0, -width % window), value=PAD)
+        if branches is not None:
+            branches = branches.pad(tokens.shape[1])
         # Room for all rows at once: a row is a view, which must not be grown.
-        state.cache.reserve(round_up(int(starts.max()) + tokens.shape[1], self.shapes.granule))
-        rows = [
-            [
-                self._score(tokens[row, None, first : first + window], starts[row, None] + first, state.row(row))
-                for first in range(0, tokens.shape[1], window)
-            ]
-            for row in range(len(tokens))
-        ]
-        return torch.cat([torch.cat(row, dim=1) for row in rows])[:, :width]
+        first = 0 if branches is None else branches.first
+        state.cache.reserve(round_up(int(starts.max()) + first + tokens.shape[1], self.shapes.granule))
+        rows = []
+        for number in range(len(tokens)):
+            row = slice(number, number + 1)
+            parts = []
+            for begin in range(0, tokens.shape[1], window):
+                part = slice(begin, begin + window)
+                if branches is None:
+                    parts.append(self._score(tokens[row, part], starts[row] + begin, state.row(number), None))
+                else:
+                    some = branches.part(row, part)
+                    parts.append(self._score(tokens[row, part], starts[row], state.row(number), some))
+            rows.append(torch.cat(parts, dim=1))
+        return torch.cat(rows)[:, :width]
 
-    def _score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-        positions = starts[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+    def _score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None) -> Tensor:
+        places = starts[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+        positions, order = places, None
+        if branches is not None:
+            places = places + branches.first
+            positions = starts[:, None] + branches.depths
+            order = branches.order(starts, round_up(int(positions.max()) + 1, self.shapes.granule))
         embedded = self.embed(tokens, self._clamp(positions))
-        hidden = self.decoder(embedded, positions, positions, state.cache, state.cross, self.shapes)
+        hidden = self.decoder(embedded, places, positions, state.cache, state.cross, self.shapes, order)
         return self.project(hidden)
 
 
@@ -105,23 +120,21 @@ class DrafterNetwork(_Network):
     """The masked drafter: committed tokens run causally and are cached, [MASK] slots see them and each other.
 
     A slot predicts the token at its own position. What was chosen at earlier slots corrects the scores of its best
-    candidates (specmt.engine.chain).
+    candidates (specmt.engine.candidates).
     """
 
     def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
         super().__init__(weights, weights["embed.weight"], sizes, shapes)
         self.mask_embedding = weights["mask_embedding"]  # (D)
         self.correction = Correction(weights, weights["embed.weight"])
+        self.rank = self.correction.rank
 
-    def propose(
-        self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State
-    ) -> tuple[Tensor, Tensor]:
-        """Reads newly committed tokens into the cache and drafts a block after them.
+    def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
+        """Reads newly committed tokens into the cache and fills a block of slots after them.
 
         :param tokens: (B', M) tokens committed since the last call, padded on the right
         :param starts: (B') the position of the first of them
         :param counts: (B') how many there are, at least 1
-        :returns: drafted tokens (B', K) and their log-probabilities (B', K)
         """
         widest = tokens.shape[1]
         offsets = torch.arange(widest + block_size, device=tokens.device)
@@ -135,5 +148,16 @@ class DrafterNetwork(_Network):
         hidden = self.decoder(embedded, positions, limits, state.cache, state.cross, self.shapes)
         slots = counts[:, None] + torch.arange(block_size, device=tokens.device)  # (B', K)
         hidden = hidden.gather(1, slots[:, :, None].expand(-1, -1, self.width))
-        last = tokens.gather(1, counts[:, None] - 1)[:, 0]
-        return best_chain(self.project(hidden), hidden, last, self.correction)
+        return Slots(self.project(hidden), hidden, tokens.gather(1, counts[:, None] - 1)[:, 0])
+
+    def chain(self, slots: Slots) -> tuple[Tensor, Tensor]:
+        """Returns the best chains of blocks."""
+        return best_chain(slots, self.correction)
+
+    def tree(self, slots: Slots, breadth: int, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the best-first trees of blocks."""
+        return best_first(slots, breadth, nodes, self.correction)
+
+    def expand(self, slots: Slots, slot: int, before: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns candidates for a slot after given tokens."""
+        return expand(slots, slot, before, states, self.correction)

@@ -76,6 +76,27 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, shapes: 
     return torch.matmul(weights.to(values.dtype), values)[:, :, :width]
 
 
+def attend_in_order(
+    queries: Tensor, keys: Tensor, values: Tensor, order: Tensor, mask: Tensor, shapes: ShapePolicy
+) -> Tensor:
+    """Returns attention (B, H, W, D_h) with keys and values laid out anew for each query, each as a row of its own.
+
+    :param order: (B, W, T) the places of what each query sees, T a multiple of the granule
+    :param mask: (B, 1, W, T)
+    """
+    rows, heads, window, size = queries.shape
+    length = order.shape[2]
+    places = order.view(rows, 1, -1, 1).expand(-1, heads, -1, size)
+
+    def lay_out(cached: Tensor) -> Tensor:
+        laid = cached.gather(2, places).view(rows, heads, window, length, size)
+        return laid.transpose(1, 2).reshape(rows * window, heads, length, size)
+
+    alone = queries.transpose(1, 2).reshape(rows * window, heads, 1, size)
+    attended = attend(alone, lay_out(keys), lay_out(values), mask.view(rows * window, 1, 1, length), shapes)
+    return attended.view(rows, window, heads, size).transpose(1, 2)
+
+
 def length_mask(lengths: Tensor, width: int) -> Tensor:
     """Returns (B, 1, 1, S) with 0 where a position is under its row's length, −inf elsewhere."""
     beyond = torch.arange(width, device=lengths.device) >= lengths[:, None]
@@ -168,27 +189,39 @@ class Decoder:
         return torch.stack([layer.cross(memory) for layer in self.layers])
 
     def __call__(
-        self, x: Tensor, positions: Tensor, limits: Tensor, cache: KVCache, cross: CrossCache, shapes: ShapePolicy
+        self,
+        x: Tensor,
+        places: Tensor,
+        limits: Tensor,
+        cache: KVCache,
+        cross: CrossCache,
+        shapes: ShapePolicy,
+        order: Tensor | None = None,
     ) -> Tensor:
         """Runs the window and appends its keys and values to the cache.
 
         :param x: (B', W, D) for the first B' rows of the caches
-        :param positions: (B', W), consecutive in each row
+        :param places: (B', W) where keys and values go, consecutive in each row
         :param limits: (B', W) the last position that each query sees; its own for causal attention
+        :param order: (B', W, T) the place of the key at each position that a query sees, where branches differ
         :returns: (B', W, D)
         """
         rows, window, width = x.shape
-        length = round_up(int(positions[:, -1].max()) + 1, shapes.granule)
-        cache.reserve(length)
+        cache.reserve(round_up(int(places[:, -1].max()) + 1, shapes.granule))
+        length = round_up(int(limits.max()) + 1, shapes.granule)
         hidden = torch.arange(length, device=x.device) > limits[:, :, None]
         mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
         source = round_up(int(cross.lengths[:rows].max()), shapes.granule)
         source_mask = length_mask(cross.lengths[:rows], source)
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(rows, window, 3, self.heads, -1)
-            cache.append(number, qkv[:, :, 1:], positions)
-            keys, values = cache.read(number, rows, length)
-            attended = attend(qkv[:, :, 0].transpose(1, 2), keys, values, mask, shapes)
+            cache.append(number, qkv[:, :, 1:], places)
+            queries = qkv[:, :, 0].transpose(1, 2)
+            if order is None:
+                keys, values = cache.read(number, rows, length)
+                attended = attend(queries, keys, values, mask, shapes)
+            else:
+                attended = attend_in_order(queries, *cache.read(number, rows, cache.capacity), order, mask, shapes)
             x = x + layer.attention_out(attended.transpose(1, 2).reshape(rows, window, width))
 
             queries = layer.cross_query(layer.cross_norm(x)).view(rows, window, self.heads, -1).transpose(1, 2)

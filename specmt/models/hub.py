@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.config import REPLAY, DecodingOptions
+from specmt.config import DecodingOptions
 from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Sizes, Verifier
 from specmt.engine.networks import DrafterNetwork, VerifierNetwork
@@ -76,13 +76,16 @@ class Model:
     def block_size(self, options: DecodingOptions) -> int | None:
         """Returns the number of tokens that the drafter proposes; ``None`` is what yields most on this machine.
 
-        A lossy output depends on what is drafted, and must not on how fast the machine is: its block size is fixed.
+        A lossy output and a sample depend on what is drafted, and must not on how fast the machine is: their block size
+        is fixed.
         """
         if options.drafter == "none":
             return 0
-        if options.drafter == "self" or options.block_size is not None or self.folder.drafter is None:
-            return options.block_size or REPLAY
-        adapts = options.lossless and self.folder.calibration is not None
+        if options.block_size is not None:
+            return options.block_size
+        if "masked" not in options.drafters or self.folder.drafter is None:
+            return max(options.ahead(name) for name in options.drafters if name != "masked")
+        adapts = options.lossless and not options.samples and self.folder.calibration is not None
         return None if adapts else self.folder.drafter.block_size
 
     @cached_property

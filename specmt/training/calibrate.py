@@ -11,9 +11,11 @@ from typing_extensions import override
 
 from specmt.config import Calibration
 from specmt.decoding.accept import Verdict, accept_exact
-from specmt.decoding.drafters import MaskedDrafter
-from specmt.decoding.loop import Loop, Request
+from specmt.decoding.loop import Loop
+from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Fixed, log_odds, logistic
+from specmt.decoding.request import Request
+from specmt.decoding.tree import Tree
 from specmt.engine.backend import Drafter, Verifier
 from specmt.types import EOS
 
@@ -31,17 +33,19 @@ class _Recorder(Fixed):
         self.accepted: list[Array] = []  # (B, K) 1 accepted, 0 the first that was not, NaN never looked at
 
     @override
-    def keep(self, log_probs: Tensor) -> int:
-        self.log_probs.append(log_probs.double().numpy(force=True))
-        return super().keep(log_probs)
+    def keep(self, tree: Tree) -> int:
+        if tree.log_probs is not None:
+            self.log_probs.append(tree.log_probs.double().numpy(force=True))
+        return super().keep(tree)
 
-    def accept(self, drafts: Tensor, logits: Tensor) -> Verdict:
-        verdict = accept_exact(drafts, logits)
-        slots = np.arange(drafts.shape[1])
+    def accept(self, tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
+        verdict = accept_exact(tree, logits)
+        slots = np.arange(tree.tokens.shape[1])
         accepted = verdict.accepted.numpy(force=True)[:, None]
         outcome = np.where(slots < accepted, 1.0, np.where(slots == accepted, 0.0, np.nan))
         # What is drafted after the end of the sentence is never committed.
-        ended = np.cumsum(drafts.numpy(force=True) == EOS, axis=1) - (drafts.numpy(force=True) == EOS) > 0
+        is_end = tree.tokens.numpy(force=True) == EOS
+        ended = np.cumsum(is_end, axis=1) - is_end > 0
         self.accepted.append(np.where(ended, np.nan, outcome))
         return verdict
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from specmt.decoding.accept import accept_exact, accept_tolerant, leading
+from specmt.decoding.tree import Tree
 from specmt.engine.backend import best_tokens
 
 quick = settings(max_examples=100, deadline=None)
@@ -17,7 +18,7 @@ quick = settings(max_examples=100, deadline=None)
 def judge(draft: int, scores: list[float], *, beta: int, tolerance: float, dtype: torch.dtype = torch.float32) -> bool:
     """Returns whether one drafted token stands against the logits of its position."""
     logits = torch.tensor([[scores, scores]], dtype=dtype)
-    accepted, _ = accept_tolerant(torch.tensor([[draft]]), logits, beta=beta, tolerance=tolerance)
+    accepted, *_ = accept_tolerant(Tree(torch.tensor([[draft]])), logits, beta=beta, tolerance=tolerance)
     return bool(accepted.item())
 
 
@@ -42,7 +43,7 @@ def test_among_equals_the_lowest_id_ranks_first() -> None:
     assert [judge(token, scores, beta=2, tolerance=9.0) for token in range(5)] == [False, True, True, False, False]
     logits = torch.tensor([[scores, scores]])
     for draft, accepted in ((1, 1), (2, 0), (3, 0)):
-        got = accept_exact(torch.tensor([[draft]]), logits)
+        got = accept_exact(Tree(torch.tensor([[draft]])), logits)
         assert got.accepted.tolist() == [accepted]
         assert got.tokens[0, 0] == 1
 
@@ -66,7 +67,7 @@ def test_the_verdict_is_the_accepted_drafts_and_then_the_verifiers_own_token() -
     own = torch.tensor([[4, 5, 6], [4, 5, 6], [4, 5, 6]])
     logits = torch.nn.functional.one_hot(own, 8).float()
     drafts = torch.tensor([[4, 5], [4, 7], [7, 5]])
-    accepted, tokens = accept_exact(drafts, logits)
+    accepted, tokens, _, _ = accept_exact(Tree(drafts), logits)
     assert accepted.tolist() == [2, 1, 0]
     emitted = [row[: count + 1] for row, count in zip(tokens.tolist(), accepted.tolist(), strict=True)]
     assert emitted == [[4, 5, 6], [4, 5], [4]]
@@ -74,7 +75,7 @@ def test_the_verdict_is_the_accepted_drafts_and_then_the_verifiers_own_token() -
 
 def test_a_tolerated_draft_stands_in_the_output_and_a_refused_one_gives_way() -> None:
     logits = torch.tensor([[[0.0, 2.0, 1.5], [3.0, 2.5, 0.0], [1.0, 0.0, 0.5]]])
-    accepted, tokens = accept_tolerant(torch.tensor([[2, 2]]), logits, beta=2, tolerance=0.5)
+    accepted, tokens, _, _ = accept_tolerant(Tree(torch.tensor([[2, 2]])), logits, beta=2, tolerance=0.5)
     assert accepted.tolist() == [1]
     assert tokens[0, :2].tolist() == [2, 0]
 
@@ -82,9 +83,9 @@ def test_a_tolerated_draft_stands_in_the_output_and_a_refused_one_gives_way() ->
 def test_no_draft_gives_the_best_token() -> None:
     logits = torch.tensor([[[0.0, 2.0]], [[3.0, 2.0]]])
     nothing = torch.empty(2, 0, dtype=torch.int64)
-    for accepted, tokens in (
-        accept_exact(nothing, logits),
-        accept_tolerant(nothing, logits, beta=3, tolerance=1.0),
+    for accepted, tokens, *_ in (
+        accept_exact(Tree(nothing), logits),
+        accept_tolerant(Tree(nothing), logits, beta=3, tolerance=1.0),
     ):
         assert accepted.tolist() == [0, 0]
         assert tokens.tolist() == [[1], [0]]
@@ -108,10 +109,10 @@ def drafts_and_logits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
 @given(drafts_and_logits(), st.integers(1, 5))
 def test_beta_of_one_or_tolerance_of_zero_is_exact(given_: tuple[Tensor, Tensor], beta: int) -> None:
     drafts, logits = given_
-    exact = accept_exact(drafts, logits)
+    exact = accept_exact(Tree(drafts), logits)
     for other in (
-        accept_tolerant(drafts, logits, beta=1, tolerance=2.0),
-        accept_tolerant(drafts, logits, beta=beta, tolerance=0.0),
+        accept_tolerant(Tree(drafts), logits, beta=1, tolerance=2.0),
+        accept_tolerant(Tree(drafts), logits, beta=beta, tolerance=0.0),
     ):
         assert torch.equal(other.accepted, exact.accepted)
         assert torch.equal(other.tokens, exact.tokens)
@@ -122,7 +123,7 @@ def test_beta_of_one_or_tolerance_of_zero_is_exact(given_: tuple[Tensor, Tensor]
 def test_the_rule_token_by_token(given_: tuple[Tensor, Tensor], beta: int, tolerance: int) -> None:
     """Compares with the rule of DESIGN §2.2 in plain Python."""
     drafts, logits = given_
-    accepted, tokens = accept_tolerant(drafts, logits, beta=beta, tolerance=float(tolerance))
+    accepted, tokens, _, _ = accept_tolerant(Tree(drafts), logits, beta=beta, tolerance=float(tolerance))
     for row, scores in enumerate(logits.tolist()):
         wanted = []
         for draft, position in zip([*drafts[row].tolist(), -1], scores, strict=True):

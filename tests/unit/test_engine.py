@@ -18,10 +18,9 @@ from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
 from specmt.engine import library
-from specmt.engine import networks as torch_networks
-from specmt.engine.backend import Drafter, Memory, Scorer, State, Verifier
+from specmt.engine.backend import Drafter, Memory, Scorer, Slots, State, Verifier
 from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, round_up
-from specmt.engine.chain import CANDIDATES, Correction, best_chain
+from specmt.engine.candidates import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
@@ -269,14 +268,14 @@ def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
         for row, (start, count) in enumerate(zip(seen, counts, strict=True)):
             fresh[row, :count] = targets[order[row], start : start + count]
         torch.set_num_threads(threads)
-        drafts, log_probs = network.propose(fresh, torch.tensor(seen), torch.tensor(counts), block_size, state)
+        drafts, log_probs = propose(network, fresh, torch.tensor(seen), torch.tensor(counts), block_size, state)
         torch.set_num_threads(1)
         for row, which in enumerate(order):
             seen[row] += counts[row]
             alone = open_rows(networks, [sources[which]], drafter=True)
             prefix = targets[which : which + 1, : seen[row]]
-            wanted, wanted_log_probs = network.propose(
-                prefix, torch.tensor([0]), torch.tensor([seen[row]]), block_size, alone
+            wanted, wanted_log_probs = propose(
+                network, prefix, torch.tensor([0]), torch.tensor([seen[row]]), block_size, alone
             )
             assert torch.equal(drafts[row], wanted[0])
             assert equal(log_probs[row], wanted_log_probs[0])
@@ -434,7 +433,7 @@ def module_logits(module: TransformerModel, sources: list[list[int]], targets: T
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_drafter_slots_are_those_of_the_training_layout(
-    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor], monkeypatch: pytest.MonkeyPatch
+    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
 ) -> None:
     """Each block of a training batch, and the engine given the same prefix, see the same slots."""
     networks = make_networks(torch.float32, kernels=kernels, **SHAPES[shape])
@@ -458,37 +457,21 @@ def test_drafter_slots_are_those_of_the_training_layout(
     assert groups == 5
     states = states[:, LENGTH:].unflatten(1, (groups, block_size))
     positions = blocks.positions[:, LENGTH:].unflatten(1, (groups, block_size))
-    seen = spy_on_slots(monkeypatch, kernels)
     for row in range(rows):
         for group in range(groups):
             count = int(positions[row, group, 0])  # tokens before the block
             state = open_rows(networks, [sources[row]], drafter=True)
-            networks.drafter.propose(targets[row : row + 1, :count], zeros(1), torch.tensor([count]), block_size, state)
+            tokens = targets[row : row + 1, :count]
+            slots = networks.drafter.fill(tokens, zeros(1), torch.tensor([count]), block_size, state)
             with torch.inference_mode():
                 wanted = torch.nn.functional.linear(states[row, group], module.get_parameter("embed.weight"))
             # Before the correction.
-            torch.testing.assert_close(seen.pop(), wanted, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(slots.logits[0], wanted, rtol=1e-4, atol=1e-4)
 
 
-def spy_on_slots(monkeypatch: pytest.MonkeyPatch, kernels: bool) -> list[Tensor]:
-    """Returns a list that takes the logits (K, V) of every block of a single row."""
-    seen: list[Tensor] = []
-    if kernels:
-        native_chain = NativeDrafter._chain
-
-        def spy_natively(self: NativeDrafter, logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-            seen.append(logits)
-            return native_chain(self, logits, *others)
-
-        monkeypatch.setattr(NativeDrafter, "_chain", spy_natively)
-    else:
-
-        def spy(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-            seen.append(logits[0])
-            return best_chain(logits, *others)
-
-        monkeypatch.setattr(torch_networks, "best_chain", spy)
-    return seen
+def propose(network: Drafter, *call: Any) -> tuple[Tensor, Tensor]:
+    """Returns the chains (B', K) after newly committed tokens, with log-probabilities."""
+    return network.chain(network.fill(*call))
 
 
 def test_each_backend_is_had_for_the_asking(kernels: bool) -> None:
@@ -515,7 +498,7 @@ def test_the_kernels_agree_with_pytorch_at_every_width(
         assert isinstance(networks.verifier, VerifierNetwork if name == "wanted" else NativeVerifier)
         logits[name] = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
         state = open_rows(networks, sources, drafter=True)
-        drafts[name] = networks.drafter.propose(targets[:, :7], zeros(5), torch.tensor([7, 3, 1, 6, 2]), 6, state)
+        drafts[name] = propose(networks.drafter, targets[:, :7], zeros(5), torch.tensor([7, 3, 1, 6, 2]), 6, state)
     torch.testing.assert_close(logits["got"], logits["wanted"], rtol=1e-4, atol=1e-4)
     assert torch.equal(drafts["got"][0], drafts["wanted"][0])
     torch.testing.assert_close(drafts["got"][1], drafts["wanted"][1], rtol=1e-4, atol=1e-4)
@@ -568,7 +551,7 @@ def test_what_the_kernels_cannot_run_runs_on_pytorch(misfit: str, texts: tuple[l
     got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
     torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
     state = open_rows(networks, sources[:1], drafter=True)
-    drafts, log_probs = networks.drafter.propose(targets[:1, :3], zeros(1), torch.tensor([3]), 4, state)
+    drafts, log_probs = propose(networks.drafter, targets[:1, :3], zeros(1), torch.tensor([3]), 4, state)
     assert drafts.shape == (1, 4)
     assert (log_probs <= 0).all()
 
@@ -607,7 +590,7 @@ def test_a_window_may_reach_past_the_last_position(
         torch.testing.assert_close(got, other.score(window, starts, state), rtol=1e-4, atol=1e-4)
     drafting = open_rows(networks, sources, drafter=True)
     counts = torch.tensor([29, 30, 12, 1, 28])
-    drafts, log_probs = networks.drafter.propose(targets[:, :30], zeros(5), counts, 60, drafting)
+    drafts, log_probs = propose(networks.drafter, targets[:, :30], zeros(5), counts, 60, drafting)
     assert ((drafts >= 0) & (drafts < VOCAB)).all()
     assert log_probs.isfinite().all()
 
@@ -712,10 +695,8 @@ class Chains:
     def find(self, logits: Tensor, hidden: Tensor, last: Tensor, *, kernels: bool) -> tuple[Tensor, Tensor]:
         """Runs ``best_chain``, or the kernels' own, on logits (B, K, V), hidden states (B, K, D) and tokens (B)."""
         with torch.inference_mode():
-            if not kernels:
-                return best_chain(logits, hidden, last, self.correction)
-            assert isinstance(self.native, NativeDrafter)
-            return self.native._chain(logits.flatten(0, 1), hidden.flatten(0, 1).contiguous(), last, logits.shape[1])
+            slots = Slots(logits.contiguous(), hidden.contiguous(), last)
+            return self.native.chain(slots) if kernels else best_chain(slots, self.correction)
 
 
 def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,15 @@ from typing_extensions import override
 from specmt.config import DecodingOptions
 from specmt.decoding import loop as loop_module
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
+from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.batch import decode
-from specmt.decoding.drafters import Drafter, MaskedDrafter, NoDrafter, SelfDrafter
-from specmt.decoding.loop import Acceptor, Loop, Request, target_limit
+from specmt.decoding.drafters import Drafter, NoDrafter
+from specmt.decoding.loop import Loop, target_limit
+from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Fixed
-from specmt.engine.backend import Memory, State
+from specmt.decoding.request import Request
+from specmt.decoding.tree import Tree
+from specmt.engine.backend import Memory
 from specmt.engine.native import NativeVerifier
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER
@@ -33,6 +37,8 @@ BLOCK_SIZES = [1, 2, 3, 7, 12, 25, 60]
 BATCH_SIZES = [1, 2, 3, 8, 33]
 PLENTY = 10**6
 GREEDY = DecodingOptions(strategy="greedy")
+
+Judge = Callable[[Tree, Tensor], Verdict]
 
 Truth = list[tuple[Tensor, list[int]]]
 """Encoder memory (S, D) of each sentence and what greedy decoding says to it, EOS included."""
@@ -49,20 +55,24 @@ class Scripted(Drafter):
         """How many rows each call had."""
 
     @override
-    def start(self, rows: Tensor, memory: Memory) -> None:
+    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
         for row, seen in zip(rows.tolist(), sentences_of(memory), strict=True):
             self.rows[row] = next(
                 tokens for known, tokens in self.truth if known.shape == seen.shape and torch.allclose(known, seen)
             )
 
     @override
-    def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         self.active.append(len(lengths))
         for row, length in enumerate(lengths.tolist()):
             assert tokens[row, 0] == BOS
             assert tokens[row, 1:length].tolist() == self.rows[row][: length - 1]
         blocks = [self.block(self.rows[row], length - 1) for row, length in enumerate(lengths.tolist())]
-        return torch.tensor(blocks, dtype=torch.int64).view(len(blocks), -1)
+        return Tree(torch.tensor(blocks, dtype=torch.int64).view(len(blocks), -1))
+
+    @override
+    def finish(self, row: int, tokens: list[int]) -> None:
+        assert tokens == [token for token in self.rows[row] if token != EOS][: len(tokens)]
 
     @override
     def move(self, source: int, target: int) -> None:
@@ -134,10 +144,13 @@ def run(
     drafter: Drafter,
     *,
     rows: int = 8,
-    acceptor: Acceptor = accept_exact,
+    acceptor: Judge = accept_exact,
     max_source_tokens: int = PLENTY,
 ) -> list[Hypothesis]:
-    loop = Loop(model.verifier, drafter, acceptor, rows, max_source_tokens=max_source_tokens, scores=True)
+    def accept(tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
+        return acceptor(tree, logits)
+
+    loop = Loop(model.verifier, drafter, accept, rows, max_source_tokens=max_source_tokens, scores=True)
     finished = dict(loop.run(Request(index, source) for index, source in enumerate(sources)))
     assert len(finished) == len(sources)
     return [finished[index] for index in range(len(sources))]
@@ -412,12 +425,12 @@ def test_source_tokens_side_by_side_are_limited(
         most = 0
 
         @override
-        def start(self, rows: Tensor, memory: Memory) -> None:
-            super().start(rows, memory)
+        def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+            super().start(rows, memory, requests)
             self.widths.update(zip(rows.tolist(), memory.lengths.tolist(), strict=True))
 
         @override
-        def propose(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
             count = len(lengths)
             if count > 1:
                 self.most = max(self.most, count * max(self.widths[row] for row in range(count)))
@@ -440,8 +453,8 @@ def test_what_follows_the_verifiers_own_token_is_never_read(
 ) -> None:
     generator = torch.Generator().manual_seed(0)
 
-    def noisy(drafts: Tensor, logits: Tensor) -> Verdict:
-        accepted, tokens = accept_exact(drafts, logits)
+    def noisy(tree: Tree, logits: Tensor) -> Verdict:
+        accepted, tokens, *_ = accept_exact(tree, logits)
         places = torch.arange(tokens.shape[1])
         noise = torch.randint(0, 5, tokens.shape, generator=generator)  # EOS among them
         return Verdict(accepted, torch.where(places > accepted[:, None], noise, tokens))
@@ -575,7 +588,7 @@ def test_a_replay_says_what_the_strict_path_says(
         getattr(torch, fast),
         kernels=isinstance(model.verifier, NativeVerifier),
     )
-    got = run(model, sources, SelfDrafter(network, batch_size, 6), rows=batch_size)
+    got = run(model, sources, AutoregressiveDrafter(network, batch_size, 6), rows=batch_size)
     assert tokens_of(got) == tokens_of(greedy)
     stats = total_of(got)
     assert stats.verifier_calls < 0.3 * stats.tokens
@@ -594,11 +607,11 @@ def test_faults_of_the_fast_path_change_no_output(
         def __getattr__(self, name: str) -> Any:
             return getattr(model.verifier, name)
 
-        def score(self, tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-            logits = model.verifier.score(tokens, starts, state)
+        def score(self, *call: Any) -> Tensor:
+            logits = model.verifier.score(*call)
             return logits + strength * torch.randn(logits.shape, generator=generator)
 
-    got = run(model, sources, SelfDrafter(Faulty(), 8, 5))
+    got = run(model, sources, AutoregressiveDrafter(Faulty(), 8, 5))
     assert tokens_of(got) == tokens_of(greedy)
     stats = total_of(got)
     assert stats.accepted < stats.drafted

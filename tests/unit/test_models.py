@@ -406,7 +406,8 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
             logits = module.logits(states[:, -1:], target[:, seen - 1 : seen])[0, 0]
         state = drafter.new_state(1)
         drafter.start(state, torch.tensor([0]), memory)
-        draft, _ = drafter.propose(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
+        slots = drafter.fill(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
+        draft, _ = drafter.chain(slots)
         best = logits.topk(2)
         if best.values[0] - best.values[1] > 1e-3:
             assert draft[0, 0] == best.indices[0]

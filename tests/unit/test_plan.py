@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from specmt.config import Calibration, DecodingOptions
 from specmt.decoding import batch, costs
 from specmt.decoding.batch import decode, make_plan
 from specmt.decoding.plan import Adaptive, Costs, Fixed, best_block, best_window, log_odds, survival
+from specmt.decoding.shape import Chain
+from specmt.decoding.tree import Tree
 from specmt.engine import keep
 from specmt.models.folder import ModelFolder, write_calibration
 from specmt.models.hub import load_model
@@ -23,6 +26,11 @@ from specmt.training.calibrate import calibrate, fit_logistic
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)
 FREE_ROWS = Costs(verify=((1, 1.0), (5, 1.0)), draft=((1, 0.1), (4, 0.1)))
 DEAR_ROWS = Costs(verify=((1, 1.0), (5, 5.0)), draft=((1, 0.1), (4, 0.1)))
+
+
+def chain(log_probs: Tensor) -> Tree:
+    """Returns chains of no matter what tokens."""
+    return Tree(torch.zeros(log_probs.shape, dtype=torch.int64), log_probs=log_probs)
 
 
 def test_costs_between_two_measurements() -> None:
@@ -73,13 +81,13 @@ def test_the_adaptive_plan_follows_the_costs() -> None:
     plan = Adaptive(CALIBRATION, measure)
     assert [plan.slots(rows) for rows in (1, 2, 3, 4, 5, 8)] == [4, 4, 4, 4, 0, 0]
     assert asked == [1, 2, 4, 4, 8, 8]
-    assert plan.keep(torch.tensor([[-0.1, -0.1, -0.1, -0.1]])) == 4
+    assert plan.keep(chain(torch.tensor([[-0.1, -0.1, -0.1, -0.1]]))) == 4
     assert len(asked) == 6
     steep = Adaptive(CALIBRATION, lambda rows: Costs(verify=((1, 1.0), (5, 2.0)), draft=FREE_ROWS.draft))
     assert steep.slots(1) == 2
-    assert steep.keep(torch.tensor([[-0.01, -0.01]])) == 2
-    assert steep.keep(torch.tensor([[-0.01, -4.0]])) == 1
-    assert steep.keep(torch.tensor([[-6.0, -0.01]])) == 0
+    assert steep.keep(chain(torch.tensor([[-0.01, -0.01]]))) == 2
+    assert steep.keep(chain(torch.tensor([[-0.01, -4.0]]))) == 1
+    assert steep.keep(chain(torch.tensor([[-6.0, -0.01]]))) == 0
 
 
 def test_the_logistic_fit_finds_scale_and_shift() -> None:
@@ -134,7 +142,7 @@ def test_what_calls_cost_changes_no_output(
     batch_size: int,
 ) -> None:
     model = load_model(calibrated)
-    monkeypatch.setattr(batch, "costs_of", lambda model, rows: measured)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: measured)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
     got = decode(model, sources, DecodingOptions(batch_size=batch_size))
     assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
@@ -147,7 +155,7 @@ def test_costs_that_change_from_call_to_call_change_no_output(
 ) -> None:
     """Rows fall behind where nothing is drafted for a while, and catch up."""
     model = load_model(calibrated)
-    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS if rows % 8 == 0 else FREE_ROWS)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: DEAR_ROWS if rows % 8 == 0 else FREE_ROWS)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
     for batch_size in (7, 8, 20):
         got = decode(model, sources, DecodingOptions(batch_size=batch_size))
@@ -164,21 +172,21 @@ def test_sentences_wait_for_the_drafter_until_it_drafts(
     monkeypatch.setattr(
         model.drafter, "start", lambda state, rows, memory: (started.append(len(rows)), start(state, rows, memory))
     )
-    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: DEAR_ROWS)
     decode(model, sources, DecodingOptions(batch_size=8))
     assert not started
-    monkeypatch.setattr(batch, "costs_of", lambda model, rows: DEAR_ROWS if rows > 2 else FREE_ROWS)
+    monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: DEAR_ROWS if rows > 2 else FREE_ROWS)
     decode(model, sources, DecodingOptions(batch_size=8))
     assert sum(started) == 2  # the last two
 
 
 def test_a_lossy_output_does_not_depend_on_the_machine(calibrated: Path) -> None:
     model = load_model(calibrated)
-    plan = make_plan(model, DecodingOptions(tolerance=1.0))
+    plan = make_plan(model, DecodingOptions(tolerance=1.0), Chain())
     assert isinstance(plan, Fixed)
     assert plan.block_size == 4
-    assert isinstance(make_plan(model, DecodingOptions()), Adaptive)
-    assert isinstance(make_plan(model, DecodingOptions(block_size=3)), Fixed)
+    assert isinstance(make_plan(model, DecodingOptions(), Chain()), Adaptive)
+    assert isinstance(make_plan(model, DecodingOptions(block_size=3), Chain()), Fixed)
 
 
 def test_costs_are_measured_once(
@@ -188,17 +196,17 @@ def test_costs_are_measured_once(
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setattr(costs, "SECONDS", 0.001)
     model = load_model(calibrated)
-    first = costs.costs_of(model, 2)
+    first = costs.costs_of(model, 2, 4, Chain())
     assert [size for size, _ in first.verify] == [1, 2, 3, 5]
     assert [size for size, _ in first.draft] == [1, 2, 4]
     assert all(seconds > 0 for _, seconds in first.verify)
     assert all(seconds >= 0 for _, seconds in first.draft)
     (path,) = (cache / "specmt").iterdir()
     monkeypatch.setattr(costs, "measure", lambda *_: pytest.fail("measured again"))
-    assert costs.costs_of(load_model(calibrated), 2) == first
+    assert costs.costs_of(load_model(calibrated), 2, 4, Chain()) == first
     path.write_text("{}")
     monkeypatch.setattr(costs, "measure", lambda *_: FREE_ROWS)
-    assert costs.costs_of(model, 2) == FREE_ROWS
+    assert costs.costs_of(model, 2, 4, Chain()) == FREE_ROWS
     assert json.loads(path.read_text())["value"][0] == [[1, 1.0], [5, 1.0]]
 
 

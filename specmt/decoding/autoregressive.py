@@ -1,0 +1,116 @@
+"""Drafters that go ahead token by token: a small decoder, or the verifier itself in its fastest shape and type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from specmt.decoding.drafters import Drafter, Requests
+from specmt.decoding.levels import level_tree, sampled_tree
+from specmt.decoding.request import Request
+from specmt.decoding.shape import BestFirst, Chain, Shape
+from specmt.decoding.tree import Tree
+from specmt.engine.backend import Memory, Scorer, State, best_tokens
+from specmt.engine.candidates import CANDIDATES
+from specmt.engine.window import Branches
+from specmt.types import EOS
+
+
+class _LevelExpander:
+    """The distributions of an autoregressive drafter: each level of a tree is an input for the next."""
+
+    def __init__(self, network: Scorer, state: State, starts: Tensor, logits: Tensor) -> None:
+        """
+        :param starts: (B) the positions of the last committed tokens
+        :param logits: (B, V) of what follows them
+        """
+        self.network, self.state, self.starts = network, state, starts
+        self.logits = logits
+        self.paths: Tensor | None = None  # (B, W, P) of the last level
+        self.count = 1  # tokens in the tree so far, the root included
+
+    def expand(self, tokens: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+        if self.paths is None:
+            self.paths = parents[:, :, None]  # the root, whose logits are there
+            logits = self.logits[:, None]
+        else:
+            width = tokens.shape[1]
+            index = parents[:, :, None].expand(-1, -1, self.paths.shape[2])
+            own = torch.arange(self.count, self.count + width, device=tokens.device).expand_as(tokens)
+            self.paths = torch.cat([self.paths.gather(1, index), own[:, :, None]], dim=2)
+            depths = torch.full_like(tokens, self.paths.shape[2] - 1)
+            level = Branches(depths, self.paths, self.count)
+            logits = self.network.score(tokens, self.starts, self.state, level)
+            self.count += width
+        values, ids = logits.float().topk(min(CANDIDATES, logits.shape[2]), dim=2)
+        return ids, values.log_softmax(2)
+
+
+class AutoregressiveDrafter(Drafter):
+    """A decoder that goes ahead level by level, each level being an input for the next.
+
+    It may be a small one over the verifier's memory, or the verifier itself in a fast shape and type (DESIGN §2). What
+    the latter says is then replayed by the verifier in its own shape and type, and only what both agree on stands: the
+    output is the verifier's, whatever batch and rounding the fast path had.
+    """
+
+    def __init__(self, network: Scorer, rows: int, block_size: int, shape: Shape | None = None) -> None:
+        self.network = network
+        self.block_size = block_size
+        self.shape = shape or Chain()
+        self.requests = Requests(rows)
+        self.state: State = network.new_state(rows)
+        self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+
+    @override
+    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        self.network.start(self.state, rows, memory)
+        self.requests.start(rows, requests)
+        self.seen[rows] = 0
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
+        logits = self._read(tokens, lengths)
+        if isinstance(self.shape, Chain):
+            return self._chain(logits, lengths)
+        expander = _LevelExpander(self.network, self.state, lengths - 1, logits)
+        last = tokens.gather(1, lengths[:, None] - 1)[:, 0]
+        if isinstance(self.shape, BestFirst):
+            return level_tree(expander, last, self.shape, depth=self.block_size)
+        starts, width = lengths.tolist(), self.shape.width
+        requests = self.requests.first(len(lengths))
+        return sampled_tree(expander, last, starts, requests, self.shape.how, width=width, depth=self.block_size)
+
+    def _read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Reads newly committed tokens and returns the logits (B', V) of what follows the last."""
+        count = len(lengths)
+        # As many tokens as the row that has most to read; rows that have less read old ones again, or noise.
+        window = int((lengths - self.seen[:count]).max())
+        starts = (lengths - window).clamp(min=0)
+        offsets = torch.arange(window, device=tokens.device)
+        fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
+        rows = torch.arange(count, device=tokens.device)
+        self.seen[:count] = lengths
+        return self.network.score(fresh, starts, self.state)[rows, lengths - 1 - starts]
+
+    def _chain(self, logits: Tensor, lengths: Tensor) -> Tree:
+        drafts = [best_tokens(logits)]
+        for ahead in range(1, self.block_size):
+            if bool((drafts[-1] == EOS).all()):
+                break
+            logits = self.network.score(drafts[-1][:, None], lengths + (ahead - 1), self.state)[:, 0]
+            drafts.append(best_tokens(logits))
+        return Tree(torch.stack(drafts, dim=1))
+
+    @override
+    def finish(self, row: int, tokens: list[int]) -> None:
+        pass
+
+    @override
+    def move(self, source: int, target: int) -> None:
+        self.requests.move(source, target)
+        self.state.move(source, target)
+        self.seen[target] = self.seen[source]
