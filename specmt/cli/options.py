@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from specmt.config import DRAFTERS, DTYPES, STRATEGIES, DecodingOptions
+from specmt.config import DRAFTERS, DTYPES, STRATEGIES, TREES, DecodingOptions
 from specmt.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,19 +75,44 @@ def decoding_options(
         ),
         click.option(
             "--drafter",
-            type=click.Choice(DRAFTERS),
+            metavar="|".join(DRAFTERS),
             default=_DEFAULTS.drafter,
             show_default=True,
-            help="Who proposes tokens in the speculative strategy. self: the model itself, in its fastest number "
-            "format.",
+            help="Who proposes tokens in the speculative strategy. masked: a network that fills a block of slots at "
+            "once. autoregressive: a small one that goes token by token. self: the model itself, in its fastest number "
+            "format. lookup: what was said before, here, in --memory or in the source. With +, several together.",
+        ),
+        click.option(
+            "--tree",
+            type=click.Choice(TREES),
+            default=_DEFAULTS.tree,
+            show_default=True,
+            help="What is drafted. chain: one token a position. best-first: the likeliest paths. sampled: for "
+            "--temperature, paths drawn without replacement.",
         ),
         click.option(
             "--block-size",
-            callback=_block_size,
+            callback=_count,
             metavar="K|own|auto" if block_size == "own" else "K|auto",
             default=block_size,
             show_default=True,
             help=f"Tokens drafted ahead. {block_sizes}",
+        ),
+        click.option(
+            "--nodes",
+            callback=_count,
+            metavar="N|auto",
+            default="auto",
+            show_default=True,
+            help="Most tokens of a best-first tree. auto: as many as yield most on this machine, up to 24.",
+        ),
+        click.option(
+            "--width",
+            type=int,
+            default=_DEFAULTS.width,
+            show_default=True,
+            metavar="W",
+            help="Paths of a sampled tree.",
         ),
         click.option(
             "--beta",
@@ -95,7 +120,8 @@ def decoding_options(
             default=_DEFAULTS.beta,
             show_default=True,
             metavar="B",
-            help="Accept a drafted token among the B best of the model, if --tolerance allows.",
+            help="Candidates of a position: those that may follow a token in a best-first tree, and those of the model "
+            "that a drafted token may be among, if --tolerance allows.",
         ),
         click.option(
             "--tolerance",
@@ -105,6 +131,23 @@ def decoding_options(
             metavar="T",
             help="How far a drafted token's log-probability may lie below the best. 0: the output is exactly that of "
             "greedy.",
+        ),
+        click.option(
+            "--temperature",
+            type=float,
+            default=_DEFAULTS.temperature,
+            show_default=True,
+            metavar="T",
+            help="Above 0, draw translations from the model at this temperature instead of taking the best.",
+        ),
+        click.option("--top-k", type=int, metavar="K", help="Draw from the K best tokens alone.  [default: from all]"),
+        click.option(
+            "--seed",
+            type=int,
+            default=_DEFAULTS.seed,
+            show_default=True,
+            metavar="S",
+            help="What is drawn depends on it, on the line and on nothing else.",
         ),
     ]
     return lambda function: _add(options, function)
@@ -116,7 +159,7 @@ def _add(options: Sequence[Callable[[Any], Any]], function: F) -> F:
     return function
 
 
-def _block_size(_: click.Context, option: click.Parameter, value: str) -> int | str | None:
+def _count(_: click.Context, option: click.Parameter, value: str) -> int | str | None:
     """Returns the number that an option names, ``None`` for ``auto``, and ``own`` as it is where that is known."""
     if value == "auto":
         return None
