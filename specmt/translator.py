@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import specmt
 from specmt.config import DecodingOptions
+from specmt.decoding.memory import TranslationMemory
 from specmt.errors import ModelError, UsageError
+from specmt.text.memory import read_memory
 from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis, Line, Stats, Translation
 
@@ -24,6 +27,9 @@ Decode = Callable[[Any, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
 WINDOW_BATCHES: Final = 8
 """How many full batches of lines are read ahead, so that lengths can be sorted and rows refilled."""
 
+_PAIRS: Final = 1024
+"""How many pairs of a translation memory are encoded at a time."""
+
 
 class LoadedModel(Protocol):
     """What the translator needs to know of a model."""
@@ -31,6 +37,10 @@ class LoadedModel(Protocol):
     @property
     def pieces(self) -> Pieces:
         """The SentencePiece model of both languages."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
 
     @property
     def max_source_length(self) -> int:
@@ -76,6 +86,7 @@ class Translator:
         self.model = model
         self._decode = decode
         self._loading = loading
+        self._memories: dict[Path | None, TranslationMemory] = {}
 
     @classmethod
     def from_pretrained(
@@ -119,8 +130,13 @@ class Translator:
         """Translates lines lazily, in order, as many at a time as ``window`` says.
 
         :param window: by default 8 batches; more lets sentences of like length meet, fewer answers sooner.
+        A translation memory is read at once, when it is first asked for. What is translated with lookups is remembered
+        for those to come, in later calls too.
+
         :raises ModelError: the options ask for a drafter that the model lacks.
         :raises UsageError: ``window`` is less than 1.
+        :raises InputNotFoundError: the translation memory cannot be read.
+        :raises DataError: the translation memory is damaged.
         """
         options = options or DecodingOptions()
         if options.strategy == "speculative" and options.drafter == "masked" and not self.model.has_drafter:
@@ -132,11 +148,13 @@ class Translator:
             window = default_window(options)
         if window < 1:
             raise UsageError(f"`window` must be at least 1, but is {window} instead.")
-        return self._translate(lines, options, window)
+        return self._translate(lines, options, window, self._memory(options))
 
     def drafts_are_fixed(self, options: DecodingOptions) -> bool:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
-        return options.strategy != "speculative" or self.model.block_size(options) is not None
+        if options.strategy != "speculative":
+            return True
+        return not options.looks_up and self.model.block_size(options) is not None
 
     def signature(self, options: DecodingOptions) -> dict[str, object]:
         """Returns everything that the figures of a run depend on, the machine aside."""
@@ -152,6 +170,8 @@ class Translator:
                 "beta": options.beta,
                 "tolerance": options.tolerance,
             }
+            if options.memory is not None:
+                signature["memory"] = options.memory.name
         if options.strategy == "beam":
             signature |= {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
         for name in ("device", "dtype"):
@@ -162,13 +182,36 @@ class Translator:
         signature["batch_size"] = options.batch_size
         return signature
 
-    def _translate(self, lines: Iterable[str | Line], options: DecodingOptions, window: int) -> Iterator[Translation]:
-        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        while chunk := list(islice(numbered, window)):
-            yield from self._translate_window(chunk, options)
+    def _memory(self, options: DecodingOptions) -> TranslationMemory | None:
+        """Returns what drafts are copied from: one memory for each file, and one for no file."""
+        if not options.looks_up:
+            return None
+        if options.memory not in self._memories:
+            self._memories[options.memory] = self._read_memory(options.memory)
+        return self._memories[options.memory]
 
-    def _translate_window(self, lines: list[Line], options: DecodingOptions) -> list[Translation]:
-        decode = self._decode or _default_decode()
+    def _read_memory(self, path: Path | None) -> TranslationMemory:
+        memory = TranslationMemory()
+        if path is None:
+            return memory
+        pieces = self.model.pieces
+        limit = self.model.max_source_length
+        pairs = (pair for pair in read_memory(path, *self.model.languages) if all(_is_short(t, limit) for t in pair))
+        while chunk := list(islice(pairs, _PAIRS)):
+            sources, targets = (pieces.encode_batch(texts) for texts in zip(*chunk, strict=True))
+            for source, target in zip(sources, targets, strict=True):
+                memory.add(source, target)
+        return memory
+
+    def _translate(
+        self, lines: Iterable[str | Line], options: DecodingOptions, window: int, memory: TranslationMemory | None
+    ) -> Iterator[Translation]:
+        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
+        decode = self._decode or partial(_default_decode(), memory=memory)
+        while chunk := list(islice(numbered, window)):
+            yield from self._translate_window(chunk, options, decode)
+
+    def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
         split = self._split([line.text.strip() for line in lines])
         sources = [part.ids for parts, _ in split for part in parts if part.ids]
         hypotheses = iter(decode(self.model, sources, options) if sources else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -81,6 +82,13 @@ def decoding_options(
             help="Who proposes tokens in the speculative strategy. masked: a network that fills a block of slots at "
             "once. autoregressive: a small one that goes token by token. self: the model itself, in its fastest number "
             "format. lookup: what was said before, here, in --memory or in the source. With +, several together.",
+        ),
+        click.option(
+            "--memory",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A translation memory, TSV or TMX (.gz too): its translations are proposed as drafts; the output "
+            "stays the same.",
         ),
         click.option(
             "--tree",

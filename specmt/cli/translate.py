@@ -17,7 +17,7 @@ from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.config import DecodingOptions
 from specmt.errors import UsageError
-from specmt.text.lines import Output, Windows, read_windows
+from specmt.text.lines import Output, Windows, open_input, read_windows
 from specmt.types import Stats, Translation
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def translate(
     \b
     Examples:
       specmt translate letter.de -o letter.en
+      specmt translate letter2.de --memory letter.tsv --format tsv -o letter2.tsv
       zcat corpus.de.gz | specmt translate --format tsv --scores > corpus.tsv
       specmt translate news.de --strategy speculative --beta 3 --tolerance 1 --stats stats.json
     """
@@ -131,10 +132,13 @@ def translate(
         lines = read_windows(_path(file or input_), window=default_window(options), errors=errors)
         out = stack.enter_context(Output(output))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
+        if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
+            open_input(options.memory).close()
         if not (options.lossless or quiet):
             _note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
         started = time.perf_counter()
         translator = Translator.from_pretrained(model, **loading, deterministic=deterministic)
+        translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started
         render = renderer(format_, counts=translator.drafts_are_fixed(options))
         total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)

@@ -13,6 +13,7 @@ from specmt.decoding.costs import costs_of
 from specmt.decoding.drafters import CombinedDrafter, Drafter, NoDrafter
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.masked import MaskedDrafter
+from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.plan import Adaptive, Fixed, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
@@ -33,6 +34,7 @@ def decode(
     model: Model,
     sources: Sequence[list[int]],
     options: DecodingOptions,
+    memory: TranslationMemory | None = None,
     *,
     lines: Sequence[tuple[int, int]] | None = None,
     recorder: Recorder | None = None,
@@ -41,6 +43,7 @@ def decode(
 
     Sentences of similar length are decoded side by side; neither that nor the batch size changes an output.
 
+    :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
     :param lines: the line of the input that each comes from, and its number in the line, which samples depend on
     :param recorder: is told of every pass over a sentence
     :raises ModelError: a drafter is asked for that the model does not have.

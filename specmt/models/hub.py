@@ -49,6 +49,11 @@ class Model:
         return self.folder.path
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.folder.source, self.folder.target
+
+    @property
     def sha256(self) -> str:
         """A hash that stands for all files of the model."""
         return self.folder.sha256
