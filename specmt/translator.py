@@ -196,6 +196,7 @@ class Translator:
             return memory
         pieces = self.model.pieces
         limit = self.model.max_source_length
+        # Nothing as long as what is left out is ever translated whole.
         pairs = (pair for pair in read_memory(path, *self.model.languages) if all(_is_short(t, limit) for t in pair))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = (pieces.encode_batch(texts) for texts in zip(*chunk, strict=True))
@@ -207,7 +208,7 @@ class Translator:
         self, lines: Iterable[str | Line], options: DecodingOptions, window: int, memory: TranslationMemory | None
     ) -> Iterator[Translation]:
         numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        decode = self._decode or partial(_default_decode(), memory=memory)
+        decode = self._decode or _default_decode(memory)
         while chunk := list(islice(numbered, window)):
             yield from self._translate_window(chunk, options, decode)
 
@@ -282,10 +283,10 @@ def default_window(options: DecodingOptions) -> int:
     return WINDOW_BATCHES * options.batch_size
 
 
-def _default_decode() -> Decode:
+def _default_decode(memory: TranslationMemory | None) -> Decode:
     from specmt.decoding.batch import decode  # here, since it imports torch
 
-    return decode
+    return partial(decode, memory=memory)
 
 
 def _is_short(text: str, limit: int) -> bool:
