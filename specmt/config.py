@@ -137,9 +137,10 @@ class DecodingOptions:
             raise UsageError(f"`tolerance` must be 0 when sampling, but is {self.tolerance} instead.")
         if self.tree == "best-first":
             raise UsageError("`tree` must be chain or sampled when sampling, but is 'best-first' instead.")
-        if self.strategy == "speculative" and "+".join(self.drafters) not in ("masked", "autoregressive", "none"):
+        names = "+".join(self.drafters)
+        if self.strategy == "speculative" and names not in ("masked", "autoregressive", "none"):
             raise UsageError(
-                f"`drafter` must be masked, autoregressive or none when sampling, but is {'+'.join(self.drafters)!r} instead."
+                f"`drafter` must be masked, autoregressive or none when sampling, but is {names!r} instead."
             )
 
     @property

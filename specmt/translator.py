@@ -21,7 +21,10 @@ from specmt.types import Hypothesis, Line, Stats, Translation
 if TYPE_CHECKING:
     from specmt.text.pieces import Pieces
 
-Decode = Callable[[Any, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+Places = Sequence[tuple[int, int]]
+"""The line that each sentence comes from, and its number among the sentences of the line."""
+
+Decode = Callable[[Any, Sequence[list[int]], DecodingOptions, Places], list[Hypothesis]]
 """Decodes piece ids (without EOS, never empty) into one hypothesis each, in the same order."""
 
 WINDOW_BATCHES: Final = 8
@@ -214,8 +217,13 @@ class Translator:
 
     def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
         split = self._split([line.text.strip() for line in lines])
-        sources = [part.ids for parts, _ in split for part in parts if part.ids]
-        hypotheses = iter(decode(self.model, sources, options) if sources else [])
+        sources: list[list[int]] = []
+        places: list[tuple[int, int]] = []
+        for line, (parts, _) in zip(lines, split, strict=True):
+            ids = [part.ids for part in parts if part.ids]
+            sources += ids
+            places += [(line.index, number) for number in range(len(ids))]
+        hypotheses = iter(decode(self.model, sources, options, places) if sources else [])
         return [
             self._join(line, parts, [next(hypotheses) for part in parts if part.ids], warnings, options)
             for line, (parts, warnings) in zip(lines, split, strict=True)

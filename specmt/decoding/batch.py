@@ -34,9 +34,9 @@ def decode(
     model: Model,
     sources: Sequence[list[int]],
     options: DecodingOptions,
-    memory: TranslationMemory | None = None,
+    places: Sequence[tuple[int, int]] | None = None,
     *,
-    lines: Sequence[tuple[int, int]] | None = None,
+    memory: TranslationMemory | None = None,
     recorder: Recorder | None = None,
 ) -> list[Hypothesis]:
     """Decodes sentences given as ids without EOS.
@@ -44,7 +44,7 @@ def decode(
     Sentences of similar length are decoded side by side; neither that nor the batch size changes an output.
 
     :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
-    :param lines: the line of the input that each comes from, and its number in the line, which samples depend on
+    :param places: the line that each comes from, and its number in the line, which samples depend on
     :param recorder: is told of every pass over a sentence
     :raises ModelError: a drafter is asked for that the model does not have.
     """
@@ -62,8 +62,8 @@ def decode(
         scores=options.scores,
         recorder=recorder,
     )
-    lines = lines or [(number, 0) for number in range(len(sources))]
-    pairs = enumerate(zip(sources, lines, strict=True))
+    places = places or [(number, 0) for number in range(len(sources))]
+    pairs = enumerate(zip(sources, places, strict=True))
     requests = [Request(number, source, *place) for number, (source, place) in pairs]
     # Longest first: the short ones fill the rows that become free towards the end.
     hypotheses = dict(loop.run(sorted(requests, key=lambda request: -len(request.source))))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specmt.cli.translate import _tsv
+from specmt.cli.render import renderer
 from specmt.decoding import memory as memory_module
 from specmt.decoding.memory import NEIGHBOURS, TranslationMemory
 from specmt.errors import DataError, InputNotFoundError
@@ -63,7 +63,9 @@ def test_tsv(tmp_path: Path, data: str, pairs: list[tuple[str, str]]) -> None:
 def test_what_translate_writes_as_tsv_is_a_memory(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]
 ) -> None:
-    rendered = (_tsv(Translation(Line(0, source), target, score=-1.0)) for source, target in pairs)
+    rendered = (
+        renderer("tsv", counts=True)(Translation(Line(0, source), target, score=-1.0)) for source, target in pairs
+    )
     path = tmp_path_factory.mktemp("tsv") / "memory.tsv"
     stripped = [(source.strip(), target.strip()) for source, target in pairs]
     assert read(path, "".join(rendered)) == [pair for pair in stripped if all(pair)]

@@ -10,7 +10,7 @@ import pytest
 from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
-from specmt.translator import Translator
+from specmt.translator import Places, Translator
 from specmt.types import Hypothesis, Line, Stats
 
 
@@ -51,7 +51,7 @@ class FakeModel:
         return options.block_size or 7
 
 
-def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions, _: Places) -> list[Hypothesis]:
     assert sources
     assert all(1 <= len(ids) < model.max_source_length for ids in sources)
     return [
@@ -156,10 +156,14 @@ def memories(monkeypatch: pytest.MonkeyPatch) -> list[TranslationMemory | None]:
     seen: list[TranslationMemory | None] = []
 
     def decode(
-        model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions, memory: TranslationMemory | None
+        model: FakeModel,
+        sources: Sequence[list[int]],
+        options: DecodingOptions,
+        places: Places,
+        memory: TranslationMemory | None,
     ) -> list[Hypothesis]:
         seen.append(memory)
-        return reverse(model, sources, options)
+        return reverse(model, sources, options, places)
 
     monkeypatch.setattr("specmt.decoding.batch.decode", decode)
     return seen
