@@ -102,6 +102,13 @@ def _make_drafter(name: str, model: Model, rows: int, options: DecodingOptions) 
     shape = make_shape(options)
     if name == "self":
         return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)
+    if name == "autoregressive":
+        if model.autoregressive is None:
+            raise ModelError(
+                f"{model.path}: the model has no autoregressive drafter; train one with "
+                "`specmt train drafter --kind autoregressive`, or use another."
+            )
+        return AutoregressiveDrafter(model.autoregressive, rows, options.ahead(name), shape)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
