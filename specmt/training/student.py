@@ -36,14 +36,17 @@ def read_source(verifier: TransformerModel, source: Tensor, lengths: Tensor) -> 
 
 
 def initialise_from(drafter: Student, verifier: TransformerModel, verifier_layers: int) -> None:
-    """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter."""
+    """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter.
+
+    A single layer is one from the middle: the loss of an autoregressive drafter fell soonest from there.
+    """
     with torch.no_grad():
         drafter.embed.weight.copy_(verifier.get_parameter(EMBEDDING))
         for name in ("weight", "bias"):
             norm = f"decoder.layer_norm.{name}"
             drafter.get_parameter(norm).copy_(verifier.get_parameter(norm))
     count = drafter.config.layers
-    picks = np.linspace(0, verifier_layers - 1, count).round().astype(int)
+    picks = [verifier_layers // 2] if count == 1 else np.linspace(0, verifier_layers - 1, count).round().astype(int)
     for layer, pick in enumerate(picks):
         wanted = verifier.get_submodule(f"decoder.layers.{pick}").state_dict()
         drafter.get_submodule(f"decoder.layers.{layer}").load_state_dict(wanted)

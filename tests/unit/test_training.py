@@ -475,7 +475,7 @@ def test_a_drafter_starts_from_the_verifiers_layers(
     torch.manual_seed(0)
     verifier = create_verifier(replace(verifier_config, decoder_layers=5), CPU)
     weights = verifier.state_dict()
-    for layers, picks in ((1, [0]), (2, [0, 4]), (3, [0, 2, 4])):
+    for layers, picks in ((1, [2]), (2, [0, 4]), (3, [0, 2, 4])):
         drafter = create_drafter(replace(drafter_config, layers=layers), CPU)
         initialise_from(drafter, verifier, 5)
         state = drafter.state_dict()
@@ -534,7 +534,7 @@ def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
 def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
     autoregressive_config: AutoregressiveConfig, verifier_config: VerifierConfig
 ) -> None:
-    """With as many layers it is the verifier; with one, the verifier without its second."""
+    """With as many layers it is the verifier; with one, the verifier without its first."""
     torch.manual_seed(0)
     verifier = create_verifier(verifier_config, CPU).eval()
     drafters = {layers: create_autoregressive(replace(autoregressive_config, layers=layers), CPU) for layers in (2, 1)}
@@ -544,7 +544,7 @@ def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
     target = torch.tensor([[BOS, 8, 9, EOS], [BOS, 10, EOS, PAD]])
     with torch.no_grad():
         for layers, drafter in drafters.items():
-            del verifier.decoder.layers[layers:]
+            del verifier.decoder.layers[: 2 - layers]
             states = target_states(verifier, source, lengths, target[:, :-1])
             logits = verifier.final_proj(states)
             wanted = functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
