@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -115,6 +116,7 @@ def translate(
       specmt translate news.de --strategy speculative --beta 3 --tolerance 1 --stats stats.json
     """
     options = DecodingOptions(**decoding)
+    _show_warnings(quiet=quiet)
     if file is not None and input_ is not None:
         raise UsageError("FILE and `--input` name the input twice; leave one out.")
     if options.scores and format_ == "text":
@@ -182,6 +184,16 @@ def _warn(name: str, translations: Iterable[Translation]) -> None:
     for translation in translations:
         for warning in translation.warnings:
             click.echo(f"specmt: warning: {name}:{translation.line.index + 1}: {warning}", err=True)
+
+
+def _show_warnings(*, quiet: bool) -> None:
+    """Sends what the library warns of to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("specmt: warning: %(message)s"))
+    logger = logging.getLogger("specmt")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def _note(message: str) -> None:

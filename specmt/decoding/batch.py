@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import torch
 
 from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
@@ -25,6 +28,8 @@ from specmt.types import Hypothesis
 if TYPE_CHECKING:
     from specmt.models.hub import Model
 
+
+logger = logging.getLogger(__name__)
 
 MOST_NODES: Final = 24
 """The nodes of a best-first tree, where nobody says how many and none is too many."""
@@ -52,22 +57,49 @@ def decode(
         from specmt.decoding.search import beam_search
 
         return beam_search(model.reference, sources, options)
-    rows = min(options.batch_size, len(sources))
-    loop = Loop(
-        model.verifier,
-        make_drafter(model, rows, options),
-        make_acceptor(options),
-        rows,
-        max_source_tokens=options.batch_tokens,
-        scores=options.scores,
-        recorder=recorder,
-    )
     places = places or [(number, 0) for number in range(len(sources))]
     pairs = enumerate(zip(sources, places, strict=True))
     requests = [Request(number, source, *place) for number, (source, place) in pairs]
     # Longest first: the short ones fill the rows that become free towards the end.
-    hypotheses = dict(loop.run(sorted(requests, key=lambda request: -len(request.source))))
+    waiting = sorted(requests, key=lambda request: -len(request.source))
+    hypotheses: dict[int, Hypothesis] = {}
+    while waiting:
+        rows = min(options.batch_size, model.most_rows or len(waiting), len(waiting))
+        try:
+            for key, hypothesis in _run(model, waiting, rows, options, memory, recorder):
+                hypotheses[key] = hypothesis
+        except (MemoryError, RuntimeError) as error:
+            if rows == 1 or not is_out_of_memory(error):
+                raise
+            model.most_rows = rows // 2
+            logger.warning("memory is too small for %d sentences side by side; going on with %d", rows, rows // 2)
+        waiting = [request for request in waiting if request.key not in hypotheses]
     return [hypotheses[number] for number in range(len(sources))]
+
+
+def _run(
+    model: Model,
+    requests: Sequence[Request],
+    rows: int,
+    options: DecodingOptions,
+    memory: TranslationMemory | None,
+    recorder: Recorder | None,
+) -> Iterator[tuple[int, Hypothesis]]:
+    loop = Loop(
+        model.verifier,
+        make_drafter(model, rows, options, memory),
+        make_acceptor(options),
+        rows,
+        max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
+        scores=options.scores,
+        recorder=recorder,
+    )
+    yield from loop.run(requests)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error says that there is no memory left, on whichever device."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:
@@ -85,7 +117,7 @@ def sampling(options: DecodingOptions) -> Sampling:
     return Sampling(options.temperature, options.top_k, options.seed)
 
 
-def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
+def make_drafter(model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None = None) -> Drafter:
     """Returns the drafter that the options ask for.
 
     :raises ModelError: the model does not have it.

@@ -43,6 +43,9 @@ class Model:
     verifier: Verifier
     drafter: Drafter | None
 
+    most_rows: int | None = None
+    """The most sentences that memory has room for side by side, once that has turned out."""
+
     @property
     def path(self) -> Path:
         """The folder that it was loaded from."""
