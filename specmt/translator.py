@@ -199,8 +199,9 @@ class Translator:
             return memory
         pieces = self.model.pieces
         limit = self.model.max_source_length
+        whole = read_memory(path, *self.model.languages)
         # Nothing as long as what is left out is ever translated whole.
-        pairs = (pair for pair in read_memory(path, *self.model.languages) if all(_is_short(t, limit) for t in pair))
+        pairs = (pair for one in whole for pair in _parts(*one) if all(_is_short(text, limit) for text in pair))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = (pieces.encode_batch(texts) for texts in zip(*chunk, strict=True))
             for source, target in zip(sources, targets, strict=True):
@@ -295,6 +296,14 @@ def _default_decode(memory: TranslationMemory | None) -> Decode:
     from specmt.decoding.batch import decode  # here, since it imports torch
 
     return partial(decode, memory=memory)
+
+
+def _parts(source: str, target: str) -> list[tuple[str, str]]:
+    """Returns the parts of a pair between which there is the same layout, as they are translated."""
+    sides = [split_layout(text) for text in (source, target)]
+    if len({tuple(separator for _, separator in side) for side in sides}) > 1:
+        return [(source, target)]
+    return [(one, other) for (one, _), (other, _) in zip(*sides, strict=True)]
 
 
 def _is_short(text: str, limit: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple, final
 
-RECENT: Final = 50_000
+RECENT: Final = 20_000
 """How many pairs at least are remembered of those that came by :meth:`TranslationMemory.remember`."""
 
 NEIGHBOURS: Final = 4
@@ -41,7 +41,7 @@ class TranslationMemory:
     """Pairs of source and target pieces, each stored once; ids are below 2³¹.
 
     What a lookup costs hardly depends on how many pairs there are, nor on how often a piece occurs in them. A pair of
-    30 pieces a side takes about half a kilobyte.
+    30 pieces a side takes about a kilobyte.
     """
 
     def __init__(self, *, recent: int = RECENT) -> None:
@@ -53,8 +53,10 @@ class TranslationMemory:
         self._older = _Shelf()
         self._newer = _Shelf()
 
-    def __len__(self) -> int:
-        return sum(len(shelf) for shelf in self._shelves())
+    @property
+    def size(self) -> int:
+        """How many pairs there are."""
+        return sum(shelf.size for shelf in self._shelves())
 
     def add(self, source: Sequence[int], target: Sequence[int]) -> None:
         """Keeps a pair."""
@@ -62,7 +64,7 @@ class TranslationMemory:
 
     def remember(self, source: Sequence[int], target: Sequence[int]) -> None:
         """Keeps a pair until enough newer ones have come, so that a run of any length takes no more room."""
-        if len(self._newer) >= self._recent:
+        if self._newer.size >= self._recent:
             self._older, self._newer = self._newer, _Shelf()
         self._newer.add(tuple(source), tuple(target))
 
@@ -104,7 +106,8 @@ class _Shelf:
         self._latest: dict[int, int] = {}  # the number of the latest pair with a source, by its hash
         self._index = _Index()
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         return len(self._numbers)
 
     def add(self, source: tuple[int, ...], target: tuple[int, ...]) -> None:
@@ -142,7 +145,7 @@ class _Shelf:
 
 @final
 class _Index:
-    """In which entries a key occurs: a hash table of chains in flat arrays, a fifth of the size of a dictionary."""
+    """In which entries a key occurs: a hash table in flat arrays, far smaller than a dictionary of lists."""
 
     def __init__(self) -> None:
         self._heads = array("i", [-1]) * 1024

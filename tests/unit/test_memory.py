@@ -179,7 +179,7 @@ def test_equal_sources_come_first_the_latest_first() -> None:
     assert [neighbour.similarity for neighbour in memory.nearest(source)] == [1.0, 1.0, 0.6]
     memory.add(source, [1])
     assert targets(memory, source) == [[1], [3], [2]]
-    assert len(memory) == 3
+    assert memory.size == 3
     memory.remember(source, [4])
     assert targets(memory, source) == [[4], [1], [3], [2]]
     memory.remember(source, [3])
@@ -229,7 +229,7 @@ def test_a_run_of_any_length_takes_no_more_room() -> None:
     memory.add([5, 6, 7], [1])
     for number in range(1000):
         memory.remember([5, 6, 8 + number], [2 + number])
-        assert len(memory) <= 1 + 2 * 10
+        assert memory.size <= 1 + 2 * 10
         assert targets(memory, [5, 6, 8 + number])[0] == [2 + number]
     assert targets(memory, [5, 6, 7])[0] == [1]
     assert all(targets(memory, [5, 6, 8 + number])[0] == [2 + number] for number in range(990, 1000))

@@ -172,7 +172,7 @@ def memories(monkeypatch: pytest.MonkeyPatch) -> list[TranslationMemory | None]:
 def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[TranslationMemory | None]) -> None:
     path = tmp_path / "memory.tsv"
     long = "a " * 200
-    path.write_text(f"a b\tB A\n{long}\tx\nc d e f g h i\tI H G F E D C\n\n")
+    path.write_text(f"a b\tB A\n{long}\tx\nc d e f g h i\tI H G F E D C\n\nj\u2028k\tJ\u2028K\nl\\tm\tL m\n")
     options = DecodingOptions(memory=path)
     model = FakeModel()
     translator = Translator(model)  # type: ignore[arg-type]
@@ -185,8 +185,8 @@ def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[Trans
     assert first is not None
     assert others == [first] * 2
     assert without is None
-    assert len(first) == 2
-    for source, target in [("a b", "B A"), ("c d e f g h i", "I H G F E D C")]:
+    assert first.size == 5
+    for source, target in [("a b", "B A"), ("c d e f g h i", "I H G F E D C"), ("j", "J"), ("k", "K"), ("l\tm", "L m")]:
         assert first.nearest(model.pieces.encode(source))[0].target == model.pieces.encode(target)
 
 
@@ -223,4 +223,4 @@ def test_a_pickled_translator_reads_its_memory_again(
     first, second = memories
     assert first is not None and second is not None
     assert second is not first
-    assert len(second) == len(first) == 1
+    assert second.size == first.size == 1
