@@ -14,6 +14,7 @@ from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.costs import costs_of
 from specmt.decoding.drafters import CombinedDrafter, Drafter, NoDrafter
+from specmt.decoding.lookup import LookupDrafter
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.memory import TranslationMemory
@@ -124,13 +125,17 @@ def make_drafter(model: Model, rows: int, options: DecodingOptions, memory: Tran
     """
     if options.strategy == "greedy":
         return NoDrafter()
-    drafters = [_make_drafter(name, model, rows, options) for name in options.drafters]
+    drafters = [_make_drafter(name, model, rows, options, memory) for name in options.drafters]
     return drafters[0] if len(drafters) == 1 else CombinedDrafter(drafters)
 
 
-def _make_drafter(name: str, model: Model, rows: int, options: DecodingOptions) -> Drafter:
+def _make_drafter(
+    name: str, model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None
+) -> Drafter:
     if name == "none":
         return NoDrafter()
+    if name == "lookup":
+        return LookupDrafter(TranslationMemory() if memory is None else memory, model.pieces, options.ahead(name))
     shape = make_shape(options)
     if name == "self":
         return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)
