@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import specmt
 from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
-from specmt.errors import ModelError, UsageError
+from specmt.errors import DataError, ModelError, UsageError
 from specmt.text.memory import read_memory
 from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis, Line, Stats, Translation
 
 if TYPE_CHECKING:
+    from specmt.decoding.trace import Trace
+    from specmt.models.hub import Model
     from specmt.text.pieces import Pieces
 
 Places = Sequence[tuple[int, int]]
@@ -152,6 +154,27 @@ class Translator:
         if window < 1:
             raise UsageError(f"`window` must be at least 1, but is {window} instead.")
         return self._translate(lines, options, window, self._memory(options))
+
+    def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
+        """Translates a sentence and returns what happened on the way.
+
+        :raises DataError: it is blank, or has more pieces than a sentence can have.
+        :raises UsageError: the strategy is beam search.
+        """
+        options = options or DecodingOptions()
+        if options.strategy == "beam":
+            raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
+        from specmt.decoding.batch import decode  # here, since they import torch
+        from specmt.decoding.trace import Recorder, Trace
+
+        ids, limit = self.model.pieces.encode(text.strip()), self.model.max_source_length - 1  # EOS
+        if not 1 <= len(ids) <= limit:
+            raise DataError(f"The sentence must have 1 to {limit} pieces, but has {len(ids)} instead.")
+        recorder = Recorder(options.beta)
+        model = cast("Model", self.model)
+        (hypothesis,) = decode(model, [ids], options, memory=self._memory(options), recorder=recorder)
+        is_greedy = options.lossless and not options.samples
+        return Trace(ids, recorder.iterations[0], hypothesis.tokens, is_greedy)
 
     def drafts_are_fixed(self, options: DecodingOptions) -> bool:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
