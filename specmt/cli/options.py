@@ -48,7 +48,7 @@ def model_options(function: F) -> F:
             show_default=True,
             help="Number format. auto: bfloat16 where the processor computes in it, else float32.",
         ),
-        click.option("--threads", type=int, metavar="N", help="CPU threads.  [default: all cores]"),
+        click.option("--threads", type=int, metavar="N", help="CPU threads.  [default: as many as are fastest]"),
     ]
     return _add(options, command)  # type: ignore[return-value]
 

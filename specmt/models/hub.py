@@ -16,6 +16,7 @@ from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Scorer, Sizes, Verifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
+from specmt.engine.threads import choose_threads
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
@@ -171,6 +172,8 @@ def load_model(
         if not invariant_here(verifier, what):
             shapes = fixed(folder.verifier.max_length)
             verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
+    if threads is None and isinstance(verifier, native.NativeVerifier):
+        torch.set_num_threads(choose_threads(verifier, f"{folder.verifier} {kind}"))
     drafter = None
     if folder.drafter is not None:
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
