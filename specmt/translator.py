@@ -191,13 +191,20 @@ class Translator:
         signature |= {"model": self.model.path.name, "model_sha256": self.model.sha256, "strategy": options.strategy}
         if speculative:
             signature |= {
-                "drafter": options.drafter,
+                "drafter": "+".join(options.drafters),
+                "tree": options.tree,
                 "block_size": self.model.block_size(options) or "auto",
                 "beta": options.beta,
                 "tolerance": options.tolerance,
             }
+            if options.tree == "best-first":
+                signature["nodes"] = options.nodes or "auto"
+            if options.tree == "sampled":
+                signature["width"] = options.width
             if options.memory is not None:
                 signature["memory"] = options.memory.name
+        if options.samples:
+            signature |= {"temperature": options.temperature, "top_k": options.top_k, "seed": options.seed}
         if options.strategy == "beam":
             signature |= {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
         for name in ("device", "dtype"):

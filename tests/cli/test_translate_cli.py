@@ -154,7 +154,7 @@ def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], 
 
 
 def test_usage_errors_of_the_parser() -> None:
-    for arguments in (["translate", "--tree", "chain"], ["translate", "--strategy", "x"], ["translte"]):
+    for arguments in (["translate", "--trees", "chain"], ["translate", "--strategy", "x"], ["translte"]):
         result = specmt(*arguments)
         assert result.returncode == 2
         assert b"Usage: specmt" in result.stderr
