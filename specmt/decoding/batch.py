@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.trace import Recorder
+from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
 
@@ -95,7 +97,8 @@ def _run(
         scores=options.scores,
         recorder=recorder,
     )
-    yield from loop.run(requests)
+    with only_kernels() if model.verifier.own_threads else nullcontext():
+        yield from loop.run(requests)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
