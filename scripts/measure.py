@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what the README and the model card state: quality, exactness, speed and memory of a model.
+"""Measures what the README and the model card state: quality, exactness, speed, memory and samples of a model.
 
 Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets:
 
@@ -12,6 +12,7 @@ Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the
   python scripts/measure.py determinism
   python scripts/measure.py steps
   python scripts/measure.py start
+  python scripts/measure.py sampling
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -176,6 +178,58 @@ def speed(load: Callable[[], Model], lines: int, repeats: int, block_sizes: str,
             )
         console.print(table)
     console.print(f"{torch.get_num_threads()} threads, {model.dtype}, torch {torch.__version__}", style="dim")
+
+
+@main.command()
+@click.option("--lines", default=2000, show_default=True)
+@click.option("--set", "name", type=click.Choice(SETS), default="newstest2014.de-en", show_default=True)
+@click.option("--width", default=4, show_default=True, help="Paths of the sampled trees.")
+@click.option("--block-size", default=4, show_default=True, help="Drafted tokens of a path.")
+@click.option("--seed", default=1, show_default=True)
+@click.pass_obj
+def sampling(load: Callable[[], Model], lines: int, name: str, width: int, block_size: int, seed: int) -> None:
+    """Mean log-probability of speculative samples against ancestral ones, a sample a line; exits 1 if it is another.
+
+    At temperature 1, where a score is the logarithm of the probability that the sample was drawn with.
+    """
+    model = load()
+    sources = read_lines(name, "de")[:lines]
+    ancestral = DecodingOptions(strategy="greedy", temperature=1.0, scores=True, seed=seed)
+    chain = replace(ancestral, strategy="speculative", block_size=block_size, seed=seed + 1)
+    ways = {
+        "ancestral": ancestral,
+        "chain": chain,
+        f"sampled, width {width}": replace(chain, tree="sampled", width=width, seed=seed + 2),
+    }
+    table = Table(
+        "samples", "lines", "mean log-probability", "difference a line", "tokens", "mean accepted length", "s"
+    )
+    scores: dict[str, list[float]] = {}
+    for way, options in ways.items():
+        started = time.perf_counter()
+        hypotheses = decode(model, model.pieces.encode_batch(sources), options)
+        elapsed = time.perf_counter() - started
+        scores[way] = [hypothesis.score for hypothesis in hypotheses]
+        differences = [one - other for one, other in zip(scores[way], scores["ancestral"], strict=True)]
+        stats = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+        table.add_row(
+            way,
+            str(len(sources)),
+            "{:.2f} ± {:.2f}".format(*interval(scores[way])),
+            "" if way == "ancestral" else "{:+.2f} ± {:.2f}".format(*interval(differences)),
+            str(stats.tokens),
+            f"{stats.mean_accepted_length:.2f}",
+            f"{elapsed:.0f}",
+        )
+    console.print(table)
+    console.print(f"{name}, 95% intervals; {block_size} drafted tokens, {model.dtype}", style="dim")
+    mean, half = interval(scores["ancestral"])
+    sys.exit(any(abs(statistics.fmean(values) - mean) > half for values in scores.values()))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the mean, and half of the width of its 95% interval."""
+    return statistics.fmean(values), 1.96 * statistics.stdev(values) / len(values) ** 0.5
 
 
 @main.command()
