@@ -21,10 +21,12 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,15 +58,18 @@ except ImportError:
     sys.exit("compare_ctranslate2.py needs CTranslate2: pip install ctranslate2")
 
 SETS = ("newstest2014.de-en", "docs-test")
-TYPES = ("float32", "bfloat16", "int8", "int8_float32")
+TYPES = ("float32", "bfloat16", "int8")
 LEAST_IDENTICAL = 0.97
 """Near-ties may go the other way by rounding; fewer identical lines than this mean a wrong conversion."""
 
 BASE = "specmt greedy"
 
-Way = Callable[[list[str]], list[str]]
+TRIED = 60
+"""Lines that a setting is tried on."""
 
 console = Console(width=120)
+
+Way = Callable[[list[str]], "Result"]
 
 
 def convert(folder: ModelFolder, out: Path) -> None:
@@ -127,48 +132,94 @@ def set_norm(spec: Any, weights: dict[str, Tensor], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-class Converted:
-    """A converted verifier in one of CTranslate2's types."""
+@dataclass(frozen=True)
+class Setting:
+    """How CTranslate2 runs: its type, and batches side by side times threads each."""
 
-    def __init__(self, path: Path, model: Model, compute_type: str, threads: int) -> None:
-        self._translator = ctranslate2.Translator(
-            str(path), device="cpu", compute_type=compute_type, inter_threads=1, intra_threads=threads
-        )
-        self.compute_type: str = self._translator.compute_type
-        self._pieces = model.pieces
-        self._max_length = model.folder.verifier.max_length
-        self._vocabulary = model.pieces.pieces(range(len(model.pieces)))
-        self._ids = {piece: number for number, piece in enumerate(self._vocabulary)}
+    compute_type: str
+    workers: int
+    threads: int
 
-    def decode(self, sources: Sequence[list[int]], batch_size: int, beam_size: int) -> list[list[int]]:
-        """Returns target ids for source ids, both without EOS; CTranslate2 forms the batches, by length.
 
-        It has one length limit for all sentences: the largest of those that the loop would set.
+class Process:
+    """CTranslate2 in a process of its own, without PyTorch, whose threads would fight with its own."""
+
+    def __init__(self, path: Path, pieces: Path, setting: Setting) -> None:
+        arguments = [str(path), str(pieces), setting.compute_type, str(setting.workers), str(setting.threads)]
+        command = [sys.executable, str(Path(__file__).with_name("ctranslate2_worker.py")), *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, lines: Sequence[str], batch_size: int, beam_size: int, limit: int) -> Result:
+        """Translates lines; CTranslate2 forms the batches, by length.
+
+        :param limit: the most tokens of a translation: CTranslate2 has one for all sentences.
         """
-        results = self._translator.translate_batch(
-            [[self._vocabulary[i] for i in ids] for ids in sources],
-            max_batch_size=batch_size,
-            beam_size=beam_size,
-            min_decoding_length=0,
-            max_decoding_length=max(self.limit(ids) for ids in sources),
-        )
-        return [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"lines": lines, "batch_size": batch_size, "beam_size": beam_size, "limit": limit}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit("CTranslate2 stopped.")
+        return Result(**json.loads(answer))
 
-    def limit(self, source: list[int]) -> int:
-        """Returns the most tokens that the loop allows the translation of a source."""
-        return target_limit(len(source) + 1, self._max_length)
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
-    def way(self, batch_size: int, beam_size: int) -> Way:
-        def translate(lines: list[str]) -> list[str]:
-            sources = self._pieces.encode_batch(lines)
-            return [self._pieces.decode(ids) for ids in self.decode(sources, batch_size, beam_size)]
 
-        return translate
+@dataclass(frozen=True)
+class Result:
+    """What a way made of all lines, in how many seconds, text to text."""
+
+    seconds: float
+    texts: list[str]
+    pieces: list[list[str]] = field(default_factory=list)
+
+
+class Converted:
+    """A converted verifier, run in whatever setting is fastest for what is asked."""
+
+    def __init__(self, path: Path, model: Model, threads: int) -> None:
+        self._path, self._model, self._threads = path, model, threads
+
+    def limit(self, line: str) -> int:
+        """Returns the most tokens that the loop allows the translation of a line."""
+        return target_limit(len(self._model.pieces.encode(line)) + 1, self._model.folder.verifier.max_length)
+
+    def process(self, setting: Setting) -> Process:
+        return Process(self._path, self._model.folder.verified(PIECES), setting)
+
+    def settings(self, compute_type: str, batch_size: int) -> list[Setting]:
+        """Returns the ways to use the threads; batches side by side are not batches of 1."""
+        shares = [(1, 1), (1, self._threads)] + [(self._threads, 1)] * (batch_size > 1)
+        return [Setting(compute_type, *share) for share in dict.fromkeys(shares)]
+
+    def fastest(self, compute_type: str, lines: Sequence[str], batch_size: int, beam_size: int) -> tuple[Setting, Way]:
+        """Returns the setting that was fastest on some lines, and how to translate in it."""
+        limit = max(map(self.limit, lines))
+        tried: list[tuple[float, Setting]] = []
+        for setting in self.settings(compute_type, batch_size):
+            process = self.process(setting)
+            process.run(lines[:5], batch_size, beam_size, limit)
+            tried += [(process.run(lines[:TRIED], batch_size, beam_size, limit).seconds, setting)]
+            process.close()
+        setting = min(tried, key=lambda each: each[0])[1]
+        chosen = self.process(setting)
+        return setting, lambda lines: chosen.run(lines, batch_size, beam_size, max(map(self.limit, lines)))
 
 
 def specmt_way(model: Model, options: DecodingOptions) -> Way:
     translator = Translator(model)
-    return lambda lines: [each.text for each in translator.translate(lines, options, window=len(lines))]
+
+    def translate(lines: list[str]) -> Result:
+        started = time.perf_counter()
+        texts = [each.text for each in translator.translate(lines, options, window=len(lines))]
+        return Result(time.perf_counter() - started, texts)
+
+    return translate
 
 
 def read_pairs(model: Model, name: str, count: int) -> tuple[list[str], list[str]]:
@@ -184,37 +235,34 @@ def is_plain(model: Model, line: str) -> bool:
 
 def check(model: Model, path: Path, threads: int, lines: int) -> bool:
     """Compares CTranslate2's greedy tokens with those of the loop; returns whether they are as good as the same."""
-    converted = Converted(path, model, "float32", threads)
+    converted = Converted(path, model, threads)
+    process = converted.process(Setting("float32", 1, 1))
     passes = True
     for name in SETS:
         sources, _ = read_pairs(model, name, lines)
         ours, _, _ = decode_lines(model, sources, DecodingOptions(strategy="greedy"))
-        ids = model.pieces.encode_batch(sources)
-        theirs = [
-            tokens[: converted.limit(source)] for source, tokens in zip(ids, converted.decode(ids, 32, 1), strict=True)
-        ]
-        different = [number for number in range(len(sources)) if ours[number] != theirs[number]]
+        limits = [converted.limit(source) for source in sources]
+        found = process.run(sources, 32, 1, max(limits)).pieces
+        theirs = [tokens[:limit] for tokens, limit in zip(found, limits, strict=True)]
+        said = [model.pieces.pieces(tokens) for tokens in ours]
+        different = [number for number in range(len(sources)) if said[number] != theirs[number]]
         share = 1 - len(different) / len(sources)
         passes = passes and share >= LEAST_IDENTICAL
         console.print(f"{name}: {share:.1%} of {len(sources)} lines identical (greedy, float32)")
         for number in different[:1]:
             console.print(f"line {number + 1} of those: {escape(sources[number])}", style="dim")
-            for side, tokens in (("specmt", ours[number]), ("CTranslate2", theirs[number])):
-                console.print(f"{side}: {escape(' '.join(model.pieces.pieces(tokens)))}", style="dim")
+            for side, tokens in (("specmt", said[number]), ("CTranslate2", theirs[number])):
+                console.print(f"{side}: {escape(' '.join(tokens))}", style="dim")
+    process.close()
     return passes
 
 
-def supported(path: Path, model: Model, threads: int) -> list[Converted]:
-    """Returns the converted verifier in the types that CTranslate2 computes in here, each type once."""
-    types = ctranslate2.get_supported_compute_types("cpu")
-    there = [Converted(path, model, name, threads) for name in TYPES if name in types]
-    # int8 says nothing about what is not quantised, and becomes int8_float32 for weights in float32.
-    return list({converted.compute_type: converted for converted in there}.values())
-
-
-def make_ways(model: Model, converted: list[Converted], batch_size: int, fairseq2: bool) -> dict[str, Way]:
+def make_ways(
+    model: Model, converted: Converted, sources: list[str], batch_size: int, block_size: int, fairseq2: bool
+) -> dict[str, Way]:
     options = {
         "specmt speculative": DecodingOptions(batch_size=batch_size),
+        f"specmt, {block_size} drafted": DecodingOptions(batch_size=batch_size, block_size=block_size),
         BASE: DecodingOptions(strategy="greedy", batch_size=batch_size),
     }
     if fairseq2:
@@ -222,9 +270,16 @@ def make_ways(model: Model, converted: list[Converted], batch_size: int, fairseq
             beam = DecodingOptions(strategy="beam", beam_size=size, batch_size=batch_size)
             options[f"fairseq2 beam {size}"] = beam
     ways = {name: specmt_way(model, each) for name, each in options.items()}
-    for each in converted:
-        ways[f"CTranslate2 {each.compute_type} greedy"] = each.way(batch_size, 1)
-        ways[f"CTranslate2 {each.compute_type} beam 5"] = each.way(batch_size, 5)
+    if model.dtype != "int8":
+        rough = load_model(model.path, device="cpu", dtype="int8", threads=torch.get_num_threads())
+        ways["specmt greedy, int8"] = specmt_way(rough, options[BASE])
+    types = ctranslate2.get_supported_compute_types("cpu")
+    for name in TYPES:
+        if name not in types:
+            continue
+        for words, beam_size in (("greedy", 1), ("beam 5", 5)):
+            setting, way = converted.fastest(name, sources, batch_size, beam_size)
+            ways[f"CTranslate2 {name} {words} ({setting.workers} x {setting.threads})"] = way
     return ways
 
 
@@ -234,17 +289,19 @@ def measure(ways: dict[str, Way], sources: list[str], references: list[str], rep
     outputs: dict[str, list[str]] = {}
     for way in ways.values():
         way(sources[:warm_up])
-    for _ in range(repeats):
+    for turn in range(repeats):
         for name, way in ways.items():
-            started = time.perf_counter()
-            outputs[name] = way(sources)
-            seconds[name].append(time.perf_counter() - started)
+            if turn > 0 and "fairseq2" in name:
+                continue  # minutes a turn, and far away from the others
+            result = way(sources)
+            outputs[name] = result.texts
+            seconds[name].append(result.seconds)
     return [
         {
             "way": name,
             "seconds": [round(value, 4) for value in values],
             "sentences_per_second": len(sources) / statistics.median(values),
-            "times_greedy": statistics.median(b / v for b, v in zip(seconds[BASE], values, strict=True)),
+            "times_greedy": statistics.median(b / v for b, v in zip(seconds[BASE], values, strict=False)),
             "bleu": BLEU().corpus_score(outputs[name], [references]).score,
         }
         for name, values in seconds.items()
@@ -268,6 +325,52 @@ def converted_folder(folder: ModelFolder, out: Path | None) -> Iterator[Path]:
         yield path
 
 
+def compare(
+    model: Model,
+    converted: Converted,
+    lines: int,
+    repeats: int,
+    batch_sizes: str,
+    block_size: int,
+    fairseq2: bool,
+    report: Path | None,
+) -> dict[str, Any]:
+    """Prints a table for each batch size; returns the record that the JSON file holds."""
+    sources, references = [], []
+    for each in SETS:
+        pairs = read_pairs(model, each, lines)
+        sources += pairs[0]
+        references += pairs[1]
+    packages = ("specmt", "torch", "fairseq2", "ctranslate2", "sentencepiece")
+    record: dict[str, Any] = {
+        "machine": describe_machine(),
+        "versions": {package: version(package) for package in packages},
+        "settings": {key: value for key, value in sorted(os.environ.items()) if key.startswith("CT2_")},
+        "model": model.path.name,
+        "model_sha256": model.sha256,
+        "dtype": model.dtype,
+        "threads": torch.get_num_threads(),
+        "sets": SETS,
+        "lines": len(sources),
+        "repeats": repeats,
+        "results": [],
+    }
+    for batch_size in map(int, batch_sizes.split(",")):
+        ways = make_ways(model, converted, sources, batch_size, block_size, fairseq2)
+        # What calls cost is measured for the batch at hand, once: before the clock runs.
+        rows = measure(ways, sources, references, repeats, max(10, batch_size))
+        record["results"] += [{"batch_size": batch_size, **row} for row in rows]
+        table = Table("way", "sentences/s", "times specmt greedy", "BLEU", title=f"batch size {batch_size}")
+        for row in rows:
+            figures = f"{row['sentences_per_second']:.1f}", f"{row['times_greedy']:.2f}", f"{row['bleu']:.1f}"
+            table.add_row(row["way"], *figures)
+        console.print(table)
+        if report is not None:
+            report.parent.mkdir(parents=True, exist_ok=True)
+            report.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return record
+
+
 @click.command()
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
 @click.option("--threads", default=2, show_default=True)
@@ -275,6 +378,7 @@ def converted_folder(folder: ModelFolder, out: Path | None) -> Iterator[Path]:
 @click.option("--lines", default=150, show_default=True, help="How many lines of each set.")
 @click.option("--repeats", default=5, show_default=True)
 @click.option("--batch-sizes", default="1,8,32", show_default=True)
+@click.option("--block-size", default=5, show_default=True, help="Of the speculative run that does not choose.")
 @click.option("--fairseq2/--no-fairseq2", default=True, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Keep the converted model here.")
 @click.option("--json", "report", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here too.")
@@ -286,6 +390,7 @@ def main(
     lines: int,
     repeats: int,
     batch_sizes: str,
+    block_size: int,
     fairseq2: bool,
     out: Path | None,
     report: Path | None,
@@ -300,46 +405,14 @@ def main(
     with converted_folder(folder, out) as path:
         if checks:
             sys.exit(0 if check(model, path, threads, lines) else 1)
-        converted = supported(path, model, threads)
-
-    sources, references = [], []
-    for each in SETS:
-        pairs = read_pairs(model, each, lines)
-        sources += pairs[0]
-        references += pairs[1]
-    packages = ("specmt", "torch", "fairseq2", "ctranslate2", "sentencepiece")
-    settings = {key: value for key, value in sorted(os.environ.items()) if key.startswith("CT2_")}
-    record: dict[str, Any] = {
-        "machine": describe_machine(),
-        "versions": {package: version(package) for package in packages},
-        "settings": settings,
-        "model": folder.path.name,
-        "model_sha256": folder.sha256,
-        "dtype": model.dtype,
-        "threads": threads,
-        "sets": SETS,
-        "lines": len(sources),
-        "repeats": repeats,
-        "results": [],
-    }
-    for batch_size in map(int, batch_sizes.split(",")):
-        ways = make_ways(model, converted, batch_size, fairseq2)
-        # What calls cost is measured for the batch at hand, once: before the clock runs.
-        rows = measure(ways, sources, references, repeats, max(10, batch_size))
-        record["results"] += [{"batch_size": batch_size, **row} for row in rows]
-        table = Table("way", "sentences/s", "times specmt greedy", "BLEU", title=f"batch size {batch_size}")
-        for row in rows:
-            figures = f"{row['sentences_per_second']:.1f}", f"{row['times_greedy']:.2f}", f"{row['bleu']:.1f}"
-            table.add_row(row["way"], *figures)
-        console.print(table)
-        if report is not None:
-            report.parent.mkdir(parents=True, exist_ok=True)
-            report.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        record = compare(
+            model, Converted(path, model, threads), lines, repeats, batch_sizes, block_size, fairseq2, report
+        )
     versions = ", ".join(f"{package} {number}" for package, number in record["versions"].items())
-    extra = "".join(f", {key}={value}" for key, value in settings.items())
+    extra = "".join(f", {key}={value}" for key, value in record["settings"].items())
     console.print(
         f"{record['machine']}; {versions}; {threads} threads, specmt and fairseq2 in {model.dtype}{extra}; "
-        f"{len(sources)} lines of {' and '.join(SETS)}, medians of {repeats}",
+        f"{record['lines']} lines of {' and '.join(SETS)}, medians of {repeats}",
         style="dim",
     )
 

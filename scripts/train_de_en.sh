@@ -19,4 +19,8 @@ python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifi
     --block-size 10 --spacing 6 --updates 5000 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 500 \
     --validation-data "$runs/data"
 
-echo "The model is in $runs/drafter/model."
+python -m specmt train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" \
+    --verifier "$runs/drafter/model" --updates 1400 --warmup 50 --lr 1.5e-3 --dropout 0 --validate-every 350 \
+    --validation-data "$runs/data"
+
+echo "The model is in $runs/both/model."

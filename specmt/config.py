@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 from specmt.errors import UsageError
@@ -60,6 +61,9 @@ class DecodingOptions:
 
     width: int = 4
     """The number of paths W of a sampled tree."""
+
+    memory: Path | None = None
+    """A translation memory, TSV or TMX, whose translations are proposed as drafts."""
 
     block_size: int | None = None
     """The number of tokens K drafted ahead; ``None`` is what yields most on this machine (lossy: the model's own)."""
@@ -120,6 +124,9 @@ class DecodingOptions:
             raise UsageError(f"`drafter` must name different drafters, but is {self.drafter!r} instead.")
         if "self" in self.drafters and not (self.tolerance == 0.0 or self.beta == 1):
             raise UsageError(f"`tolerance` must be 0 with the drafter self, but is {self.tolerance} instead.")
+        if self.looks_up and not self.lossless:
+            # What is drafted depends on what was translated before, and so would the output.
+            raise UsageError(f"`tolerance` must be 0 with the drafter lookup, but is {self.tolerance} instead.")
         if self.tree == "sampled" and not self.samples:
             raise UsageError("`tree` sampled needs a `temperature` above 0.")
         if not self.samples:
@@ -130,15 +137,22 @@ class DecodingOptions:
             raise UsageError(f"`tolerance` must be 0 when sampling, but is {self.tolerance} instead.")
         if self.tree == "best-first":
             raise UsageError("`tree` must be chain or sampled when sampling, but is 'best-first' instead.")
-        if self.strategy == "speculative" and self.drafter not in ("masked", "autoregressive", "none"):
+        names = "+".join(self.drafters)
+        if self.strategy == "speculative" and names not in ("masked", "autoregressive", "none"):
             raise UsageError(
-                f"`drafter` must be masked, autoregressive or none when sampling, but is {self.drafter!r} instead."
+                f"`drafter` must be masked, autoregressive or none when sampling, but is {names!r} instead."
             )
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """The names of the drafters."""
-        return tuple(self.drafter.split("+"))
+        """The names of the drafters; a translation memory is looked up in, whatever they are."""
+        names = self.drafter.split("+")
+        return tuple(names if self.memory is None or "lookup" in names else [*names, "lookup"])
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether drafts are copied from earlier text: the drafter says so, or there is a translation memory."""
+        return self.strategy == "speculative" and "lookup" in self.drafters
 
     def ahead(self, drafter: str) -> int:
         """Returns how many tokens a drafter other than the masked one goes ahead."""

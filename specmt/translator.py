@@ -5,24 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import specmt
 from specmt.config import DecodingOptions
-from specmt.errors import ModelError, UsageError
+from specmt.decoding.memory import TranslationMemory
+from specmt.errors import DataError, ModelError, UsageError
+from specmt.text.memory import read_memory
 from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis, Line, Stats, Translation
 
 if TYPE_CHECKING:
+    from specmt.decoding.trace import Trace
+    from specmt.models.hub import Model
     from specmt.text.pieces import Pieces
 
-Decode = Callable[[Any, Sequence[list[int]], DecodingOptions], list[Hypothesis]]
+Places = Sequence[tuple[int, int]]
+"""The line that each sentence comes from, and its number among the sentences of the line."""
+
+Decode = Callable[[Any, Sequence[list[int]], DecodingOptions, Places], list[Hypothesis]]
 """Decodes piece ids (without EOS, never empty) into one hypothesis each, in the same order."""
 
 WINDOW_BATCHES: Final = 8
 """How many full batches of lines are read ahead, so that lengths can be sorted and rows refilled."""
+
+_PAIRS: Final = 1024
+"""How many pairs of a translation memory are encoded at a time."""
 
 
 class LoadedModel(Protocol):
@@ -31,6 +42,10 @@ class LoadedModel(Protocol):
     @property
     def pieces(self) -> Pieces:
         """The SentencePiece model of both languages."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
 
     @property
     def max_source_length(self) -> int:
@@ -76,6 +91,7 @@ class Translator:
         self.model = model
         self._decode = decode
         self._loading = loading
+        self._memories: dict[Path | None, TranslationMemory] = {}
 
     @classmethod
     def from_pretrained(
@@ -119,8 +135,13 @@ class Translator:
         """Translates lines lazily, in order, as many at a time as ``window`` says.
 
         :param window: by default 8 batches; more lets sentences of like length meet, fewer answers sooner.
+        A translation memory is read at once, when it is first asked for. What is translated with lookups is remembered
+        for those to come, in later calls too.
+
         :raises ModelError: the options ask for a drafter that the model lacks.
         :raises UsageError: ``window`` is less than 1.
+        :raises InputNotFoundError: the translation memory cannot be read.
+        :raises DataError: the translation memory is damaged.
         """
         options = options or DecodingOptions()
         if options.strategy == "speculative" and options.drafter == "masked" and not self.model.has_drafter:
@@ -132,11 +153,34 @@ class Translator:
             window = default_window(options)
         if window < 1:
             raise UsageError(f"`window` must be at least 1, but is {window} instead.")
-        return self._translate(lines, options, window)
+        return self._translate(lines, options, window, self._memory(options))
+
+    def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
+        """Translates a sentence and returns what happened on the way.
+
+        :raises DataError: it is blank, or has more pieces than a sentence can have.
+        :raises UsageError: the strategy is beam search.
+        """
+        options = options or DecodingOptions()
+        if options.strategy == "beam":
+            raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
+        from specmt.decoding.batch import decode  # here, since they import torch
+        from specmt.decoding.trace import Recorder, Trace
+
+        ids, limit = self.model.pieces.encode(text.strip()), self.model.max_source_length - 1  # EOS
+        if not 1 <= len(ids) <= limit:
+            raise DataError(f"The sentence must have 1 to {limit} pieces, but has {len(ids)} instead.")
+        recorder = Recorder(options.beta)
+        model = cast("Model", self.model)
+        (hypothesis,) = decode(model, [ids], options, memory=self._memory(options), recorder=recorder)
+        is_greedy = options.lossless and not options.samples
+        return Trace(ids, recorder.iterations[0], hypothesis.tokens, is_greedy)
 
     def drafts_are_fixed(self, options: DecodingOptions) -> bool:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
-        return options.strategy != "speculative" or self.model.block_size(options) is not None
+        if options.strategy != "speculative":
+            return True
+        return not options.looks_up and self.model.block_size(options) is not None
 
     def signature(self, options: DecodingOptions) -> dict[str, object]:
         """Returns everything that the figures of a run depend on, the machine aside."""
@@ -147,11 +191,20 @@ class Translator:
         signature |= {"model": self.model.path.name, "model_sha256": self.model.sha256, "strategy": options.strategy}
         if speculative:
             signature |= {
-                "drafter": options.drafter,
+                "drafter": "+".join(options.drafters),
+                "tree": options.tree,
                 "block_size": self.model.block_size(options) or "auto",
                 "beta": options.beta,
                 "tolerance": options.tolerance,
             }
+            if options.tree == "best-first":
+                signature["nodes"] = options.nodes or "auto"
+            if options.tree == "sampled":
+                signature["width"] = options.width
+            if options.memory is not None:
+                signature["memory"] = options.memory.name
+        if options.samples:
+            signature |= {"temperature": options.temperature, "top_k": options.top_k, "seed": options.seed}
         if options.strategy == "beam":
             signature |= {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
         for name in ("device", "dtype"):
@@ -162,16 +215,46 @@ class Translator:
         signature["batch_size"] = options.batch_size
         return signature
 
-    def _translate(self, lines: Iterable[str | Line], options: DecodingOptions, window: int) -> Iterator[Translation]:
-        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        while chunk := list(islice(numbered, window)):
-            yield from self._translate_window(chunk, options)
+    def _memory(self, options: DecodingOptions) -> TranslationMemory | None:
+        """Returns what drafts are copied from: one memory for each file, and one for no file."""
+        if not options.looks_up:
+            return None
+        if options.memory not in self._memories:
+            self._memories[options.memory] = self._read_memory(options.memory)
+        return self._memories[options.memory]
 
-    def _translate_window(self, lines: list[Line], options: DecodingOptions) -> list[Translation]:
-        decode = self._decode or _default_decode()
+    def _read_memory(self, path: Path | None) -> TranslationMemory:
+        memory = TranslationMemory()
+        if path is None:
+            return memory
+        pieces = self.model.pieces
+        limit = self.model.max_source_length
+        whole = read_memory(path, *self.model.languages)
+        # Nothing as long as what is left out is ever translated whole.
+        pairs = (pair for one in whole for pair in _parts(*one) if all(_is_short(text, limit) for text in pair))
+        while chunk := list(islice(pairs, _PAIRS)):
+            sources, targets = (pieces.encode_batch(texts) for texts in zip(*chunk, strict=True))
+            for source, target in zip(sources, targets, strict=True):
+                memory.add(source, target)
+        return memory
+
+    def _translate(
+        self, lines: Iterable[str | Line], options: DecodingOptions, window: int, memory: TranslationMemory | None
+    ) -> Iterator[Translation]:
+        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
+        decode = self._decode or _default_decode(memory)
+        while chunk := list(islice(numbered, window)):
+            yield from self._translate_window(chunk, options, decode)
+
+    def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
         split = self._split([line.text.strip() for line in lines])
-        sources = [part.ids for parts, _ in split for part in parts if part.ids]
-        hypotheses = iter(decode(self.model, sources, options) if sources else [])
+        sources: list[list[int]] = []
+        places: list[tuple[int, int]] = []
+        for line, (parts, _) in zip(lines, split, strict=True):
+            ids = [part.ids for part in parts if part.ids]
+            sources += ids
+            places += [(line.index, number) for number in range(len(ids))]
+        hypotheses = iter(decode(self.model, sources, options, places) if sources else [])
         return [
             self._join(line, parts, [next(hypotheses) for part in parts if part.ids], warnings, options)
             for line, (parts, warnings) in zip(lines, split, strict=True)
@@ -239,10 +322,18 @@ def default_window(options: DecodingOptions) -> int:
     return WINDOW_BATCHES * options.batch_size
 
 
-def _default_decode() -> Decode:
+def _default_decode(memory: TranslationMemory | None) -> Decode:
     from specmt.decoding.batch import decode  # here, since it imports torch
 
-    return decode
+    return partial(decode, memory=memory)
+
+
+def _parts(source: str, target: str) -> list[tuple[str, str]]:
+    """Returns the parts of a pair between which there is the same layout, as they are translated."""
+    sides = [split_layout(text) for text in (source, target)]
+    if len({tuple(separator for _, separator in side) for side in sides}) > 1:
+        return [(source, target)]
+    return [(one, other) for (one, _), (other, _) in zip(*sides, strict=True)]
 
 
 def _is_short(text: str, limit: int) -> bool:

@@ -14,13 +14,22 @@ from torch.nn import Module, functional
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine import library
-from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
+from specmt.models.autoregressive import create_autoregressive
+from specmt.models.config import (
+    AutoregressiveConfig,
+    DrafterConfig,
+    VerifierConfig,
+    autoregressive_config_for,
+    drafter_config_for,
+)
 from specmt.models.drafter import create_drafter
-from specmt.models.folder import write_folder
+from specmt.models.folder import ModelFolder, add_drafter, write_folder
 from specmt.models.hub import Model, load_model
 from specmt.models.verifier import create_verifier
-from specmt.training.drafter import BlockOptions, drafter_loss, initialise_from, lay_blocks
+from specmt.training.autoregressive import autoregressive_loss
+from specmt.training.drafter import BlockOptions, drafter_loss, lay_blocks
 from specmt.training.prepare import train_pieces
+from specmt.training.student import initialise_from
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
@@ -86,6 +95,11 @@ def drafter_config() -> DrafterConfig:
 
 
 @pytest.fixture(scope="session")
+def autoregressive_config() -> AutoregressiveConfig:
+    return autoregressive_config_for(VERIFIER)
+
+
+@pytest.fixture(scope="session")
 def sources() -> list[list[int]]:
     """40 varied sources of 1 to 60 pieces."""
     generator = random.Random(7)
@@ -132,10 +146,11 @@ def tiny_model(
     tiny_verifier: TransformerModel,
     tiny_model_without_drafter: Path,
     drafter_config: DrafterConfig,
+    autoregressive_config: AutoregressiveConfig,
     pieces_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """A model folder whose drafter has learnt a little from the verifier's own output."""
+    """A model folder whose drafters have learnt a little from the verifier's own output."""
     teacher = load_model(tiny_model_without_drafter, device="cpu")
     torch.manual_seed(2)
     sentences = [source[:length] for _ in range(6) for length, source in zip(*toy_lists(), strict=True)]
@@ -144,14 +159,17 @@ def tiny_model(
     initialise_from(drafter, tiny_verifier, VERIFIER.decoder_layers)
     tiny_verifier.eval().requires_grad_(False)
 
-    def loss() -> Tensor:
+    def distilled_batch() -> tuple[Tensor, Tensor, Tensor]:
         picks = torch.randint(len(sentences), (16,)).tolist()
         source = padded([[*sentences[pick], EOS] for pick in picks])
-        target = padded([[BOS, *outputs[pick], EOS] for pick in picks])
+        return source, (source != PAD).sum(1), padded([[BOS, *outputs[pick], EOS] for pick in picks])
+
+    def loss() -> Tensor:
+        source, lengths, target = distilled_batch()
         blocks = lay_blocks(
             target, (target != PAD).sum(1), block_size=4, options=BlockOptions(), generator=torch.default_generator
         )
-        total, weight = drafter_loss(drafter, tiny_verifier, blocks, source, (source != PAD).sum(1))
+        total, weight = drafter_loss(drafter, tiny_verifier, blocks, source, lengths)
         return total / weight
 
     optimise(drafter, loss)
@@ -166,6 +184,17 @@ def tiny_model(
         drafter=drafter_config,
         drafter_weights=weights_of(drafter),
     )
+
+    autoregressive = create_autoregressive(autoregressive_config, torch.device("cpu"))
+    initialise_from(autoregressive, tiny_verifier, VERIFIER.decoder_layers)
+
+    def autoregressive_batch_loss() -> Tensor:
+        source, lengths, target = distilled_batch()
+        total, count = autoregressive_loss(autoregressive, tiny_verifier, target, source, lengths)
+        return total / count
+
+    optimise(autoregressive, autoregressive_batch_loss)
+    add_drafter(path, ModelFolder.read(path), autoregressive_config, weights_of(autoregressive))
     return path
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from specmt.text.lines import Windows
+
+_BAR_AFTER: Final = 1.0
 
 
 @contextmanager
@@ -52,6 +59,37 @@ def counting_bar(text: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task(text, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def line_bar(windows: Windows, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """Yields a function that takes how many lines are done: a bar that shows up once the work has taken a second."""
+    if not enabled:
+        yield lambda _: None
+        return
+    show_at = time.perf_counter() + _BAR_AFTER
+    with ExitStack() as stack:
+        update: Callable[[int], None] | None = None
+
+        def show(lines: int) -> None:
+            nonlocal update
+            if update is None and time.perf_counter() >= show_at:
+                update = stack.enter_context(_shown_line_bar(windows))
+            if update is not None:
+                update(lines)
+
+        yield show
+
+
+@contextmanager
+def _shown_line_bar(windows: Windows) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.fields[lines]} lines"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=windows.size, lines=0)
+        yield lambda lines: progress.update(task, completed=windows.position, lines=lines)
 
 
 def _format(metrics: dict[str, float]) -> str:

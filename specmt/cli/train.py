@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from specmt.config import AHEAD, DecodingOptions, DrafterName
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +86,6 @@ def verifier(
       specmt train verifier runs/verifier --data runs/data --updates 4000
       torchrun --nproc-per-node 4 -m specmt train verifier runs/verifier --data runs/data
     """
-    from specmt.config import DecodingOptions
     from specmt.errors import InputNotFoundError
     from specmt.models.config import verifier_config
     from specmt.models.folder import write_folder
@@ -127,6 +130,13 @@ def verifier(
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @training_options(lr=1.5e-3, updates=3000, save_every=200)
 @click.option(
+    "--kind",
+    default="masked",
+    show_default=True,
+    type=click.Choice(["masked", "autoregressive"]),
+    help="masked: fills a block of [MASK] slots in one pass. autoregressive: a small decoder, token by token.",
+)
+@click.option(
     "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
 )
 @click.option(
@@ -134,22 +144,30 @@ def verifier(
     type=click.Path(path_type=Path, file_okay=False),
     help="Start from the drafter of this model folder; by default from the verifier's layers.",
 )
-@click.option("--layers", default=2, show_default=True, help="Decoder layers.")
-@click.option("--block-size", default=8, show_default=True, help="[MASK] slots K.")
-@click.option("--correction-rank", default=128, show_default=True, help="Width of the correction's state.")
-@click.option("--spacing", default=5.0, show_default=True, help="Target tokens for one mask block.")
-@click.option("--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before.")
+@click.option("--layers", type=int, help="Decoder layers.  [default: 2; autoregressive: 1]")
+@click.option(
+    "--block-size", type=int, help="[MASK] slots K; autoregressive: only to validate.  [default: 8; autoregressive: 5]"
+)
+@click.option("--correction-rank", default=128, show_default=True, help="Width of the correction's state (masked).")
+@click.option("--spacing", default=5.0, show_default=True, help="Target tokens for one mask block (masked).")
+@click.option(
+    "--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before (masked)."
+)
 @click.option(
     "--validation-data", type=click.Path(path_type=Path, file_okay=False), help="Prepared data with validation sets."
 )
+@click.pass_context
 def drafter(
+    context: click.Context,
+    /,
     folder: Path,
     data: Path,
+    kind: DrafterName,
     verifier_path: Path,
     initial: Path | None,
     validation_data: Path | None,
-    layers: int,
-    block_size: int,
+    layers: int | None,
+    block_size: int | None,
     correction_rank: int,
     spacing: float,
     decay: float,
@@ -159,29 +177,54 @@ def drafter(
     validation_lines: int,
     **values: Any,
 ) -> None:
-    """Train a masked drafter on data that `specmt distill` made; FOLDER/model is the verifier with its drafter.
+    """Train a drafter on data that `specmt distill` made; FOLDER/model is the verifier's folder with the drafter in it.
 
     \b
     Example:
       specmt train drafter runs/drafter --verifier runs/verifier/model --data runs/distilled
+      specmt train drafter runs/second --kind autoregressive --verifier runs/drafter/model --data runs/distilled
     """
-    from specmt.config import DecodingOptions
-    from specmt.models.config import drafter_config_for
-    from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, write_calibration, write_folder
+    from specmt.errors import UsageError
+    from specmt.models.config import autoregressive_config_for, drafter_config_for
+    from specmt.models.folder import (
+        AUTOREGRESSIVE,
+        DRAFTER,
+        PIECES,
+        VERIFIER,
+        ModelFolder,
+        add_drafter,
+        write_calibration,
+    )
     from specmt.models.hub import fitting_weights, load_model
-    from specmt.models.shapes import drafter_shapes
+    from specmt.models.shapes import autoregressive_shapes, drafter_shapes
     from specmt.models.verifier import create_verifier, load_verifier_weights
     from specmt.text.pieces import Pieces
+    from specmt.training.autoregressive import train_autoregressive
     from specmt.training.drafter import BlockOptions, train_drafter
     from specmt.training.loop import TrainOptions
     from specmt.training.validate import Validator, snapshot, weights_of
 
-    parent = ModelFolder.read(verifier_path)
-    config = drafter_config_for(
-        parent.verifier, layers=layers, block_size=block_size, correction_rank=correction_rank, dropout=dropout
-    )
+    masked = kind == "masked"
+    for name in ("correction_rank", "spacing", "decay"):
+        if not masked and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {kind}.")
+    if block_size is None:
+        block_size = 8 if masked else AHEAD["autoregressive"]
+    decoding = DecodingOptions(drafter=kind, block_size=block_size)
     options = TrainOptions(**values)
-    start = None if initial is None else fitting_weights(ModelFolder.read(initial), DRAFTER, drafter_shapes(config))
+    parent = ModelFolder.read(verifier_path)
+    shape = {"dropout": dropout} if layers is None else {"dropout": dropout, "layers": layers}
+    config: Any
+    run: Callable[..., Any]
+    if masked:
+        config = drafter_config_for(parent.verifier, **shape, block_size=block_size, correction_rank=correction_rank)
+        file, shapes = DRAFTER, drafter_shapes(config)
+        run = partial(train_drafter, block_options=BlockOptions(spacing=spacing, decay=decay))
+    else:
+        config = autoregressive_config_for(parent.verifier, **shape)
+        file, shapes = AUTOREGRESSIVE, autoregressive_shapes(config)
+        run = train_autoregressive
+    start = None if initial is None else fitting_weights(ModelFolder.read(initial), file, shapes)
     place = start_processes(device, threads)
     weights = parent.weights(VERIFIER)
     model = create_verifier(parent.verifier, place)
@@ -196,17 +239,16 @@ def drafter(
             current = snapshot(
                 pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter)
             )
-            return validator.acceptance(current, DecodingOptions(block_size=block_size))
+            return validator.acceptance(current, decoding)
 
     with training_progress(options.updates) as report:
-        train_drafter(
+        run(
             folder,
             data,
             model,
             parent.verifier.decoder_layers,
             config,
             options,
-            block_options=BlockOptions(spacing=spacing, decay=decay),
             initial=start,
             device=place,
             validate=validate,
@@ -216,17 +258,8 @@ def drafter(
         from safetensors.torch import load_file
 
         path = folder / "model"
-        write_folder(
-            path,
-            source=parent.source,
-            target=parent.target,
-            pieces=pieces_path,
-            verifier=parent.verifier,
-            verifier_weights=weights,
-            drafter=config,
-            drafter_weights=load_file(folder / "final.safetensors"),
-        )
-        if validator is not None:
+        add_drafter(path, parent, config, load_file(folder / "final.safetensors"))
+        if masked and validator is not None:
             write_calibration(path, validator.calibration(load_model(path, device=device), block_size))
         click.echo(f"{path}: verifier and drafter are ready", err=True)
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import torch
 
 from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.costs import costs_of
 from specmt.decoding.drafters import CombinedDrafter, Drafter, NoDrafter
+from specmt.decoding.lookup import LookupDrafter
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.masked import MaskedDrafter
+from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.plan import Adaptive, Fixed, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.trace import Recorder
+from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
 
 if TYPE_CHECKING:
     from specmt.models.hub import Model
 
+
+logger = logging.getLogger(__name__)
 
 MOST_NODES: Final = 24
 """The nodes of a best-first tree, where nobody says how many and none is too many."""
@@ -33,15 +42,17 @@ def decode(
     model: Model,
     sources: Sequence[list[int]],
     options: DecodingOptions,
+    places: Sequence[tuple[int, int]] | None = None,
     *,
-    lines: Sequence[tuple[int, int]] | None = None,
+    memory: TranslationMemory | None = None,
     recorder: Recorder | None = None,
 ) -> list[Hypothesis]:
     """Decodes sentences given as ids without EOS.
 
     Sentences of similar length are decoded side by side; neither that nor the batch size changes an output.
 
-    :param lines: the line of the input that each comes from, and its number in the line, which samples depend on
+    :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
+    :param places: the line that each comes from, and its number in the line, which samples depend on
     :param recorder: is told of every pass over a sentence
     :raises ModelError: a drafter is asked for that the model does not have.
     """
@@ -49,22 +60,50 @@ def decode(
         from specmt.decoding.search import beam_search
 
         return beam_search(model.reference, sources, options)
-    rows = min(options.batch_size, len(sources))
+    places = places or [(number, 0) for number in range(len(sources))]
+    pairs = enumerate(zip(sources, places, strict=True))
+    requests = [Request(number, source, *place) for number, (source, place) in pairs]
+    # Longest first: the short ones fill the rows that become free towards the end.
+    waiting = sorted(requests, key=lambda request: -len(request.source))
+    hypotheses: dict[int, Hypothesis] = {}
+    while waiting:
+        rows = min(options.batch_size, model.most_rows or len(waiting), len(waiting))
+        try:
+            for key, hypothesis in _run(model, waiting, rows, options, memory, recorder):
+                hypotheses[key] = hypothesis
+        except (MemoryError, RuntimeError) as error:
+            if rows == 1 or not is_out_of_memory(error):
+                raise
+            model.most_rows = rows // 2
+            logger.warning("memory is too small for %d sentences side by side; going on with %d", rows, rows // 2)
+        waiting = [request for request in waiting if request.key not in hypotheses]
+    return [hypotheses[number] for number in range(len(sources))]
+
+
+def _run(
+    model: Model,
+    requests: Sequence[Request],
+    rows: int,
+    options: DecodingOptions,
+    memory: TranslationMemory | None,
+    recorder: Recorder | None,
+) -> Iterator[tuple[int, Hypothesis]]:
     loop = Loop(
         model.verifier,
-        make_drafter(model, rows, options),
+        make_drafter(model, rows, options, memory),
         make_acceptor(options),
         rows,
-        max_source_tokens=options.batch_tokens,
+        max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
         scores=options.scores,
         recorder=recorder,
     )
-    lines = lines or [(number, 0) for number in range(len(sources))]
-    pairs = enumerate(zip(sources, lines, strict=True))
-    requests = [Request(number, source, *place) for number, (source, place) in pairs]
-    # Longest first: the short ones fill the rows that become free towards the end.
-    hypotheses = dict(loop.run(sorted(requests, key=lambda request: -len(request.source))))
-    return [hypotheses[number] for number in range(len(sources))]
+    with only_kernels() if model.verifier.own_threads else nullcontext():
+        yield from loop.run(requests)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error says that there is no memory left, on whichever device."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:
@@ -82,23 +121,34 @@ def sampling(options: DecodingOptions) -> Sampling:
     return Sampling(options.temperature, options.top_k, options.seed)
 
 
-def make_drafter(model: Model, rows: int, options: DecodingOptions) -> Drafter:
+def make_drafter(model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None = None) -> Drafter:
     """Returns the drafter that the options ask for.
 
     :raises ModelError: the model does not have it.
     """
     if options.strategy == "greedy":
         return NoDrafter()
-    drafters = [_make_drafter(name, model, rows, options) for name in options.drafters]
+    drafters = [_make_drafter(name, model, rows, options, memory) for name in options.drafters]
     return drafters[0] if len(drafters) == 1 else CombinedDrafter(drafters)
 
 
-def _make_drafter(name: str, model: Model, rows: int, options: DecodingOptions) -> Drafter:
+def _make_drafter(
+    name: str, model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None
+) -> Drafter:
     if name == "none":
         return NoDrafter()
+    if name == "lookup":
+        return LookupDrafter(TranslationMemory() if memory is None else memory, model.pieces, options.ahead(name))
     shape = make_shape(options)
     if name == "self":
         return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)
+    if name == "autoregressive":
+        if model.autoregressive is None:
+            raise ModelError(
+                f"{model.path}: the model has no autoregressive drafter; train one with "
+                "`specmt train drafter --kind autoregressive`, or use another."
+            )
+        return AutoregressiveDrafter(model.autoregressive, rows, options.ahead(name), shape)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "

@@ -88,7 +88,7 @@ def perturb(scores: Floats, noise: Floats, parents: Floats) -> Floats:
     free = scores + noise
     greatest = free.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        v = parents[:, None] - free + np.log1p(-np.exp(free - greatest))
+        v = parents[:, None] - free + np.log(-np.expm1(free - greatest))
         found: Floats = parents[:, None] - np.maximum(0.0, v) - np.log1p(np.exp(-np.abs(v)))
     # What cannot be drawn, and what has no parent.
     found[np.isneginf(scores) | np.isneginf(parents)[:, None]] = -np.inf

@@ -36,14 +36,22 @@ class Sampling:
 
         Among equals at the k-th place the lower ids stay.
         """
-        scores = log_probs / self.temperature
+        # The best are 0 before the division, which may leave the others nothing, but never overflows to infinity.
+        with np.errstate(over="ignore"):
+            scores = (log_probs - log_probs.max(axis=-1, keepdims=True)) / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
-            order = np.argsort(-scores, axis=-1, kind="stable")[..., self.top_k :]
-            scores = scores.copy()
-            np.put_along_axis(scores, order, -np.inf, axis=-1)
-        scores = scores - scores.max(axis=-1, keepdims=True)
-        changed: Floats = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-        return changed
+            least = -np.partition(-scores, self.top_k - 1, axis=-1)[..., self.top_k - 1, None]
+            better, equal = scores > least, scores == least
+            room = self.top_k - better.sum(axis=-1, keepdims=True)
+            scores = np.where(better | (equal & (equal.cumsum(axis=-1) <= room)), scores, -np.inf)
+        return normalise(scores)
+
+
+def normalise(scores: Floats) -> Floats:
+    """Returns log-probabilities (…, V) that are scores but for a constant; one of each V must be finite."""
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    log_probs: Floats = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+    return log_probs
 
 
 def pick(probs: Floats, uniform: float) -> int:
@@ -78,18 +86,19 @@ def accept_by_rejection(
             place = path[-1] if path else 0
             numbers = generator(how.seed, request, starts[row] + len(path), Role.ACCEPT)
             left: Floats = np.exp(how.change(logits[row, place].double().numpy(force=True)))
-            drafted = np.zeros_like(left)
-            if place in children and tree.choices is not None:
-                ids = tree.choices.tokens[row, place].numpy()
-                drafted[ids] = np.exp(tree.choices.log_probs[row, place].numpy())
+            if tree.choices is not None:
+                ids: Ids = tree.choices.tokens[row, place].numpy()
+                drafts: Floats = tree.choices.log_probs[row, place].numpy()
             accepted = False
             for child, token in children.get(place, []):
-                p, q = float(drafted[token]), float(left[token])
-                accepted = float(numbers.random()) * p < q
+                if tree.choices is None:
+                    ids, drafts = np.array([token]), np.zeros(1)  # what was not drawn is certain
+                drafted = np.exp(drafts)
+                p, q = float(drafted[ids == token].sum()), float(left[token])
+                accepted = accepts(p, q, float(numbers.random()))
                 if not accepted:
-                    left = residual(left, drafted)
-                    drafted[token] = 0.0
-                    drafted /= max(float(drafted.sum()), math.ulp(0.0))
+                    left = residual(left, ids, drafted)
+                    drafts = without(drafts, ids == token)
                 trials.append(Trial(child, p, q, accepted, () if accepted else _likeliest(left)))
                 if accepted:
                     path.append(child)
@@ -102,11 +111,29 @@ def accept_by_rejection(
     return along(tree, paths, own)._replace(trials=tested)
 
 
-def residual(verifier: Floats, drafter: Floats) -> Floats:
-    """Returns max(q − p, 0), normalised, given probabilities (V); q where nothing is left but rounding."""
-    left = np.maximum(verifier - drafter, 0.0)
+def accepts(drafter: float, verifier: float, uniform: float) -> bool:
+    """Returns whether a token drawn with probability p is accepted: with probability min(1, q / p)."""
+    return uniform * drafter < verifier
+
+
+def residual(verifier: Floats, ids: Ids, drafter: Floats) -> Floats:
+    """Returns max(q − p, 0), normalised, of probabilities (V); q where nothing is left but rounding.
+
+    :param ids: (C) the tokens that p, given for them alone, is not zero for
+    """
+    left = verifier.copy()
+    left[ids] = np.maximum(left[ids] - drafter, 0.0)
     total = float(left.sum())
     return left / total if total > 0.0 else verifier
+
+
+def without(log_probs: Floats, drawn: npt.NDArray[np.bool_]) -> Floats:
+    """Returns log-probabilities (C) of what is drawn next, without replacement; −inf where nothing is left.
+
+    Logarithms, since what is left may be less than any number: at a low temperature the first candidate takes all.
+    """
+    left = np.where(drawn, -np.inf, log_probs)
+    return normalise(left) if left.max() > -np.inf else left
 
 
 def _children(tree: Tree, row: int) -> dict[int, list[tuple[int, int]]]:
@@ -121,5 +148,6 @@ def _children(tree: Tree, row: int) -> dict[int, list[tuple[int, int]]]:
 
 
 def _likeliest(probs: Floats) -> tuple[Candidate, ...]:
-    best = np.argsort(-probs, kind="stable")[:SHOWN].tolist()
+    likely = np.argpartition(-probs, min(SHOWN, len(probs)) - 1)[:SHOWN].tolist()
+    best = sorted(likely, key=lambda token: (-probs[token], token))
     return tuple(Candidate(token, math.log(probs[token])) for token in best if probs[token] > 0.0)

@@ -86,6 +86,9 @@ class Network(Protocol):
     device: torch.device
     dtype: torch.dtype
 
+    own_threads: bool
+    """Whether it computes in threads of its own."""
+
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
 

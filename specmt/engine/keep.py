@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from specmt.engine.pool import thread_count
+
 
 def kept(kind: str, description: str, find_out: Callable[[], Any]) -> Any:
     """Returns what was found out under a description on this machine, or finds it out and keeps it.
@@ -20,7 +22,7 @@ def kept(kind: str, description: str, find_out: Callable[[], Any]) -> Any:
 
     :param find_out: returns a value that JSON can hold.
     """
-    key = f"{machine()}; {torch.get_num_threads()} threads; {description}"
+    key = f"{machine()}; {thread_count()} threads; {description}"
     path = cache_folder() / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = json.loads(path.read_text(encoding="utf-8"))

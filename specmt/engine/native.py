@@ -18,6 +18,7 @@ from specmt.engine.backend import Memory, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.library import Crossing, Draft, Encoding, Expansion, Stack, Step, cache_view, kernels, pack
+from specmt.engine.pool import thread_count
 from specmt.engine.transformer import Weights
 from specmt.engine.window import Branches
 from specmt.types import EOS
@@ -27,6 +28,8 @@ Ids = npt.NDArray[np.int64]
 
 class _NativeNetwork:
     """What verifier and drafter have in common."""
+
+    own_threads = True
 
     def __init__(
         self, weights: Weights, table: Tensor, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
@@ -70,7 +73,7 @@ class _NativeNetwork:
         state.cross.lengths[rows] = memory.lengths
         starts = _starts(memory.lengths.numpy())
         call = Crossing(
-            threads=torch.get_num_threads(),
+            threads=thread_count(),
             rows=len(memory.states),
             sentences=len(rows),
             memory=memory.states.data_ptr(),
@@ -104,7 +107,7 @@ class _NativeNetwork:
         paths = None if branches is None else branches.paths.contiguous()
         logits = torch.empty(rows * (slots or width), self._decoder.struct.project.outputs, dtype=torch.float32)
         call = Step(
-            threads=torch.get_num_threads(),
+            threads=thread_count(),
             sentences=rows,
             width=width,
             slots=slots,
@@ -157,7 +160,7 @@ class NativeVerifier(NativeDecoder):
         tokens = np.array([token for source in sources for token in (*source, EOS)], dtype=np.int64)
         states = torch.empty(len(tokens), self.width, dtype=torch.float32)
         call = Encoding(
-            threads=torch.get_num_threads(),
+            threads=thread_count(),
             rows=len(tokens),
             sentences=len(sources),
             tokens=tokens.ctypes.data,
@@ -238,7 +241,7 @@ class NativeDrafter(_NativeNetwork):
     def _draft(self, slots: Slots, **results: int) -> Draft:
         rows, count, _ = slots.logits.shape
         return Draft(
-            threads=torch.get_num_threads(),
+            threads=thread_count(),
             sentences=rows,
             slots=count,
             vocab=self.vocab_size,

@@ -21,6 +21,8 @@ from specmt.types import EOS, PAD
 class _Network:
     """What verifier and drafter have in common: embeddings, a decoder and a projection to the vocabulary."""
 
+    own_threads = False
+
     def __init__(self, weights: Weights, table: Tensor, sizes: Sizes, shapes: ShapePolicy) -> None:
         self.sizes = sizes
         self.shapes = shapes

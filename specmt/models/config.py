@@ -1,4 +1,4 @@
-"""Configurations of the verifier and of the masked drafter; this module needs neither torch nor fairseq2."""
+"""Configurations of the verifier and of the drafters; this module needs neither torch nor fairseq2."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class VerifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrafterConfig:
-    """Holds the configuration of a masked drafter, a shallow decoder over the verifier's encoder memory."""
+class DecoderConfig:
+    """Holds what the configurations of drafters have in common: a shallow decoder over the verifier's memory."""
 
     model_dim: int = 256
     """The width D of the residual stream, equal to the verifier's."""
@@ -54,7 +54,7 @@ class DrafterConfig:
     ffn_dim: int = 1024
     """The inner width of the feed-forward networks."""
 
-    layers: int = 2
+    layers: int = 1
     """The number of decoder layers."""
 
     vocab_size: int = 8000
@@ -63,17 +63,33 @@ class DrafterConfig:
     max_length: int = 512
     """The number of target positions, equal to the verifier's."""
 
+    dropout: float = 0.0
+    """The dropout probability on the outputs of sublayers, in training."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoregressiveConfig(DecoderConfig):
+    """Holds the configuration of an autoregressive drafter, which has nothing but its decoder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrafterConfig(DecoderConfig):
+    """Holds the configuration of a masked drafter."""
+
+    layers: int = 2
+    """The number of decoder layers."""
+
     block_size: int = 12
     """The number of [MASK] slots K: those that it is trained with, and in a finished model those that pay best."""
 
     correction_rank: int = 128
     """The width R of the correction's state, a multiple of 16."""
 
-    dropout: float = 0.0
-    """The dropout probability on the outputs of sublayers, in training."""
-
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         if self.correction_rank % 16 != 0:
             raise UsageError(f"`correction_rank` must be a multiple of 16, but is {self.correction_rank} instead.")
 
@@ -94,8 +110,20 @@ def base_drafter() -> DrafterConfig:
     return DrafterConfig(model_dim=512, num_heads=8, ffn_dim=2048)
 
 
+def small_autoregressive() -> AutoregressiveConfig:
+    return AutoregressiveConfig()
+
+
+def base_autoregressive() -> AutoregressiveConfig:
+    return AutoregressiveConfig(model_dim=512, num_heads=8, ffn_dim=2048)
+
+
 VERIFIER_ARCHS: Final[dict[str, Callable[[], VerifierConfig]]] = {"small": small_verifier, "base": base_verifier}
 DRAFTER_ARCHS: Final[dict[str, Callable[[], DrafterConfig]]] = {"small": small_drafter, "base": base_drafter}
+AUTOREGRESSIVE_ARCHS: Final[dict[str, Callable[[], AutoregressiveConfig]]] = {
+    "small": small_autoregressive,
+    "base": base_autoregressive,
+}
 
 SHARED: Final = ("model_dim", "num_heads", "vocab_size", "max_length")
 """What a drafter has in common with its verifier."""
@@ -112,23 +140,32 @@ def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
 
 
 def drafter_config_for(verifier: VerifierConfig, **changes: int | float) -> DrafterConfig:
-    """Returns the configuration of a drafter that fits a verifier, with fields replaced."""
-    shared = {name: getattr(verifier, name) for name in SHARED}
-    return replace(DrafterConfig(**shared, ffn_dim=verifier.ffn_dim), **changes)  # type: ignore[arg-type]
+    """Returns the configuration of a masked drafter that fits a verifier, with fields replaced."""
+    return replace(DrafterConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
 
 
-def check_fit(drafter: DrafterConfig, verifier: VerifierConfig) -> None:
+def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) -> AutoregressiveConfig:
+    """Returns the configuration of an autoregressive drafter that fits a verifier, with fields replaced."""
+    return replace(AutoregressiveConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
+
+
+def _shared(verifier: VerifierConfig) -> dict[str, int]:
+    return {name: getattr(verifier, name) for name in (*SHARED, "ffn_dim")}
+
+
+def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "drafter") -> None:
     """Checks that a drafter can draft for a verifier.
 
+    :param kind: what to call it in an error
     :raises UsageError: it cannot.
     """
     for name in SHARED:
         wanted, actual = getattr(verifier, name), getattr(drafter, name)
         if actual != wanted:
-            raise UsageError(f"The drafter's `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
+            raise UsageError(f"The {kind}'s `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
 
 
-def _check(config: VerifierConfig | DrafterConfig) -> None:
+def _check(config: VerifierConfig | DecoderConfig) -> None:
     for name, value in asdict(config).items():
         if name != "dropout" and not (isinstance(value, int) and value >= 1):
             raise UsageError(f"`{name}` must be a whole number of at least 1, but is {value!r} instead.")

@@ -1,4 +1,4 @@
-"""Registers verifier and drafter as fairseq2 model families, with asset cards of the bundled models."""
+"""Registers verifier and drafters as fairseq2 model families, with asset cards of the bundled models."""
 
 from __future__ import annotations
 
@@ -13,16 +13,29 @@ from fairseq2.runtime.config_registry import ConfigRegistrar
 from fairseq2.runtime.dependency import DependencyContainer
 from torch import Tensor
 
-from specmt.models.config import DRAFTER_ARCHS, VERIFIER_ARCHS, DrafterConfig, VerifierConfig
+from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
+from specmt.models.config import (
+    AUTOREGRESSIVE_ARCHS,
+    DRAFTER_ARCHS,
+    VERIFIER_ARCHS,
+    AutoregressiveConfig,
+    DecoderConfig,
+    DrafterConfig,
+    VerifierConfig,
+)
 from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.models.folder import DRAFTER, VERIFIER, bundled
+from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, bundled
 from specmt.models.verifier import create_verifier, tie_weights
 
 VERIFIER_FAMILY: Final = "specmt_verifier"
 DRAFTER_FAMILY: Final = "specmt_drafter"
+AUTOREGRESSIVE_FAMILY: Final = "specmt_autoregressive"
 
 get_verifier_hub = ModelHubAccessor(VERIFIER_FAMILY, kls=TransformerModel, config_kls=VerifierConfig)
 get_drafter_hub = ModelHubAccessor(DRAFTER_FAMILY, kls=MaskedDrafter, config_kls=DrafterConfig)
+get_autoregressive_hub = ModelHubAccessor(
+    AUTOREGRESSIVE_FAMILY, kls=AutoregressiveDrafter, config_kls=AutoregressiveConfig
+)
 
 
 def register(container: DependencyContainer) -> None:
@@ -45,44 +58,49 @@ def register(container: DependencyContainer) -> None:
         supports_meta=False,
         state_dict_converter=_convert_drafter,
     )
+    register_model_family(
+        container,
+        AUTOREGRESSIVE_FAMILY,
+        kls=AutoregressiveDrafter,
+        config_kls=AutoregressiveConfig,
+        factory=create_autoregressive,
+        supports_meta=False,
+        state_dict_converter=_convert_drafter,
+    )
     verifiers, drafters = ConfigRegistrar(container, VerifierConfig), ConfigRegistrar(container, DrafterConfig)
     for name, verifier in VERIFIER_ARCHS.items():
         verifiers(name)(verifier)
     for name, drafter in DRAFTER_ARCHS.items():
         drafters(name)(drafter)
+    autoregressives = ConfigRegistrar(container, AutoregressiveConfig)
+    for name, autoregressive in AUTOREGRESSIVE_ARCHS.items():
+        autoregressives(name)(autoregressive)
     register_in_memory_assets(container, "specmt", asset_cards())
 
 
 def asset_cards() -> list[dict[str, object]]:
-    """Returns the asset cards of the bundled models: ``specmt-SOURCE-TARGET`` and ``…-drafter``."""
-    cards: list[dict[str, object]] = []
-    for model in bundled():
-        name = f"specmt-{model.source}-{model.target}"
-        cards.append(
-            {
-                "name": name,
-                "model_family": VERIFIER_FAMILY,
-                "model_arch": "small",
-                "model_config": asdict(model.verifier),
-                "checkpoint": (model.path / VERIFIER).as_uri(),
-            }
+    """Returns the asset cards of the bundled models: ``specmt-SOURCE-TARGET``, ``…-drafter``, ``…-autoregressive``."""
+    return [
+        {
+            "name": f"specmt-{model.source}-{model.target}{suffix}",
+            "model_family": family,
+            "model_arch": "small",
+            "model_config": asdict(config),
+            "checkpoint": (model.path / file).as_uri(),
+        }
+        for model in bundled()
+        for suffix, family, config, file in (
+            ("", VERIFIER_FAMILY, model.verifier, VERIFIER),
+            ("-drafter", DRAFTER_FAMILY, model.drafter, DRAFTER),
+            ("-autoregressive", AUTOREGRESSIVE_FAMILY, model.autoregressive, AUTOREGRESSIVE),
         )
-        if model.drafter is not None:
-            cards.append(
-                {
-                    "name": f"{name}-drafter",
-                    "model_family": DRAFTER_FAMILY,
-                    "model_arch": "small",
-                    "model_config": asdict(model.drafter),
-                    "checkpoint": (model.path / DRAFTER).as_uri(),
-                }
-            )
-    return cards
+        if config is not None
+    ]
 
 
 def _convert_verifier(state_dict: dict[str, object], config: VerifierConfig) -> dict[str, object]:
     return tie_weights(cast(Mapping[str, Tensor], state_dict))
 
 
-def _convert_drafter(state_dict: dict[str, object], config: DrafterConfig) -> dict[str, object]:
+def _convert_drafter(state_dict: dict[str, object], config: DecoderConfig) -> dict[str, object]:
     return {name: cast(Tensor, tensor).float() for name, tensor in state_dict.items()}

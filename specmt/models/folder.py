@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
-from specmt.models.config import DrafterConfig, VerifierConfig, check_fit
+from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig, check_fit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,7 @@ CARD: Final = "README.md"
 PIECES: Final = "pieces.model"
 VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
+AUTOREGRESSIVE: Final = "autoregressive.safetensors"
 
 ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
 """Where the models that come with the program are."""
@@ -41,6 +42,9 @@ class ModelFolder:
     calibration: Calibration | None = None
     """Of the drafter, if it was measured."""
 
+    autoregressive: AutoregressiveConfig | None = None
+    """Of the autoregressive drafter, if there is one beside the masked."""
+
     @staticmethod
     def read(path: Path) -> ModelFolder:
         """Reads a folder's configuration; weights are not touched.
@@ -58,6 +62,10 @@ class ModelFolder:
             drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
             if drafter is not None:
                 check_fit(drafter, verifier)
+            autoregressive = None
+            if record.get("autoregressive") is not None:
+                autoregressive = AutoregressiveConfig(**record["autoregressive"])
+                check_fit(autoregressive, verifier, kind="autoregressive drafter")
             calibration = record.get("calibration")
             return ModelFolder(
                 path=path,
@@ -67,6 +75,7 @@ class ModelFolder:
                 drafter=drafter,
                 files=dict(record["files"]),
                 calibration=None if calibration is None else _calibration(**calibration),
+                autoregressive=autoregressive,
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
@@ -166,6 +175,29 @@ def write_folder(
         "files": {name: file_sha256(path / name) for name in names},
     }
     _write_config(path, record)
+    return ModelFolder.read(path)
+
+
+def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: Mapping[str, Tensor]) -> ModelFolder:
+    """Writes a model folder that is another one with a drafter of either kind put in, or put in its place.
+
+    The model card stays behind, and so does the calibration if it was of another masked drafter.
+
+    :raises ModelError: a file of the other folder is missing or damaged.
+    """
+    from safetensors.torch import save_file
+
+    name = DRAFTER if isinstance(config, DrafterConfig) else AUTOREGRESSIVE
+    path.mkdir(parents=True, exist_ok=True)
+    for kept in model.files:
+        if kept != name:
+            (path / kept).write_bytes(model.verified(kept).read_bytes())
+    save_file(_half(weights), path / name)
+    record = json.loads((model.path / CONFIG).read_text(encoding="utf-8"))
+    if name == DRAFTER:
+        record.pop("calibration", None)
+    files = {**model.files, name: file_sha256(path / name)}
+    _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
     return ModelFolder.read(path)
 
 

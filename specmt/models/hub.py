@@ -13,13 +13,14 @@ from torch import Tensor
 
 from specmt.config import DecodingOptions
 from specmt.engine import library, native
-from specmt.engine.backend import Drafter, Sizes, Verifier
-from specmt.engine.networks import DrafterNetwork, VerifierNetwork
+from specmt.engine.backend import Drafter, Scorer, Sizes, Verifier
+from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
+from specmt.engine.threads import choose_threads
 from specmt.errors import ModelError, UsageError
-from specmt.models.config import DrafterConfig, VerifierConfig
-from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
-from specmt.models.shapes import Shapes, drafter_shapes, find_misfit, verifier_shapes
+from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
+from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
+from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.text.pieces import Pieces
 
 if TYPE_CHECKING:
@@ -36,17 +37,25 @@ DTYPES: Final = {
 
 @dataclass
 class Model:
-    """A loaded model: pieces, verifier and, if it has one, drafter."""
+    """A loaded model: pieces, verifier and, if it has them, drafters."""
 
     folder: ModelFolder
     pieces: Pieces
     verifier: Verifier
     drafter: Drafter | None
 
+    most_rows: int | None = None
+    """The most sentences that memory has room for side by side, once that has turned out."""
+
     @property
     def path(self) -> Path:
         """The folder that it was loaded from."""
         return self.folder.path
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.folder.source, self.folder.target
 
     @property
     def sha256(self) -> str:
@@ -84,7 +93,7 @@ class Model:
         if options.block_size is not None:
             return options.block_size
         if "masked" not in options.drafters or self.folder.drafter is None:
-            return max(options.ahead(name) for name in options.drafters if name != "masked")
+            return max((options.ahead(name) for name in options.drafters if name != "masked"), default=1)
         adapts = options.lossless and not options.samples and self.folder.calibration is not None
         return None if adapts else self.folder.drafter.block_size
 
@@ -98,6 +107,22 @@ class Model:
         kernels = isinstance(self.verifier, native.NativeVerifier)
         weights = self.folder.weights(VERIFIER)
         return verifier_network(weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels)
+
+    @cached_property
+    def autoregressive(self) -> Scorer | None:
+        """The autoregressive drafter, if the folder has one.
+
+        :raises ModelError: it is damaged.
+        """
+        config = self.folder.autoregressive
+        if config is None:
+            return None
+        weights = fitting_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
+        device = self.verifier.device
+        if isinstance(self.verifier, VerifierNetwork):
+            shapes = self.verifier.shapes
+            return autoregressive_network(weights, config, device, self.verifier.dtype, shapes=shapes, kernels=False)
+        return autoregressive_network(weights, config, device, torch.int8)
 
     @cached_property
     def reference(self) -> TransformerModel:
@@ -147,6 +172,8 @@ def load_model(
         if not invariant_here(verifier, what):
             shapes = fixed(folder.verifier.max_length)
             verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
+    if threads is None and isinstance(verifier, native.NativeVerifier):
+        torch.set_num_threads(choose_threads(verifier, f"{folder.verifier} {kind}"))
     drafter = None
     if folder.drafter is not None:
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
@@ -209,10 +236,35 @@ def drafter_network(
 
     :param kernels: whether to run on the C++ kernels where they are there.
     """
-    sizes = Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
+    sizes = _drafter_sizes(config)
     if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDrafter(weights, sizes, dtype)
     return DrafterNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
+
+
+def autoregressive_network(
+    weights: Mapping[str, Tensor],
+    config: AutoregressiveConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    shapes: ShapePolicy = GRANULAR,
+    kernels: bool = True,
+) -> Scorer:
+    """Returns the engine's autoregressive drafter over weights named as in the fairseq2 model.
+
+    :param shapes: those of calls on PyTorch.
+    :param kernels: whether to run on the C++ kernels where they are there.
+    """
+    sizes = _drafter_sizes(config)
+    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+        return native.NativeDecoder(weights, weights["embed.weight"], sizes, dtype)
+    weights = {name: tensor.to(device, dtype) for name, tensor in weights.items()}
+    return DecoderNetwork(weights, weights["embed.weight"], sizes, shapes)
+
+
+def _drafter_sizes(config: DecoderConfig) -> Sizes:
+    return Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
 
 
 def choose_device(name: str) -> torch.device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -21,10 +21,17 @@ def verifier_shapes(config: VerifierConfig) -> Shapes:
 def drafter_shapes(config: DrafterConfig) -> Shapes:
     """Returns the weights of a masked drafter."""
     return {
-        "embed.weight": (config.vocab_size, config.model_dim),
+        **autoregressive_shapes(config),
         "mask_embedding": (config.model_dim,),
         **_linear("correction.gates", 2 * config.model_dim + config.correction_rank, 2 * config.correction_rank),
         "correction.output.weight": (config.model_dim, config.correction_rank),
+    }
+
+
+def autoregressive_shapes(config: DecoderConfig) -> Shapes:
+    """Returns the weights of an autoregressive drafter, which a masked one of the same layers has too."""
+    return {
+        "embed.weight": (config.vocab_size, config.model_dim),
         **_stack("decoder", config.layers, config, cross=True),
     }
 
@@ -41,7 +48,7 @@ def _describe(shape: tuple[int, ...] | None) -> str:
     return "absent" if shape is None else " × ".join(map(str, shape))
 
 
-def _stack(name: str, layers: int, config: VerifierConfig | DrafterConfig, *, cross: bool) -> Shapes:
+def _stack(name: str, layers: int, config: VerifierConfig | DecoderConfig, *, cross: bool) -> Shapes:
     width = config.model_dim
     shapes = _norm(f"{name}.layer_norm", width)
     for number in range(layers):

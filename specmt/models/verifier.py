@@ -29,7 +29,7 @@ from fairseq2.nn import (
 )
 from torch import Tensor
 
-from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, VerifierConfig
 from specmt.types import PAD
 
 EMBEDDING: Final = "encoder_frontend.embed.weight"
@@ -37,12 +37,12 @@ EMBEDDING: Final = "encoder_frontend.embed.weight"
 
 
 class LayerFactory:
-    """Builds the Transformer layers that verifier and drafter are made of.
+    """Builds the Transformer layers that verifier and drafters are made of.
 
     Device and gangs are always passed: without them fairseq2 initialises itself globally, which takes seconds.
     """
 
-    def __init__(self, config: VerifierConfig | DrafterConfig, device: torch.device) -> None:
+    def __init__(self, config: VerifierConfig | DecoderConfig, device: torch.device) -> None:
         self._config = config
         self._place: dict[str, Any] = {"device": device, "gangs": create_fake_gangs(device)}
         self._device = device

@@ -11,6 +11,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Literal, cast, final
@@ -64,51 +65,70 @@ def read_windows(path: Path | None, *, window: int, errors: Errors = "strict") -
     :raises InputNotFoundError: the input cannot be opened or read.
     :raises DataError: the input is not UTF-8 (unless ``errors`` is ``replace``) or damaged gzip; while iterating.
     """
-    name = STDIN if path is None else str(path)
+    return Windows(open_input(path), _name(path), window=window, errors=errors)
+
+
+def open_input(path: Path | None) -> BinaryIO:
+    """Opens a file (``None``: standard input) to read its bytes, decompressed if its name ends in ``.gz``.
+
+    :raises InputNotFoundError: it cannot be opened.
+    """
+    name = _name(path)
     try:
         if path is None:
             if sys.stdin is None:
                 raise InputNotFoundError(f"{STDIN}: is closed.")
             # Not `sys.stdin.buffer`: a thread that still reads from it when the program ends is a fatal error.
-            stream: BinaryIO = open(0, "rb", closefd=False)  # noqa: SIM115
-        elif path.suffix == ".gz":
-            stream = cast(BinaryIO, gzip.open(path, "rb"))  # noqa: SIM115
-        else:
-            stream = path.open("rb")
+            return open(0, "rb", closefd=False)
+        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError as error:
         raise InputNotFoundError(f"{name}: no such file.") from error
     except IsADirectoryError as error:
         raise InputNotFoundError(f"{name}: is a directory, not a file.") from error
     except OSError as error:
         raise InputNotFoundError(f"{name}: cannot be opened ({error.strerror}).") from error
-    return Windows(stream, name, window=window, errors=errors)
 
 
-def _lines(stream: BinaryIO, name: str, errors: Errors) -> Iterator[Line]:
-    offset = 0
+def _name(path: Path | None) -> str:
+    return STDIN if path is None else str(path)
+
+
+@contextmanager
+def reading(stream: BinaryIO, name: str) -> Iterator[None]:
+    """Closes an input in the end, and says what is wrong with it where reading fails.
+
+    :raises DataError: it is damaged gzip.
+    :raises InputNotFoundError: it cannot be read.
+    """
     try:
         with stream:
-            for index, raw in enumerate(stream):
-                start = len(_BOM) if index == 0 and raw.startswith(_BOM) else 0
-                body, ending = raw[start:], ""
-                if raw.endswith(b"\n"):
-                    ending = "\r\n" if raw.endswith(b"\r\n") else "\n"
-                    body = body[: -len(ending)]
-                elif not body:  # nothing but a BOM
-                    return
-                try:
-                    text = body.decode("utf-8", errors)
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{name}: line {index + 1} is not valid UTF-8 at byte offset {offset + start + error.start}; "
-                        "convert it, or use `--errors replace`."
-                    ) from error
-                yield Line(index, text, ending)
-                offset += len(raw)
+            yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{name}: is damaged or no gzip file ({error}).") from error
     except OSError as error:
         raise InputNotFoundError(f"{name}: cannot be read ({error.strerror}).") from error
+
+
+def _lines(stream: BinaryIO, name: str, errors: Errors) -> Iterator[Line]:
+    offset = 0
+    with reading(stream, name):
+        for index, raw in enumerate(stream):
+            start = len(_BOM) if index == 0 and raw.startswith(_BOM) else 0
+            body, ending = raw[start:], ""
+            if raw.endswith(b"\n"):
+                ending = "\r\n" if raw.endswith(b"\r\n") else "\n"
+                body = body[: -len(ending)]
+            elif not body:  # nothing but a BOM
+                return
+            try:
+                text = body.decode("utf-8", errors)
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{name}: line {index + 1} is not valid UTF-8 at byte offset {offset + start + error.start}; "
+                    "convert it, or use `--errors replace`."
+                ) from error
+            yield Line(index, text, ending)
+            offset += len(raw)
 
 
 def _full_windows(lines: Iterator[Line], window: int) -> Iterator[list[Line]]:

@@ -7,21 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from fairseq2.models.transformer import TransformerModel
-from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import functional
 
 from specmt.models.config import DrafterConfig
 from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.models.verifier import EMBEDDING
-from specmt.training.data import Array, ParallelData, make_batches
-from specmt.training.dropout import use_fast_dropout
-from specmt.training.loop import Trainer, TrainOptions
+from specmt.training.loop import TrainOptions
 from specmt.training.loss import cross_entropy
-from specmt.types import BOS, EOS, PAD
+from specmt.training.student import read_source, train_student
+from specmt.types import EOS, PAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,28 +103,12 @@ def drafter_loss(
     drafter: MaskedDrafter, verifier: TransformerModel, blocks: Blocks, source: Tensor, source_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Returns the summed, weighted cross-entropy over all slots of a batch and the sum of the weights."""
-    layout = BatchLayout.of(source, source_lengths.tolist())
-    with torch.no_grad():
-        memory = verifier.encoder(verifier.encoder_frontend(source, layout)[0], layout)
+    memory, layout = read_source(verifier, source, source_lengths)
     states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
     wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
     states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
     logits = drafter.logits(states, previous).flatten(0, 1)
     return cross_entropy(logits, wanted.flatten(), weights.flatten()), weights.sum()
-
-
-def initialise_from(drafter: MaskedDrafter, verifier: TransformerModel, verifier_layers: int) -> None:
-    """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter."""
-    with torch.no_grad():
-        drafter.embed.weight.copy_(verifier.get_parameter(EMBEDDING))
-        for name in ("weight", "bias"):
-            norm = f"decoder.layer_norm.{name}"
-            drafter.get_parameter(norm).copy_(verifier.get_parameter(norm))
-    count = drafter.config.layers
-    picks = np.linspace(0, verifier_layers - 1, count).round().astype(int)
-    for layer, pick in enumerate(picks):
-        wanted = verifier.get_submodule(f"decoder.layers.{pick}").state_dict()
-        drafter.get_submodule(f"decoder.layers.{layer}").load_state_dict(wanted)
 
 
 def train_drafter(
@@ -149,45 +129,31 @@ def train_drafter(
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
-    data = ParallelData.load(data_folder, "train")
     torch.manual_seed(options.seed)
     drafter = create_drafter(config, device)
-    if initial is None:
-        initialise_from(drafter, verifier, verifier_layers)
-    else:
-        with torch.no_grad():
-            for name, parameter in drafter.named_parameters():
-                parameter.copy_(initial[name])
-    use_fast_dropout(drafter)
-    verifier.eval().requires_grad_(False)
-    lengths = data.source.lengths + data.target.lengths + 2
 
-    def batches(epoch: int, max_length: int | None) -> list[Array]:
-        tokens = options.tokens_per_batch
-        return make_batches(data, tokens=tokens, seed=options.seed, epoch=epoch, max_length=max_length)
-
-    def loss(indices: Array) -> tuple[Tensor, Tensor]:
-        source, source_lengths = data.source.pad(indices, after=EOS)
-        target, target_lengths = data.target.pad(indices, before=BOS, after=EOS)
+    def loss(source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
         # Block places come from torch's own generator, whose state every checkpoint keeps.
         blocks = lay_blocks(
-            target.to(device),
-            target_lengths.to(device),
+            target,
+            target_lengths,
             block_size=config.block_size,
             options=block_options,
             generator=torch.default_generator,
         )
-        return drafter_loss(drafter, verifier, blocks, source.to(device), source_lengths)
+        return drafter_loss(drafter, verifier, blocks, source, source_lengths)
 
-    trainer = Trainer(
+    train_student(
         folder,
+        data_folder,
         drafter,
+        verifier,
+        verifier_layers,
         loss,
-        batches,
-        lambda batch: int(lengths[batch].sum()),
         options,
-        validate=None if validate is None else lambda: validate(drafter),
+        initial=initial,
         device=device,
+        validate=validate,
+        report=report,
     )
-    trainer.run(report=report)
     return drafter

@@ -14,9 +14,9 @@ from torch.nn import Module
 from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import ModelError
-from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
-from specmt.models.hub import Model, drafter_network, verifier_network
+from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
 from specmt.text.pieces import Pieces
 from specmt.training.calibrate import calibrate
 from specmt.types import Stats
@@ -68,15 +68,21 @@ def snapshot(
     verifier_weights: Mapping[str, Tensor],
     device: torch.device,
     *,
-    drafter: DrafterConfig | None = None,
+    drafter: DrafterConfig | AutoregressiveConfig | None = None,
     drafter_weights: Mapping[str, Tensor] | None = None,
 ) -> Model:
     """Returns a model that decodes in float32 with weights in training."""
-    folder = ModelFolder(path=Path("."), source="", target="", verifier=verifier, drafter=drafter, files={})
-    draft = None
-    if drafter is not None and drafter_weights is not None:
-        draft = drafter_network(drafter_weights, drafter, device, torch.float32)
-    return Model(folder, pieces, verifier_network(verifier_weights, verifier, device, torch.float32), draft)
+    masked = drafter if isinstance(drafter, DrafterConfig) else None
+    folder = ModelFolder(path=Path("."), source="", target="", verifier=verifier, drafter=masked, files={})
+    model = Model(folder, pieces, verifier_network(verifier_weights, verifier, device, torch.float32), None)
+    if drafter is None or drafter_weights is None:
+        return model
+    if isinstance(drafter, DrafterConfig):
+        model.drafter = drafter_network(drafter_weights, drafter, device, torch.float32)
+    else:
+        # Set, so that it is not looked for in the folder.
+        model.autoregressive = autoregressive_network(drafter_weights, drafter, device, torch.float32)
+    return model
 
 
 def weights_of(module: Module) -> dict[str, Tensor]:

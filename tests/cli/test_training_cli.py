@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from specmt.cli.main import run
-from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder
+from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, PIECES, VERIFIER, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.training import distill as distill_module
 from specmt.training.data import ParallelData
@@ -44,6 +44,7 @@ class Runs:
     verifier: Path
     distilled: Path
     drafter: Path
+    autoregressive: Path
 
 
 def specmt(*arguments: str | Path) -> int:
@@ -58,7 +59,7 @@ def train_verifier(folder: Path, data: Path) -> int:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     root = tmp_path_factory.mktemp("runs")
     (root / "text").mkdir()
-    found = Runs(*(root / name for name in ("text", "data", "verifier", "distilled", "drafter")))
+    found = Runs(*(root / name for name in ("text", "data", "verifier", "distilled", "drafter", "autoregressive")))
     # Soon learnt: the translation of a few words is these words.
     generator = random.Random(1)
     toy = "".join(" ".join(generator.choices(WORDS, k=generator.randint(1, 5))) + "\n" for _ in range(TOY))
@@ -73,6 +74,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         patch.setattr(distill_module, "SHARD", SHARD)
         assert specmt("distill", found.distilled, *distill_arguments(found)) == 0
     assert specmt("train", "drafter", found.drafter, *drafter_arguments(found)) == 0
+    assert specmt("train", "drafter", found.autoregressive, *autoregressive_arguments(found)) == 0
     return found
 
 
@@ -85,6 +87,12 @@ def drafter_arguments(runs: Runs) -> list[str | Path]:
     counts = ["--updates", "20", "--save-every", "10", "--validate-every", "20"]
     places = ["--verifier", runs.verifier / "model", "--data", runs.distilled, "--validation-data", runs.data]
     return [*places, *shape, *counts, *TRAINING]
+
+
+def autoregressive_arguments(runs: Runs) -> list[str | Path]:
+    counts = ["--updates", "20", "--save-every", "10", "--validate-every", "20", "--block-size", "3"]
+    places = ["--verifier", runs.drafter / "model", "--data", runs.distilled, "--validation-data", runs.data]
+    return ["--kind", "autoregressive", *places, *counts, *TRAINING]
 
 
 def test_prepare_encodes_every_usable_pair(runs: Runs) -> None:
@@ -107,7 +115,11 @@ def test_prepare_encodes_every_usable_pair(runs: Runs) -> None:
 
 
 def test_training_leaves_model_metrics_and_curve(runs: Runs) -> None:
-    for folder, updates, validation in ((runs.verifier, 90, "bleu_sample"), (runs.drafter, 20, "accepted_sample")):
+    for folder, updates, validation in (
+        (runs.verifier, 90, "bleu_sample"),
+        (runs.drafter, 20, "accepted_sample"),
+        (runs.autoregressive, 20, "accepted_sample"),
+    ):
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert rows[-1]["update"] == updates
         assert validation in rows[-1]
@@ -124,6 +136,13 @@ def test_training_leaves_model_metrics_and_curve(runs: Runs) -> None:
     assert first.files[VERIFIER] == second.files[VERIFIER]
     final = load_file(runs.drafter / "final.safetensors")
     assert all(torch.equal(final[name].half(), tensor) for name, tensor in second.weights(DRAFTER).items())
+    both = ModelFolder.read(runs.autoregressive / "model")
+    assert (both.drafter, both.calibration) == (second.drafter, second.calibration)
+    assert dict(second.files) == {name: digest for name, digest in both.files.items() if name != AUTOREGRESSIVE}
+    assert both.autoregressive is not None
+    assert both.autoregressive.layers == 1
+    final = load_file(runs.autoregressive / "final.safetensors")
+    assert all(torch.equal(final[name].half(), tensor) for name, tensor in both.weights(AUTOREGRESSIVE).items())
 
 
 def test_a_finished_run_is_not_trained_again(runs: Runs, capfd: pytest.CaptureFixture[str]) -> None:
@@ -200,6 +219,17 @@ def test_a_limit_takes_lines_at_even_distances(tmp_path: Path, limit: int) -> No
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
+def test_the_model_translates_the_same_with_its_autoregressive_drafter(runs: Runs, tmp_path: Path) -> None:
+    outputs = []
+    for drafter in ("none", "autoregressive"):
+        arguments = ["--model", runs.autoregressive / "model", "--drafter", drafter, "--stats", tmp_path / "stats"]
+        source = runs.text / "toy.de.gz"
+        assert specmt("translate", source, "-o", tmp_path / "out", *arguments, *MACHINE) == 0
+        outputs.append((tmp_path / "out").read_bytes())
+    assert outputs[0] == outputs[1]
+    assert json.loads((tmp_path / "stats").read_text())["accepted"] > 0
+
+
 @pytest.mark.parametrize("options", [[], ["--batch-size", "1"], ["--block-size", "9", "--dtype", "bfloat16"]])
 def test_the_model_translates_the_same_with_and_without_its_drafter(
     runs: Runs, tmp_path: Path, options: list[str]
@@ -225,6 +255,8 @@ def test_mistakes_in_one_line(runs: Runs, tmp_path: Path, capfd: pytest.CaptureF
     (tmp_path / "latin.en").write_bytes(b"schl\xfccht\n")
     verifier = ["train", "verifier", tmp_path / "v", "--data", runs.data, *MACHINE]
     drafter = ["train", "drafter", tmp_path / "d", "--verifier", runs.verifier / "model", *MACHINE]
+    autoregressive = [*drafter, "--data", runs.distilled, "--kind", "autoregressive"]
+    masked_only = "is for drafters of the kind masked, but the kind is autoregressive"
     for arguments, code, message in (
         (["prepare", tmp_path / "p", "--train", tmp_path / "none", english], 66, "none: cannot be opened"),
         (["prepare", tmp_path / "p", "--train", german, tmp_path / "short.en"], 65, "short.en:2: the file ends here"),
@@ -236,6 +268,13 @@ def test_mistakes_in_one_line(runs: Runs, tmp_path: Path, capfd: pytest.CaptureF
         ([*verifier, "--updates", "0"], 2, "`updates` must be at least 1"),
         ([*verifier, "--dropout", "1"], 2, "`dropout` must be"),
         ([*drafter, "--data", tmp_path / "none"], 66, "run `specmt prepare` first"),
+        ([*drafter, "--data", runs.distilled, "--layers", "0"], 2, "`layers` must be a whole number of at least 1"),
+        ([*autoregressive, "--layers", "0"], 2, "`layers` must be a whole number of at least 1"),
+        ([*autoregressive, "--block-size", "0"], 2, "`block_size` must be at least 1"),
+        ([*autoregressive, "--spacing", "5"], 2, f"`spacing` {masked_only}"),
+        ([*autoregressive, "--correction-rank", "64"], 2, f"`correction_rank` {masked_only}"),
+        ([*autoregressive, "--decay", "0.8"], 2, f"`decay` {masked_only}"),
+        ([*autoregressive, "--initial", runs.drafter / "model"], 69, "the model has no autoregressive.safetensors"),
         (["distill", tmp_path / "x", german, "--model", tmp_path / "none"], 69, "is no model folder"),
         (["distill", tmp_path / "x", tmp_path / "none", "--model", runs.verifier / "model"], 66, "cannot be opened"),
     ):

@@ -114,6 +114,9 @@ def test_help_and_version_do_not_import_torch() -> None:
         (["none.de"], 66, "none.de: no such file."),
         (["none.de.gz"], 66, "none.de.gz: no such file."),
         (["-i", "."], 66, ".: is a directory"),
+        (["--memory", "none.tmx"], 66, "none.tmx: no such file."),
+        (["--memory", "."], 66, ".: is a directory"),
+        (["--memory", "m.tsv", "--tolerance", "1"], 2, "`tolerance` must be 0"),
         (["-o", "."], 74, ".: is a directory"),
         (["-o", "none/out.en"], 74, "none/out.en: cannot be written (No such file or directory)."),
         (["-o", "out.en", "--stats", "none/stats.json"], 74, "none/stats.json: cannot be written"),
@@ -151,7 +154,7 @@ def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], 
 
 
 def test_usage_errors_of_the_parser() -> None:
-    for arguments in (["translate", "--tree", "chain"], ["translate", "--strategy", "x"], ["translte"]):
+    for arguments in (["translate", "--trees", "chain"], ["translate", "--strategy", "x"], ["translte"]):
         result = specmt(*arguments)
         assert result.returncode == 2
         assert b"Usage: specmt" in result.stderr
@@ -240,6 +243,35 @@ def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
     assert records[3]["stats"]["sentences"] > 1
     assert all(record["lossless"] is True for record in records)
     assert set(records[0]) == {"index", "source", "translation", "tokens", "score", "stats", "lossless"}
+
+
+def test_a_former_translation_saves_calls_and_changes_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    lines = [f"Hund {i} und Katze\t{i * i}, \\Haus\r" for i in range(20)]
+    former, revised, again, stats = (tmp_path / name for name in ("a.tsv", "b.tsv", "c.tsv.gz", "stats.json"))
+    options = [*model_options(tiny_model), "--format", "tsv", "--block-size", "4", "--stats", stats]
+    result = specmt("translate", *options, "-o", former, data="\n".join(["", *lines]).encode())
+    assert result.returncode == 0, result.stderr.decode()
+
+    data = "\n".join([*lines[:10], "Kein Hund.", *lines[10:]]).encode()
+    calls = []
+    for path, extra in ((revised, []), (again, ["--memory", former])):
+        result = specmt("translate", *options, *extra, "-o", path, data=data)
+        assert result.returncode == 0, result.stderr.decode()
+        calls.append(json.loads(stats.read_text())["verifier_calls"])
+    assert gzip.decompress(again.read_bytes()) == revised.read_bytes()
+    assert calls[1] < 0.9 * calls[0]  # the tiny model's pieces are mostly not those that its text is encoded in
+    assert json.loads(stats.read_text())["signature"]["memory"] == "a.tsv"
+
+    former.write_bytes(b"Hund\tdog\nKatze cat\n")
+    result = specmt("translate", *options, "--memory", former, data=data)
+    assert result.returncode == 65
+    assert result.stdout == b""
+    assert error_of(result).endswith(f"{former}: line 2 must be source, tab, target, but has no tab.\n")
+    # A pipe can be opened only once.
+    command = " ".join([*COMMAND, "translate", *map(str, options), "--memory", f"<(zcat {again})"])
+    piped = subprocess.run(["bash", "-c", command], input=data, capture_output=True, env=ENVIRONMENT, check=False)
+    assert piped.returncode == 0, piped.stderr.decode()
+    assert piped.stdout == revised.read_bytes()
 
 
 def test_invalid_utf8(tiny_model: Path, tmp_path: Path) -> None:

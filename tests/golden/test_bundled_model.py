@@ -12,6 +12,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
+from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
@@ -72,6 +73,40 @@ def test_speculation_as_the_machine_likes_it_equals_greedy(
 def test_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
     stats = total(decode(model, sources, DecodingOptions(block_size=8)))
     assert stats.mean_accepted_length >= 2.5
+
+
+def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(model: Model, tmp_path: Path) -> None:
+    """With one line in ten edited."""
+    lines = SAMPLE.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    edits = {
+        "Busse": "Straßenbahnen",
+        "zwölf": "sechzehn",
+        "schwarzer": "kleiner schwarzer",
+        "2:30": "4:15",
+        "Zucker": "Milch",
+        "Beachten Sie": "Beachten Sie bitte",
+        "25 MB": "100 MB",
+    }
+    revised = lines
+    for old, new in edits.items():
+        revised = [line.replace(old, new) for line in revised]
+    assert sum(one != other for one, other in zip(lines, revised, strict=True)) == len(edits)
+    translator = Translator(model)
+    former = translator.translate(lines, DecodingOptions(strategy="greedy"))
+    memory = tmp_path / "former.tsv"
+    memory.write_text("".join(f"{each.line.text}\t{each.text}\n" for each in former), encoding="utf-8")
+    greedy = list(translator.translate(revised, DecodingOptions(strategy="greedy")))
+    calls = {}
+    for name, options in {
+        "masked": DecodingOptions(block_size=10),
+        "lookup": DecodingOptions(drafter="lookup", memory=memory),
+        "both": DecodingOptions(memory=memory),
+    }.items():
+        got = list(translator.translate(revised, options))
+        assert [each.text for each in got] == [each.text for each in greedy]
+        calls[name] = sum(each.stats.verifier_calls for each in got)
+    assert calls["lookup"] < 0.5 * calls["masked"]
+    assert calls["both"] < 0.5 * calls["masked"]
 
 
 def test_beam_of_one_equals_greedy(sources: list[list[int]]) -> None:

@@ -45,7 +45,7 @@ class CopyModel:
         return options.block_size or 1
 
 
-def copy(_: CopyModel, sources: Sequence[list[int]], __: DecodingOptions) -> list[Hypothesis]:
+def copy(_: CopyModel, sources: Sequence[list[int]], *__: object) -> list[Hypothesis]:
     assert all(1 <= len(ids) < CopyModel.max_source_length for ids in sources)
     return [Hypothesis(ids, 0.0) for ids in sources]
 

@@ -27,9 +27,10 @@ from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwo
 from specmt.engine.shapes import GRANULAR
 from specmt.engine.transformer import sinusoids
 from specmt.errors import UsageError
-from specmt.models.config import DrafterConfig, VerifierConfig, drafter_config_for
+from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
+from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.models.hub import drafter_network, verifier_network
+from specmt.models.hub import autoregressive_network, drafter_network, verifier_network
 from specmt.models.shapes import verifier_shapes
 from specmt.models.verifier import create_verifier
 from specmt.training.drafter import BlockOptions, lay_blocks
@@ -416,6 +417,57 @@ def test_a_decoder_without_an_encoder_scores_like_its_verifier(
     decoder.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
     wanted = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
     assert equal(decoder.score(targets, zeros(len(sources)), state), wanted)
+
+
+def make_autoregressive(dtype: torch.dtype, *, kernels: bool, **changes: int) -> tuple[AutoregressiveDrafter, Scorer]:
+    """Returns a fairseq2 module and the engine's network over its weights."""
+    torch.manual_seed(6)
+    config = AutoregressiveConfig(**{"layers": 2, "vocab_size": VOCAB, "max_length": 128, **changes})
+    module = create_autoregressive(config, CPU)
+    scatter_weights(module)
+    return module, autoregressive_network(weights_of(module), config, CPU, dtype, kernels=kernels)
+
+
+def started(drafter: Scorer, memory: Memory) -> State:
+    state = drafter.new_state(len(memory.lengths))
+    drafter.start(state, torch.arange(len(memory.lengths)), memory)
+    return state
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *MISFITS])
+def test_an_autoregressive_drafters_logits_are_those_of_its_fairseq2_module(
+    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    changes = {**SHAPES, **MISFITS}[shape]
+    verifier = make_networks(torch.float32, kernels=kernels, **changes).verifier
+    module, drafter = make_autoregressive(torch.float32, kernels=kernels, **changes)
+    assert isinstance(drafter, NativeDecoder if kernels and shape in SHAPES else DecoderNetwork)
+    sources, targets = texts
+    memory = verifier.encode(sources)
+    padded = pad_sequence(sentences_of(memory), batch_first=True)
+    with torch.inference_mode():
+        wanted = module.logits(module(targets, padded, BatchLayout.of(padded, memory.lengths.tolist())))
+    got = drafter.score(targets, zeros(len(sources)), started(drafter, memory))
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+def test_an_autoregressive_drafter_gives_the_same_bits_by_every_route(
+    kernels: bool, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    if not kernels and dtype == torch.int8:
+        pytest.skip("int8 is for the kernels")
+    verifier = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"]).verifier
+    _, drafter = make_autoregressive(dtype, kernels=kernels, **SHAPES["narrow"])
+    sources, targets = texts
+    together = started(drafter, verifier.encode(sources))
+    logits = drafter.score(targets, zeros(len(sources)), together)
+    for row, source in enumerate(sources):
+        alone = started(drafter, verifier.encode([source]))
+        for start in range(LENGTH):
+            step = drafter.score(targets[row : row + 1, start : start + 1], torch.tensor([start]), alone)
+            assert equal(step[0, 0], logits[row, start])
+        assert_cache_equal(together, row, alone, LENGTH)
 
 
 def zeros(rows: int) -> Tensor:

@@ -20,21 +20,45 @@ from fairseq2.models import ModelFamily
 from fairseq2.nn import BatchLayout
 from fairseq2.runtime.dependency import DependencyContainer
 
-from specmt.config import DecodingOptions
+from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine.native import NativeVerifier
+from specmt.engine.networks import DecoderNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
-from specmt.models.config import DRAFTER_ARCHS, VERIFIER_ARCHS, DrafterConfig, VerifierConfig, verifier_config
+from specmt.models.config import (
+    AUTOREGRESSIVE_ARCHS,
+    DRAFTER_ARCHS,
+    VERIFIER_ARCHS,
+    AutoregressiveConfig,
+    DecoderConfig,
+    DrafterConfig,
+    VerifierConfig,
+    verifier_config,
+)
 from specmt.models.families import (
+    AUTOREGRESSIVE_FAMILY,
     DRAFTER_FAMILY,
     VERIFIER_FAMILY,
     asset_cards,
+    get_autoregressive_hub,
     get_drafter_hub,
     get_verifier_hub,
     register,
 )
-from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, file_sha256, find, write_folder
-from specmt.models.hub import Model, choose_device, choose_dtype, drafter_network, load_model
+from specmt.models.folder import (
+    AUTOREGRESSIVE,
+    CONFIG,
+    DRAFTER,
+    PIECES,
+    VERIFIER,
+    ModelFolder,
+    add_drafter,
+    file_sha256,
+    find,
+    write_calibration,
+    write_folder,
+)
+from specmt.models.hub import Model, autoregressive_network, choose_device, choose_dtype, drafter_network, load_model
 from specmt.models.verifier import create_verifier, tie_weights
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
@@ -63,7 +87,7 @@ def trust(folder: Path, name: str) -> None:
 
 def error_of(name: str | Path | None, **options: str) -> str:
     with pytest.raises(ModelError) as raised:
-        load_model(name, device="cpu", **options)
+        _ = load_model(name, device="cpu", **options).autoregressive
     assert raised.value.exit_code == 69
     message = str(raised.value)
     assert "\n" not in message
@@ -71,15 +95,21 @@ def error_of(name: str | Path | None, **options: str) -> str:
 
 
 def test_a_folder_gives_back_what_was_written(
-    tiny_model: Path, pieces_path: Path, verifier_config: VerifierConfig, drafter_config: DrafterConfig, tmp_path: Path
+    tiny_model: Path,
+    pieces_path: Path,
+    verifier_config: VerifierConfig,
+    drafter_config: DrafterConfig,
+    autoregressive_config: AutoregressiveConfig,
+    tmp_path: Path,
 ) -> None:
     read = ModelFolder.read(tiny_model)
     assert (read.source, read.target) == ("de", "en")
     assert (read.verifier, read.drafter) == (verifier_config, drafter_config)
-    assert set(read.files) == {PIECES, VERIFIER, DRAFTER}
+    assert read.autoregressive == autoregressive_config
+    assert set(read.files) == {PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE}
     assert {path.name for path in tiny_model.iterdir()} == {CONFIG, *read.files}
     assert read.verified(PIECES).read_bytes() == pieces_path.read_bytes()
-    weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER)}
+    weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER, AUTOREGRESSIVE)}
     assert all(tensor.dtype == torch.float16 for tensors in weights.values() for tensor in tensors.values())
     again = write_folder(
         tmp_path / "again",
@@ -91,13 +121,15 @@ def test_a_folder_gives_back_what_was_written(
         drafter=drafter_config,
         drafter_weights=weights[DRAFTER],
     )
+    assert again.autoregressive is None
+    again = add_drafter(tmp_path / "again", again, autoregressive_config, weights[AUTOREGRESSIVE])
     assert again == replace(read, path=tmp_path / "again")
     assert again.sha256 == read.sha256
 
 
 def test_the_hash_of_a_model_stands_for_every_file(folder: Path) -> None:
     before = ModelFolder.read(folder).sha256
-    for name in (PIECES, VERIFIER, DRAFTER):
+    for name in (PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE):
         other = change_byte(folder / name)
         trust(folder, name)
         assert ModelFolder.read(folder).sha256 != before
@@ -122,7 +154,7 @@ def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_
     assert (bare.has_drafter, bare.dtype) == (False, "bfloat16")
 
 
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER])
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE])
 def test_a_changed_file_is_refused(folder: Path, name: str) -> None:
     change_byte(folder / name)
     message = error_of(folder)
@@ -131,7 +163,7 @@ def test_a_changed_file_is_refused(folder: Path, name: str) -> None:
     assert ModelFolder.read(folder).files[name] in message
 
 
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER])
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE])
 def test_a_truncated_or_missing_file_is_refused(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(path.read_bytes()[:-100])
@@ -142,7 +174,7 @@ def test_a_truncated_or_missing_file_is_refused(folder: Path, name: str) -> None
     assert f"the model has no {name}" in error_of(folder)
 
 
-@pytest.mark.parametrize("name", [VERIFIER, DRAFTER])
+@pytest.mark.parametrize("name", [VERIFIER, DRAFTER, AUTOREGRESSIVE])
 @pytest.mark.parametrize("size", [0, 7, 100, -100])
 def test_truncated_weights_with_a_fitting_hash_are_refused(folder: Path, name: str, size: int) -> None:
     path = folder / name
@@ -167,7 +199,7 @@ class Canary:
         return open, (str(self.path), "w")
 
 
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, CONFIG])
+@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE, CONFIG])
 def test_nothing_is_ever_unpickled(folder: Path, tmp_path: Path, name: str) -> None:
     sung = tmp_path / "sung"
     song = pickle.dumps(Canary(sung))
@@ -212,6 +244,9 @@ def test_a_damaged_configuration_is_refused(folder: Path, content: bytes) -> Non
         lambda record: record["verifier"].update(model_dim="wide"),
         lambda record: record["verifier"].update(num_heads=0),
         lambda record: record["drafter"].update(layers=None),
+        lambda record: record.update(autoregressive="small"),
+        lambda record: record["autoregressive"].update(layers=0),
+        lambda record: record["autoregressive"].update(block_size=4),
     ],
 )
 def test_a_configuration_of_another_kind_is_refused(folder: Path, change: Callable[[dict], object]) -> None:
@@ -240,6 +275,8 @@ def test_a_configuration_that_is_no_object_is_refused(folder: Path, content: str
         ("drafter", {"model_dim": 64}),
         ("drafter", {"vocab_size": 500}),
         ("drafter", {"correction_rank": 32}),
+        ("autoregressive", {"layers": 2}),
+        ("autoregressive", {"ffn_dim": 128}),
     ],
 )
 def test_weights_that_do_not_fit_the_configuration_are_refused(
@@ -249,12 +286,86 @@ def test_weights_that_do_not_fit_the_configuration_are_refused(
     assert str(folder) in error_of(folder)
 
 
+@pytest.mark.parametrize(("part", "called"), [("drafter", "drafter"), ("autoregressive", "autoregressive drafter")])
 @pytest.mark.parametrize("name", ["model_dim", "num_heads", "vocab_size", "max_length"])
-def test_a_drafter_for_another_verifier_is_refused(folder: Path, name: str) -> None:
-    change_config(folder, lambda record: record["drafter"].update({name: record["verifier"][name] * 2}))
+def test_a_drafter_for_another_verifier_is_refused(folder: Path, part: str, called: str, name: str) -> None:
+    change_config(folder, lambda record: record[part].update({name: record["verifier"][name] * 2}))
     message = error_of(folder)
     assert f"{folder / CONFIG}: " in message
-    assert f"The drafter's `{name}` must be the verifier's, " in message
+    assert f"The {called}'s `{name}` must be the verifier's, " in message
+
+
+CALIBRATION = Calibration(acceptance=(0.5, 0.25), scale=1.0, shift=0.0)
+
+
+def test_a_drafter_takes_its_place_beside_the_other(
+    folder: Path, tiny_model_without_drafter: Path, tmp_path: Path
+) -> None:
+    write_calibration(folder, CALIBRATION)
+    both = ModelFolder.read(folder)
+    bare = ModelFolder.read(tiny_model_without_drafter)
+    assert both.drafter is not None and both.autoregressive is not None
+    one = add_drafter(tmp_path / "one", bare, both.autoregressive, both.weights(AUTOREGRESSIVE))
+    assert (one.drafter, one.autoregressive) == (None, both.autoregressive)
+    two = add_drafter(tmp_path / "two", one, both.drafter, both.weights(DRAFTER))
+    assert two == replace(both, path=two.path, calibration=None)
+    # Another of a kind replaces the first; a calibration stays with the masked drafter that it is of.
+    masked = replace(both.drafter, block_size=9)
+    assert add_drafter(tmp_path / "three", both, masked, both.weights(DRAFTER)).calibration is None
+    shifted = {name: tensor + 1 for name, tensor in both.weights(AUTOREGRESSIVE).items()}
+    other = add_drafter(folder, both, both.autoregressive, shifted)  # in its own folder
+    assert other.calibration == CALIBRATION
+    assert {name for name in both.files if both.files[name] != other.files[name]} == {AUTOREGRESSIVE}
+    assert set(load_model(folder, device="cpu").folder.weights(AUTOREGRESSIVE)) == set(shifted)
+
+
+def test_a_damaged_model_is_not_copied(folder: Path, tmp_path: Path) -> None:
+    model = ModelFolder.read(folder)
+    assert model.autoregressive is not None
+    weights = model.weights(AUTOREGRESSIVE)
+    change_byte(folder / VERIFIER)
+    with pytest.raises(ModelError, match="sha256"):
+        add_drafter(tmp_path / "copy", model, model.autoregressive, weights)
+    assert not (tmp_path / "copy" / CONFIG).exists()
+
+
+def test_a_folder_of_before_there_were_autoregressive_drafters(folder: Path, sources: list[list[int]]) -> None:
+    (folder / AUTOREGRESSIVE).unlink()
+    change_config(folder, lambda record: [record.pop("autoregressive"), record["files"].pop(AUTOREGRESSIVE)])
+    model = load_model(folder, device="cpu")
+    assert model.autoregressive is None
+    assert model.has_drafter
+    with pytest.raises(ModelError, match="no autoregressive drafter") as raised:
+        decode(model, sources, DecodingOptions(drafter="autoregressive"))
+    assert raised.value.exit_code == 69
+
+
+def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sources: list[list[int]]) -> None:
+    (folder / AUTOREGRESSIVE).unlink()
+    model = load_model(folder, device="cpu")
+    decode(model, sources[:2], DecodingOptions())
+    with pytest.raises(ModelError, match=f"{AUTOREGRESSIVE}: cannot be read"):
+        _ = model.autoregressive
+
+
+def test_the_autoregressive_drafter_spares_calls_and_changes_nothing(model: Model, sources: list[list[int]]) -> None:
+    greedy, drafted = (
+        decode(model, sources, options)
+        for options in (DecodingOptions(strategy="greedy"), DecodingOptions(drafter="autoregressive", batch_size=7))
+    )
+    assert [each.tokens for each in drafted] == [each.tokens for each in greedy]
+    calls = [sum(each.stats.verifier_calls for each in hypotheses) for hypotheses in (drafted, greedy)]
+    assert calls[0] < 0.8 * calls[1]
+
+
+def test_the_autoregressive_drafter_is_in_the_type_to_draft_in(model: Model) -> None:
+    drafter = model.autoregressive
+    assert drafter is not None and drafter is model.autoregressive
+    if isinstance(model.verifier, VerifierNetwork):
+        assert isinstance(drafter, DecoderNetwork)
+        assert (drafter.dtype, drafter.shapes) == (model.verifier.dtype, model.verifier.shapes)
+    else:
+        assert drafter.dtype == torch.int8
 
 
 def test_a_place_without_a_model(tmp_path: Path, folder: Path) -> None:
@@ -280,7 +391,7 @@ def test_bundled_models_are_found_by_name_and_direction(
     for name in (None, "toy-de-en", tmp_path / "toy-de-en"):
         assert find(name, source="de", target="en").path == tmp_path / "toy-de-en"
     cards = {card["name"]: card for card in asset_cards()}
-    assert set(cards) == {"specmt-de-en", "specmt-de-en-drafter"}
+    assert set(cards) == {"specmt-de-en", "specmt-de-en-drafter", "specmt-de-en-autoregressive"}
     assert cards["specmt-de-en"]["checkpoint"] == (tmp_path / "toy-de-en" / VERIFIER).as_uri()
 
 
@@ -304,7 +415,7 @@ def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted
 
 
 def test_architectures() -> None:
-    assert set(VERIFIER_ARCHS) == set(DRAFTER_ARCHS) == {"small", "base"}
+    assert set(VERIFIER_ARCHS) == set(DRAFTER_ARCHS) == set(AUTOREGRESSIVE_ARCHS) == {"small", "base"}
     assert verifier_config("base", dropout=0.3) == replace(VERIFIER_ARCHS["base"](), dropout=0.3)
     with pytest.raises(UsageError, match="must be one of small, base"):
         verifier_config("huge")
@@ -322,10 +433,11 @@ def test_the_embedding_table_is_tied(verifier_config: VerifierConfig, tiny_model
 def fairseq2_with_tiny_model(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """fairseq2, freshly initialised, with our families and cards for the tiny model."""
     folder = ModelFolder.read(tiny_model)
-    assert folder.drafter is not None
+    assert folder.drafter is not None and folder.autoregressive is not None
     cards = [
         card("tiny", VERIFIER_FAMILY, folder.verifier, tiny_model / VERIFIER),
         card("tiny-drafter", DRAFTER_FAMILY, folder.drafter, tiny_model / DRAFTER),
+        card("tiny-autoregressive", AUTOREGRESSIVE_FAMILY, folder.autoregressive, tiny_model / AUTOREGRESSIVE),
     ]
 
     def extend(container: DependencyContainer) -> None:
@@ -339,7 +451,7 @@ def fairseq2_with_tiny_model(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) 
     yield
 
 
-def card(name: str, family: str, config: VerifierConfig | DrafterConfig, checkpoint: Path) -> dict[str, object]:
+def card(name: str, family: str, config: VerifierConfig | DecoderConfig, checkpoint: Path) -> dict[str, object]:
     return {
         "name": name,
         "model_family": family,
@@ -351,10 +463,12 @@ def card(name: str, family: str, config: VerifierConfig | DrafterConfig, checkpo
 
 @pytest.mark.usefixtures("fairseq2_with_tiny_model")
 def test_fairseq2_families_and_architectures() -> None:
-    assert get_verifier_hub().get_archs() == get_drafter_hub().get_archs() == {"small", "base"}
+    for hub in (get_verifier_hub(), get_drafter_hub(), get_autoregressive_hub()):
+        assert hub.get_archs() == {"small", "base"}
     for arch in ("small", "base"):
         assert get_verifier_hub().get_arch_config(arch) == VERIFIER_ARCHS[arch]()
         assert get_drafter_hub().get_arch_config(arch) == DRAFTER_ARCHS[arch]()
+        assert get_autoregressive_hub().get_arch_config(arch) == AUTOREGRESSIVE_ARCHS[arch]()
 
 
 @pytest.fixture(scope="module")
@@ -413,6 +527,29 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
             assert draft[0, 0] == best.indices[0]
             compared += 1
     assert compared > 8
+
+
+@pytest.mark.usefixtures("fairseq2_with_tiny_model")
+def test_an_autoregressive_drafter_loaded_by_its_card_gives_the_engines_logits(
+    model: Model, sources: list[list[int]]
+) -> None:
+    hub = get_autoregressive_hub()
+    module = hub.load_model("tiny-autoregressive", device=torch.device("cpu"), dtype=torch.float32).eval()
+    config = model.folder.autoregressive
+    assert config is not None
+    # The model's own is in int8 on the kernels.
+    weights = model.folder.weights(AUTOREGRESSIVE)
+    kernels = isinstance(model.verifier, NativeVerifier)
+    drafter = autoregressive_network(weights, config, torch.device("cpu"), torch.float32, kernels=kernels)
+    for source in sources[:12]:
+        target = torch.tensor([[BOS, *source[:20], *source[:20]]])
+        memory = model.verifier.encode([source])
+        encoded = memory.states.view(1, -1, memory.states.shape[-1])[:, : len(source) + 1]
+        with torch.inference_mode():
+            wanted = module.logits(module(target, encoded, BatchLayout.of(encoded)))
+        state = drafter.new_state(1)
+        drafter.start(state, torch.tensor([0]), memory)
+        torch.testing.assert_close(drafter.score(target, torch.tensor([0]), state), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_fairseq2_is_told_of_the_families_by_an_entry_point() -> None:

@@ -23,18 +23,21 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, ReLU, Sequential, functional
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
-from specmt.models.config import DrafterConfig, VerifierConfig
+from specmt.models.autoregressive import create_autoregressive
+from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.drafter import create_drafter
 from specmt.models.verifier import create_verifier
+from specmt.training.autoregressive import autoregressive_loss, train_autoregressive
 from specmt.training.checkpoints import average_checkpoints, save_tensors
 from specmt.training.data import Array, ParallelData, Sequences, make_batches, read_lines, read_pairs
-from specmt.training.drafter import BlockOptions, initialise_from, lay_blocks, train_drafter
+from specmt.training.drafter import BlockOptions, lay_blocks, train_drafter
 from specmt.training.dropout import FastDropout, use_fast_dropout
 from specmt.training.loop import TrainOptions, learning_rate
 from specmt.training.loss import CHUNK, cross_entropy
 from specmt.training.plot import plot_metrics
+from specmt.training.student import initialise_from
 from specmt.training.validate import weights_of
-from specmt.training.verifier import train_verifier, verifier_loss
+from specmt.training.verifier import target_states, train_verifier, verifier_loss
 from specmt.types import BOS, EOS, PAD
 
 CPU = torch.device("cpu")
@@ -326,6 +329,28 @@ def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier:
     return run
 
 
+@pytest.fixture
+def autoregressive_run(
+    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel
+) -> Train:
+    config = replace(autoregressive_config, dropout=0.1)
+
+    def run(folder: Path, options: TrainOptions, dies: bool) -> None:
+        torch.manual_seed(random.randrange(10**9))
+        train_autoregressive(
+            folder,
+            data_folder,
+            tiny_verifier,
+            2,
+            config,
+            options,
+            device=CPU,
+            validate=(lambda _: die()) if dies else (lambda _: {}),
+        )
+
+    return run
+
+
 def metrics_of(folder: Path) -> list[dict[str, float]]:
     """Returns what was logged, but for times."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -353,6 +378,7 @@ def assert_same_weights(left: Path, right: Path) -> None:
         ("verifier", "adamw", 8),
         ("verifier", "muon", 12),
         ("drafter", "muon", 5),
+        ("autoregressive", "muon", 5),
     ],
 )
 def test_a_killed_run_goes_on_as_if_nothing_had_been(
@@ -449,7 +475,7 @@ def test_a_drafter_starts_from_the_verifiers_layers(
     torch.manual_seed(0)
     verifier = create_verifier(replace(verifier_config, decoder_layers=5), CPU)
     weights = verifier.state_dict()
-    for layers, picks in ((1, [0]), (2, [0, 4]), (3, [0, 2, 4])):
+    for layers, picks in ((1, [2]), (2, [0, 4]), (3, [0, 2, 4])):
         drafter = create_drafter(replace(drafter_config, layers=layers), CPU)
         initialise_from(drafter, verifier, 5)
         state = drafter.state_dict()
@@ -478,6 +504,63 @@ def test_a_drafter_goes_on_from_another(
         block_options=BlockOptions(),
         initial=initial,
         device=CPU,
+    )
+    for name, tensor in weights_of(drafter).items():
+        torch.testing.assert_close(tensor, initial[name], rtol=0, atol=1e-5)
+
+
+def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
+    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+) -> None:
+    before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
+    reports: list[dict[str, float]] = []
+    options = replace(OPTIONS, updates=30, short_first=0, save_every=5)
+    train_autoregressive(
+        tmp_path,
+        data_folder,
+        tiny_verifier,
+        2,
+        autoregressive_config,
+        options,
+        device=CPU,
+        report=reports.append,
+    )
+    losses = [report["loss"] for report in reports]
+    assert losses[-1] < losses[0] - 0.5
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tiny_verifier.state_dict().items())
+    assert all(parameter.grad is None for parameter in tiny_verifier.parameters())
+
+
+def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
+    autoregressive_config: AutoregressiveConfig, verifier_config: VerifierConfig
+) -> None:
+    """With as many layers it is the verifier; with one, the verifier without its first."""
+    torch.manual_seed(0)
+    verifier = create_verifier(verifier_config, CPU).eval()
+    drafters = {layers: create_autoregressive(replace(autoregressive_config, layers=layers), CPU) for layers in (2, 1)}
+    for drafter in drafters.values():
+        initialise_from(drafter.eval(), verifier, 2)
+    source, lengths = torch.tensor([[5, 6, EOS], [7, EOS, PAD]]), torch.tensor([3, 2])
+    target = torch.tensor([[BOS, 8, 9, EOS], [BOS, 10, EOS, PAD]])
+    with torch.no_grad():
+        for layers, drafter in drafters.items():
+            del verifier.decoder.layers[: 2 - layers]
+            states = target_states(verifier, source, lengths, target[:, :-1])
+            logits = verifier.final_proj(states)
+            wanted = functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
+            loss, count = autoregressive_loss(drafter, verifier, target, source, lengths)
+            assert count == 5
+            assert (loss / count).item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
+def test_an_autoregressive_drafter_goes_on_from_another(
+    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+) -> None:
+    torch.manual_seed(9)
+    initial = weights_of(create_autoregressive(autoregressive_config, CPU))
+    options = replace(OPTIONS, updates=1, short_first=0, lr=1e-6, warmup=1, weight_decay=0.0)
+    drafter = train_autoregressive(
+        tmp_path, data_folder, tiny_verifier, 2, autoregressive_config, options, initial=initial, device=CPU
     )
     for name, tensor in weights_of(drafter).items():
         torch.testing.assert_close(tensor, initial[name], rtol=0, atol=1e-5)

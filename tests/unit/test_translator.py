@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from specmt.config import DecodingOptions
-from specmt.errors import ModelError, UsageError
-from specmt.translator import Translator
+from specmt.decoding.memory import TranslationMemory
+from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
+from specmt.translator import Places, Translator
 from specmt.types import Hypothesis, Line, Stats
 
 
@@ -41,6 +42,7 @@ class FakeModel:
     def __init__(self, path: Path = Path("fake"), *, has_drafter: bool = True) -> None:
         self.pieces = WordPieces()
         self.max_source_length = 6
+        self.languages = ("de", "en")
         self.path = path
         self.has_drafter = has_drafter
         self.sha256 = "0" * 64
@@ -49,7 +51,7 @@ class FakeModel:
         return options.block_size or 7
 
 
-def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions, _: Places) -> list[Hypothesis]:
     assert sources
     assert all(1 <= len(ids) < model.max_source_length for ids in sources)
     return [
@@ -146,3 +148,79 @@ def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPa
     copy = pickle.loads(data)
     assert calls == [("folder", {"threads": 2})]
     assert [each.text for each in copy.translate(["a b"])] == ["b a"]
+
+
+@pytest.fixture
+def memories(monkeypatch: pytest.MonkeyPatch) -> list[TranslationMemory | None]:
+    """Returns a list to which each decoding adds the memory that it is given."""
+    seen: list[TranslationMemory | None] = []
+
+    def decode(
+        model: FakeModel,
+        sources: Sequence[list[int]],
+        options: DecodingOptions,
+        places: Places,
+        memory: TranslationMemory | None,
+    ) -> list[Hypothesis]:
+        seen.append(memory)
+        return reverse(model, sources, options, places)
+
+    monkeypatch.setattr("specmt.decoding.batch.decode", decode)
+    return seen
+
+
+def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[TranslationMemory | None]) -> None:
+    path = tmp_path / "memory.tsv"
+    long = "a " * 200
+    path.write_text(f"a b\tB A\n{long}\tx\nc d e f g h i\tI H G F E D C\n\nj\u2028k\tJ\u2028K\nl\\tm\tL m\n")
+    options = DecodingOptions(memory=path)
+    model = FakeModel()
+    translator = Translator(model)  # type: ignore[arg-type]
+    translator.translate([], options)
+    path.unlink()
+    assert len(list(translator.translate(["a b", "c", "d"], options, window=2))) == 3
+    list(translator.translate(["a b"], options))
+    list(translator.translate(["a b"]))
+    first, *others, without = memories
+    assert first is not None
+    assert others == [first] * 2
+    assert without is None
+    assert first.size == 5
+    for source, target in [("a b", "B A"), ("c d e f g h i", "I H G F E D C"), ("j", "J"), ("k", "K"), ("l\tm", "L m")]:
+        assert first.nearest(model.pieces.encode(source))[0].target == model.pieces.encode(target)
+
+
+def test_what_is_wrong_with_a_memory_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "memory.tsv"
+    with pytest.raises(InputNotFoundError, match="no such file"):
+        translator().translate([], DecodingOptions(memory=path))
+    path.write_text("a b")
+    with pytest.raises(DataError, match="line 1 must be"):
+        translator().translate([], DecodingOptions(memory=path))
+    translator().translate([], DecodingOptions(memory=path, strategy="greedy"))
+
+
+def test_lookups_are_exact_and_depend_on_what_came_before() -> None:
+    options = DecodingOptions(memory=Path("memory.tsv"), block_size=5)
+    assert translator().drafts_are_fixed(DecodingOptions(block_size=5))
+    assert not translator().drafts_are_fixed(options)
+    assert translator().signature(options)["memory"] == "memory.tsv"
+    assert "memory" not in translator().signature(DecodingOptions())
+    with pytest.raises(UsageError, match="`tolerance` must be 0 with the drafter lookup"):
+        DecodingOptions(memory=Path("memory.tsv"), tolerance=1.0)
+
+
+def test_a_pickled_translator_reads_its_memory_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memories: list[TranslationMemory | None]
+) -> None:
+    path = tmp_path / "memory.tsv"
+    path.write_text("a b\tB A\n")
+    options = DecodingOptions(memory=path)
+    original = Translator(FakeModel())  # type: ignore[arg-type]
+    list(original.translate(["a b"], options))
+    monkeypatch.setattr(Translator, "from_pretrained", lambda name, **loading: Translator(FakeModel()))  # type: ignore[arg-type]
+    list(pickle.loads(pickle.dumps(original)).translate(["a b"], options))
+    first, second = memories
+    assert first is not None and second is not None
+    assert second is not first
+    assert second.size == first.size == 1

@@ -1,0 +1,80 @@
+"""What `specmt translate` writes: translations in each format, and the figures of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Final
+
+from specmt.config import DecodingOptions
+from specmt.types import Stats, Translation
+
+_TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\r": "\\r"})
+_LINE_STATS: Final = ("sentences", "source_tokens", "tokens")
+_DRAFT_STATS: Final = ("verifier_calls", "drafted", "accepted", "mean_accepted_length")
+"""What is known of each line. The same input gives the same output, always: a block size that is chosen by what calls
+cost leaves these to ``--stats``."""
+
+
+def renderer(format_: str, *, counts: bool) -> Callable[[Translation], str]:
+    """Returns the function that writes a translation as text, tsv or jsonl.
+
+    :param counts: whether a line's drafts depend on the line alone.
+    """
+    if format_ == "jsonl":
+        return partial(_jsonl, names=_LINE_STATS + (_DRAFT_STATS if counts else ()))
+    return _tsv if format_ == "tsv" else _text
+
+
+def statistics(total: Stats, options: DecodingOptions) -> dict[str, object]:
+    """Returns the counts and the speed of a run, as ``--stats`` writes them."""
+    seconds = max(total.seconds, 1e-9)
+    replay: dict[str, object] = {}
+    if options.strategy == "speculative" and options.drafter == "self":
+        recomputed = total.drafted - total.accepted
+        replay = {"replayed": total.drafted, "matched": total.accepted, "recomputed": recomputed}
+    return (
+        asdict(total)
+        | replay
+        | {
+            "mean_accepted_length": total.mean_accepted_length,
+            "sentences_per_second": total.sentences / seconds,
+            "tokens_per_second": total.tokens / seconds,
+        }
+    )
+
+
+def summary(total: Stats, options: DecodingOptions) -> str:
+    """Returns the counts and the speed of a run in one line."""
+    return (
+        f"{options.strategy}: {total.lines} lines, {total.sentences} sentences, {total.tokens} tokens "
+        f"in {total.seconds:.2f} s, {total.verifier_calls} verifier calls, "
+        f"{total.mean_accepted_length:.2f} tokens a call"
+    )
+
+
+def _text(translation: Translation) -> str:
+    return translation.text + translation.line.ending
+
+
+def _tsv(translation: Translation) -> str:
+    fields = [translation.line.text.translate(_TSV_ESCAPES), translation.text.translate(_TSV_ESCAPES)]
+    if not math.isnan(translation.score):
+        fields.append(f"{translation.score:.6f}")
+    return "\t".join(fields) + "\n"
+
+
+def _jsonl(translation: Translation, names: tuple[str, ...]) -> str:
+    record = {
+        "index": translation.line.index,
+        "source": translation.line.text,
+        "translation": translation.text,
+        "tokens": translation.tokens,
+        "score": None if math.isnan(translation.score) else translation.score,
+        "stats": {name: getattr(translation.stats, name) for name in names},
+        "lossless": translation.lossless,
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""`specmt trace`: what the loop did for a sentence, on a terminal, as a page and for programs."""

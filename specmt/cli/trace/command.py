@@ -1,0 +1,123 @@
+"""`specmt trace`: the loop step by step, for one sentence."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specmt.cli.options import decoding_options, model_options
+from specmt.config import DecodingOptions
+from specmt.errors import DataError, UsageError
+from specmt.text.lines import STDIN, Output, open_input, read_windows
+
+if TYPE_CHECKING:
+    from specmt.cli.trace.view import View
+    from specmt.models.hub import Model
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("text", nargs=-1)
+@model_options
+@decoding_options(
+    strategies=("speculative", "greedy"),
+    block_size="own",
+    block_sizes="own: as many as the model was trained for. auto: as many as yield most on this machine, maybe none.",
+)
+@click.option(
+    "--html", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help="Write one self-contained page."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.cli.trace.record`.")
+def trace(
+    text: tuple[str, ...],
+    model: str | None,
+    loading: dict[str, Any],
+    html: Path | None,
+    as_json: bool,
+    block_size: int | str | None,
+    **decoding: Any,
+) -> None:
+    """Show how TEXT, one sentence, is translated: what is drafted, what the model makes of it, what comes next.
+
+    Without TEXT, or with -, it reads one line of standard input.
+
+    \b
+    Examples:
+      specmt trace Wo ist der Bahnhof?
+      specmt trace "Der Hund schläft." --tolerance 1 --html trace.html
+      specmt trace "Der Hund schläft." --json | jq .stats
+    """
+    options = DecodingOptions(block_size=block_size if isinstance(block_size, int) else None, **decoding)
+    if as_json and html is not None and str(html) == "-":
+        raise UsageError("`--json` and `--html -` both write to standard output; leave one out, or name a file.")
+    sentence = _sentence(text)
+
+    from specmt.cli.trace.page import page
+    from specmt.cli.trace.record import record
+    from specmt.cli.trace.view import view
+    from specmt.models.hub import load_model
+    from specmt.translator import Translator
+
+    with ExitStack() as stack:
+        # Whatever can go wrong with files does so before the model is loaded.
+        out = stack.enter_context(Output(None if html is None or as_json or str(html) == "-" else html))
+        page_out = stack.enter_context(Output(html)) if as_json and html is not None else out
+        if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
+            open_input(options.memory).close()
+        loaded = load_model(model, **loading)
+        if block_size == "own":
+            options = _with_own_block_size(loaded, options)
+        followed = Translator(loaded).trace(sentence, options)
+        if html is not None:
+            languages = {"source": loaded.folder.source, "target": loaded.folder.target}
+            page_out.write(page(view(followed, loaded.pieces, options), **languages))
+        if as_json:
+            out.write(json.dumps(record(followed, loaded.pieces, options), ensure_ascii=False) + "\n")
+        elif html is None:
+            out.write(_drawn(view(followed, loaded.pieces, options)))
+
+
+def _sentence(words: tuple[str, ...]) -> str:
+    """Returns the sentence that is given, or the first line of standard input.
+
+    :raises UsageError: it is blank.
+    :raises DataError: it is not UTF-8, or the line is blank.
+    """
+    if not words or words == ("-",):
+        window = next(read_windows(None, window=1), [])
+        text = "".join(line.text for line in window).strip()
+        if not text:
+            raise DataError(f"{STDIN}: line 1 must be a sentence, but is blank instead.")
+        return text
+    text = " ".join(words).strip()
+    if not text:
+        raise UsageError("`TEXT` must be a sentence, but is blank instead.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError("`TEXT` is not valid UTF-8.") from error
+    return text
+
+
+def _with_own_block_size(model: Model, options: DecodingOptions) -> DecodingOptions:
+    """Returns the options with the block size that the drafter was trained for, where the machine would choose."""
+    size = model.block_size(options)
+    if size is None and model.folder.drafter is not None:
+        size = model.folder.drafter.block_size
+    return replace(options, block_size=size or None)
+
+
+def _drawn(view: View) -> str:
+    """Returns the drawing for standard output, which may be a terminal with colours or no terminal at all."""
+    from rich.console import Console
+
+    from specmt.cli.trace.terminal import Drawing
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        console.print(Drawing(view))
+    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))

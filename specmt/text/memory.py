@@ -1,0 +1,150 @@
+"""Translation memories on disk: pairs of a text and its translation, as TSV or TMX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, Final, final
+from xml.parsers import expat
+
+from specmt.errors import DataError
+from specmt.text.lines import open_input, reading
+
+Pair = tuple[str, str]
+"""Source and target text."""
+
+_CHUNK: Final = 1 << 16
+_ESCAPE: Final = re.compile(r"\\([tr\\])")
+_ESCAPED: Final = {"t": "\t", "r": "\r", "\\": "\\"}
+_CODES: Final = frozenset({"bpt", "ept", "it", "ph", "ut"})
+"""The elements of TMX that hold markup of the original format; ``hi`` holds text."""
+
+
+def read_memory(path: Path, source: str, target: str) -> Iterator[Pair]:
+    r"""Yields the pairs of a translation memory: TMX by the name ``.tmx``, else TSV; gzip by the name ``.gz``.
+
+    TSV has source, tab, target on each line, with ``\t``, ``\r`` and ``\\`` for tab, carriage return and backslash;
+    further columns are ignored. Of TMX, the languages are matched as far as ``de`` in ``de-AT``; of several texts in
+    one language the first counts. Pairs with a blank side are left out. The file is read as the pairs are asked for.
+
+    :param source: the language of the sources, such as ``de``
+    :param target: the language of the targets
+    :raises InputNotFoundError: the file cannot be opened, at once, or read.
+    :raises DataError: the file is not what it should be; while iterating.
+    """
+    stream = open_input(path)
+    name = str(path)
+    is_tmx = path.name.lower().removesuffix(".gz").endswith(".tmx")
+    pairs = _read_tmx(stream, name, _primary(source), _primary(target)) if is_tmx else _read_tsv(stream, name)
+    return ((one.strip(), other.strip()) for one, other in pairs if one.strip() and other.strip())
+
+
+def _read_tsv(stream: BinaryIO, name: str) -> Iterator[Pair]:
+    with reading(stream, name):
+        for number, raw in enumerate(stream, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise DataError(f"{name}: line {number} is not valid UTF-8.") from error
+            source, tab, rest = line.partition("\t")
+            if tab:
+                yield _unescape(source), _unescape(rest.partition("\t")[0])
+            elif line.strip():
+                raise DataError(f"{name}: line {number} must be source, tab, target, but has no tab.")
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPED[found[1]], text)
+
+
+def _read_tmx(stream: BinaryIO, name: str, source: str, target: str) -> Iterator[Pair]:
+    units = _Units(name, source, target)
+    with reading(stream, name):
+        while chunk := stream.read(_CHUNK):
+            yield from units.feed(chunk)
+        yield from units.feed(b"", last=True)
+    if units.seen and not units.found:
+        raise DataError(f"{name}: has no text in both {source} and {target}.")
+
+
+def _primary(language: str) -> str:
+    return re.split("[-_]", language.strip())[0].lower()
+
+
+@final
+class _Units:
+    """The translation units of a TMX file, as its bytes come in: no more than one of them is kept.
+
+    Straight on the parser below ElementTree, which alone says where in the file it is and that a document declares
+    entities; a few of those can stand for gigabytes of text.
+    """
+
+    def __init__(self, name: str, source: str, target: str) -> None:
+        self.seen = False
+        """Whether the file has any unit."""
+        self.found = False
+        """Whether any unit has both languages."""
+        self._name = name
+        self._languages = (source, target)
+        self._pairs: list[Pair] = []
+        self._texts: dict[str, str] = {}
+        self._language = ""
+        self._segment: list[str] | None = None
+        self._codes = 0
+        self._root = ""
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.EntityDeclHandler = self._refuse
+
+    def feed(self, data: bytes, *, last: bool = False) -> list[Pair]:
+        """Returns the pairs that end in the next bytes."""
+        try:
+            self._parser.Parse(data, last)
+        except expat.ExpatError as error:
+            raise self._error(f"is not well-formed XML ({expat.ErrorString(error.code)})") from error
+        except (LookupError, ValueError) as error:  # from the declaration of the encoding
+            raise self._error(f"cannot be decoded ({error})") from error
+        pairs, self._pairs = self._pairs, []
+        return pairs
+
+    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if not self._root:
+            self._root = tag
+            if tag != "tmx":
+                raise self._error(f"must open with <tmx>, but has <{tag}> instead")
+        if self._segment is not None:
+            self._codes += tag in _CODES
+        elif tag == "tu":
+            self.seen = True
+            self._texts = {}
+        elif tag == "tuv":
+            self._language = _primary(attributes.get("xml:lang", attributes.get("lang", "")))
+        elif tag == "seg" and self._language in self._languages:
+            self._segment = []
+            self._codes = 0
+
+    def _end(self, tag: str) -> None:
+        if tag == "seg" and self._segment is not None:
+            # Line breaks and indentation are the file's.
+            self._texts.setdefault(self._language, " ".join("".join(self._segment).split()))
+            self._segment = None
+        elif self._segment is not None:
+            self._codes -= tag in _CODES
+        elif tag == "tu" and all(language in self._texts for language in self._languages):
+            source, target = (self._texts[language] for language in self._languages)
+            self._pairs.append((source, target))
+            self.found = True
+
+    def _text(self, text: str) -> None:
+        if self._segment is not None and not self._codes:
+            self._segment.append(text)
+
+    def _refuse(self, entity: str, *_: object) -> None:
+        raise self._error(f"declares the entity {entity}, which no translation memory needs")
+
+    def _error(self, what: str) -> DataError:
+        return DataError(f"{self._name}: line {self._parser.CurrentLineNumber} {what}.")

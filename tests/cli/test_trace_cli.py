@@ -1,0 +1,154 @@
+"""`specmt trace` in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "specmt"]
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")},
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+}
+TIMEOUT = 120
+SENTENCE = "Wo ist der Bahnhof?"
+
+
+def specmt(*arguments: str | Path, data: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(
+        command, input=data, capture_output=True, env=ENVIRONMENT | environment, timeout=TIMEOUT, check=False
+    )
+
+
+def model_options(model: Path) -> list[str]:
+    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
+
+
+def test_help_imports_neither_torch_nor_rich() -> None:
+    script = (
+        "import sys; from specmt.cli.main import run\n"
+        "assert run(['trace', '--help']) == 0\n"
+        "heavy = {'torch', 'numpy', 'sentencepiece', 'rich', 'html'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for word in ("--html", "--json", "--tree", "--temperature", "[default: own]", "Examples:"):
+        assert word in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([" "], 2, "`TEXT` must be a sentence"),
+        ([], 65, "standard input: line 1 must be a sentence"),
+        (["-"], 65, "standard input: line 1 must be a sentence"),
+        (["x", "--beta", "0"], 2, "`beta` must be at least 1"),
+        (["x", "--block-size", "0"], 2, "`block_size` must be at least 1"),
+        (["x", "--threads", "0"], 2, "`threads` must be at least 1"),
+        (["x", "--json", "--html", "-"], 2, "both write to standard output"),
+        (["x", "--memory", "none.tsv"], 66, "none.tsv: no such file."),
+        (["x", "--html", "none/trace.html"], 74, "none/trace.html: cannot be written"),
+        (["x", "--model", "none", "--html", "trace.html"], 69, "none: is no model folder"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = specmt("trace", *arguments)
+    assert result.returncode == code
+    error = result.stderr.decode()
+    assert error.startswith("specmt: error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert result.stdout == b""
+    assert os.listdir() == []
+
+
+def test_beam_search_is_no_choice() -> None:
+    result = specmt("trace", "x", "--strategy", "beam")
+    assert result.returncode == 2
+    assert b"Usage: specmt trace" in result.stderr
+
+
+def test_terminal_page_and_json_tell_the_same_story(tiny_model: Path, tmp_path: Path) -> None:
+    options = model_options(tiny_model)
+    wanted = specmt("translate", *options, "--strategy", "greedy", data=SENTENCE.encode()).stdout.decode().strip()
+    file = tmp_path / "trace.html"
+    both = specmt("trace", *SENTENCE.split(), "--json", "--html", file, *options)
+    assert both.returncode == 0, both.stderr.decode()
+    assert both.stderr == b""
+    assert both.stdout.count(b"\n") == 1
+    found = json.loads(both.stdout)
+    assert found["translation"]["text"] == wanted
+    assert found["lossless"] is True
+    first = found["iterations"][0]
+    assert first["mask_slots"] == 4  # the drafter's own block size
+    assert len(first["nodes"]) == 4
+    assert sum(len(each["emitted"]) for each in found["iterations"]) == found["stats"]["tokens"]
+    page = file.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.count("<section") == found["stats"]["verifier_calls"]
+    assert os.listdir(tmp_path) == ["trace.html"]
+
+    drawn = specmt("trace", *options, data=f"{SENTENCE}\r\nNoch eine Zeile\n".encode(), COLUMNS="40")
+    assert drawn.returncode == 0, drawn.stderr.decode()
+    assert b"\x1b" not in drawn.stdout
+    lines = drawn.stdout.decode().split("\n")
+    assert max(map(len, lines)) <= 40
+    assert sum(line.startswith("Iteration ") for line in lines) == found["stats"]["verifier_calls"]
+    assert "Noch" not in drawn.stdout.decode()
+
+    written = specmt("trace", SENTENCE, "--html", "-", *options, PYTHONIOENCODING="ascii")
+    assert written.stdout == page.encode()
+
+
+def test_ways_of_decoding(tiny_model: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory.tsv"
+    memory.write_text(f"{SENTENCE}\tWhere is the station?\n", encoding="utf-8")
+    options = model_options(tiny_model)
+    runs = {
+        name: specmt("trace", SENTENCE, "--json", *arguments, *options)
+        for name, arguments in {
+            "tree": ["--tree", "best-first", "--nodes", "8", "--block-size", "3"],
+            "lossy": ["--tolerance", "2", "--beta", "4"],
+            "sampled": ["--temperature", "1", "--tree", "sampled", "--width", "3", "--seed", "5"],
+            "memory": ["--memory", str(memory)],
+            "greedy": ["--strategy", "greedy"],
+        }.items()
+    }
+    found = {}
+    for name, result in runs.items():
+        assert result.returncode == 0, f"{name}: {result.stderr.decode()}"
+        found[name] = json.loads(result.stdout)
+    assert len(found["tree"]["iterations"][0]["nodes"]) == 8
+    assert found["lossy"]["lossless"] is found["sampled"]["lossless"] is False
+    assert len(found["lossy"]["iterations"][0]["verified"][0]) == 4
+    assert found["sampled"]["iterations"][0]["trials"]
+    assert found["greedy"]["stats"]["drafted"] == 0
+    for name in ("tree", "memory"):
+        assert found[name]["translation"] == found["greedy"]["translation"]
+        assert found[name]["stats"]["verifier_calls"] <= found["greedy"]["stats"]["verifier_calls"]
+
+
+def test_colours_long_texts_and_a_full_disk(tiny_model: Path) -> None:
+    options = model_options(tiny_model)
+    assert b"\x1b[" in specmt("trace", SENTENCE, *options, FORCE_COLOR="1").stdout
+    long = specmt("trace", "Wort " * 400, *options)
+    assert long.returncode == 65
+    assert b"must have 1 to " in long.stderr
+    command = f"{' '.join(COMMAND)} trace x {' '.join(options)} > /dev/full"
+    full = subprocess.run(["bash", "-c", command], capture_output=True, env=ENVIRONMENT, check=False)
+    assert full.returncode == 74
+    assert b"No space left" in full.stderr

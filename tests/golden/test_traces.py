@@ -1,0 +1,80 @@
+"""What the loop does with 20 sentences and the bundled model, token by token: no change alters it unnoticed.
+
+Stored are ids only, from PyTorch in float32, so that rounding elsewhere hardly tells. After a change that is meant to
+alter drafts (never the translations), write them anew and look at the difference::
+
+    python tests/golden/test_traces.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specmt.config import DecodingOptions
+from specmt.decoding.trace import Iteration, Trace
+from specmt.models.hub import load_model
+from specmt.translator import Translator
+
+SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
+GOLDEN = Path(__file__).with_name("traces.json")
+SENTENCES = 20
+OPTIONS = DecodingOptions(block_size=10)
+
+
+def traces(*, kernels: bool) -> list[Trace]:
+    translator = Translator(load_model(device="cpu", dtype="float32", kernels=kernels))
+    lines = [line for line in SAMPLE.read_text(encoding="utf-8").split("\n") if line]
+    return [translator.trace(line, OPTIONS) for line in lines[:SENTENCES]]
+
+
+def compact(trace: Trace) -> dict[str, Any]:
+    return {
+        "source": trace.source,
+        "iterations": list(map(compact_iteration, trace.iterations)),
+        "tokens": trace.tokens,
+    }
+
+
+def compact_iteration(iteration: Iteration) -> dict[str, Any]:
+    nodes = [[node.token, node.parent] for node in iteration.nodes]
+    return {"nodes": nodes, "accepted": iteration.accepted, "emitted": iteration.emitted}
+
+
+@pytest.fixture(scope="module")
+def golden() -> list[dict[str, Any]]:
+    stored: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert len(stored) == SENTENCES
+    return stored
+
+
+def test_traces_are_the_stored_ones(golden: list[dict[str, Any]]) -> None:
+    for found, stored in zip(map(compact, traces(kernels=False)), golden, strict=True):
+        assert found == stored
+
+
+def test_the_kernels_say_the_same(golden: list[dict[str, Any]], needs_kernels: None) -> None:
+    """Their drafter computes in int8 and may draft otherwise, but what is said is the verifier's."""
+    assert [trace.tokens for trace in traces(kernels=True)] == [stored["tokens"] for stored in golden]
+
+
+def test_stored_traces_add_up(golden: list[dict[str, Any]]) -> None:
+    for stored in golden:
+        emitted = [token for iteration in stored["iterations"] for token in iteration["emitted"]]
+        assert emitted[: len(stored["tokens"])] == stored["tokens"]
+        for iteration in stored["iterations"]:
+            accepted = [iteration["nodes"][place - 1][0] for place in iteration["accepted"]]
+            assert iteration["emitted"][: len(accepted)] == accepted[: len(iteration["emitted"])]
+            assert len(iteration["emitted"]) <= len(accepted) + 1
+
+
+def write() -> None:
+    lines = (json.dumps(compact(trace), separators=(",", ":")) for trace in traces(kernels=False))
+    GOLDEN.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

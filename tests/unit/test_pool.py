@@ -1,0 +1,44 @@
+"""While the kernels compute, torch's own threads sleep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.engine.pool import only_kernels, thread_count
+from specmt.models.hub import load_model
+
+
+def test_torch_gets_its_threads_back() -> None:
+    torch.set_num_threads(3)
+    with only_kernels():
+        assert (thread_count(), torch.get_num_threads()) == (3, 1)
+        with only_kernels():
+            assert (thread_count(), torch.get_num_threads()) == (3, 1)
+        assert (thread_count(), torch.get_num_threads()) == (3, 1)
+    assert (thread_count(), torch.get_num_threads()) == (3, 3)
+    with pytest.raises(ValueError, match="x"), only_kernels():
+        raise ValueError("x")
+    assert (thread_count(), torch.get_num_threads()) == (3, 3)
+
+
+def test_decoding_on_kernels_leaves_torch_one_thread(
+    tiny_model: Path, sources: list[list[int]], kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(tiny_model, dtype="float32", threads=2, kernels=kernels)
+    score = model.verifier.score
+    seen: set[tuple[int, int]] = set()
+
+    def watch(*call: Any) -> torch.Tensor:
+        seen.add((thread_count(), torch.get_num_threads()))
+        return score(*call)
+
+    monkeypatch.setattr(model.verifier, "score", watch)
+    decode(model, sources[:3], DecodingOptions(block_size=2))
+    assert seen == {(2, 1 if kernels else 2)}
+    assert torch.get_num_threads() == 2
