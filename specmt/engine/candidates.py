@@ -81,7 +81,7 @@ def best_chain(slots: Slots, correction: Correction) -> tuple[Tensor, Tensor]:
 
 def tree_size(nodes: int, breadth: int, block_size: int) -> int:
     """Returns how many nodes a tree of so many slots can have, at most those asked for."""
-    largest = 0
+    breadth, largest = min(breadth, CANDIDATES), 0
     for depth in range(1, block_size + 1):
         largest += breadth**depth
         if largest >= nodes:

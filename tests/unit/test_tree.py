@@ -1,0 +1,480 @@
+"""Draft trees: how they are made, laid out, walked and cut, against plain Python (DESIGN §2.2, §2.3)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from specmt.config import Calibration
+from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant, along, before, verdict, walk
+from specmt.decoding.levels import level_tree
+from specmt.decoding.plan import Adaptive, Costs, log_odds, logistic, survival
+from specmt.decoding.shape import BestFirst
+from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of
+from specmt.engine.candidates import CANDIDATES, tree_size
+from specmt.engine.window import Branches, branches
+
+CPU = torch.device("cpu")
+quick = settings(max_examples=100, deadline=None)
+
+FORK = [(5, 0), (6, 0), (7, 1), (8, 2), (9, 2), (5, 5)]
+"""Tokens and parents: two children of the root, the second of which goes on to 8 and to 9, and 9 to 5."""
+
+
+def tree_of(*rows: list[tuple[int, int]], counts: list[int] | None = None) -> Tree:
+    """Returns the trees of rows of tokens and parents, as many in each."""
+    cells = torch.tensor(rows, dtype=torch.int64).view(len(rows), -1, 2)
+    return Tree(cells[:, :, 0], cells[:, :, 1], counts=None if counts is None else torch.tensor(counts))
+
+
+def says(*tokens: int, width: int = 10) -> Tensor:
+    """Returns logits (1, N + 1, V) whose best tokens are given."""
+    return torch.nn.functional.one_hot(torch.tensor([tokens]), width).float()
+
+
+def paths_of(nodes: list[Node]) -> list[tuple[int, ...]]:
+    """Returns the tokens on the way to each node."""
+    paths: list[tuple[int, ...]] = [()]
+    for node in nodes:
+        paths.append((*paths[node.parent], node.token))
+    return paths[1:]
+
+
+def is_sound(nodes: list[Node]) -> bool:
+    """Whether parents come before their children, and no two siblings are the same."""
+    return all(0 <= node.parent <= number for number, node in enumerate(nodes)) and len(
+        {(node.parent, node.token) for node in nodes}
+    ) == len(nodes)
+
+
+# ------------------------------------------------------------------------------------------------ trees
+
+
+def test_trees_of_any_size_come_back_as_they_were_made() -> None:
+    rows = [[Node(5, 0, -0.5), Node(6, 0, -1.0), Node(7, 2, -0.25)], [], [Node(8, 0, -2.0)]]
+    tree = make_tree(rows, CPU)
+    assert tree.tokens.shape == (3, 3)
+    assert tree.counts is not None
+    assert tree.counts.tolist() == [3, 0, 1]
+    assert [nodes_of(tree, row) for row in range(3)] == rows
+    nothing = make_tree([[], []], CPU)
+    assert nothing.tokens.shape == (2, 0)
+    assert [nodes_of(nothing, row) for row in range(2)] == [[], []]
+
+
+def test_the_nodes_of_a_chain_follow_each_other() -> None:
+    nodes = nodes_of(Tree(torch.tensor([[4, 5, 6], [7, 8, 9]]), counts=torch.tensor([3, 2])), 1)
+    assert [(node.token, node.parent) for node in nodes] == [(7, 0), (8, 1)]
+    assert all(math.isnan(node.log_prob) for node in nodes)
+    (node,) = nodes_of(Tree(torch.tensor([[4]]), log_probs=torch.tensor([[-0.5]])), 0)
+    assert node == Node(4, 0, -0.5)
+
+
+def test_the_first_nodes_of_a_tree() -> None:
+    whole = replace(tree_of(FORK, FORK), log_probs=-torch.arange(12.0).view(2, 6))
+    for count in range(7):
+        first = whole.first(count)
+        assert first.tokens.shape == (2, count)
+        assert [nodes_of(first, row) for row in (0, 1)] == [nodes_of(whole, row)[:count] for row in (0, 1)]
+    chain = Tree(torch.tensor([[4, 5, 6]])).first(2)
+    assert chain.tokens.tolist() == [[4, 5]]
+    assert chain.parents is None
+    assert chain.log_probs is None
+
+
+def test_merged_trees_share_what_they_have_in_common() -> None:
+    left = make_tree([[Node(5, 0, -0.1), Node(6, 1, -0.2)], []], CPU)
+    nodes = [Node(7, 0, -0.3), Node(5, 0, -0.4), Node(8, 2, -0.5), Node(6, 2, -0.6)]
+    merged = merge([left, make_tree([nodes, [Node(9, 0, -0.7)]], CPU)])
+    wanted = [Node(5, 0, -0.1), Node(6, 1, -0.2), Node(7, 0, -0.3), Node(8, 1, -0.5)]
+    assert [[(n.token, n.parent, round(n.log_prob, 6)) for n in nodes_of(merged, row)] for row in (0, 1)] == [
+        [(n.token, n.parent, n.log_prob) for n in wanted],
+        [(9, 0, -0.7)],
+    ]
+
+
+@st.composite
+def trees(draw: st.DrawFn, rows: int, *, width: int = 4, most: int = 7) -> Tree:
+    """Draws trees or chains of tokens below a width, twins and noise among them."""
+    size = draw(st.integers(0, most))
+    tokens = [[draw(st.integers(0, width - 1)) for _ in range(size)] for _ in range(rows)]
+    parents = None
+    if draw(st.booleans()):
+        parents = [[draw(st.integers(0, place)) for place in range(size)] for _ in range(rows)]
+    counts = [draw(st.integers(0, size)) for _ in range(rows)] if draw(st.booleans()) else None
+    return Tree(
+        torch.tensor(tokens, dtype=torch.int64).view(rows, size),
+        None if parents is None else torch.tensor(parents, dtype=torch.int64).view(rows, size),
+        counts=None if counts is None else torch.tensor(counts),
+    )
+
+
+@quick
+@given(st.lists(trees(rows=2), min_size=1, max_size=3))
+def test_a_merged_tree_has_every_path_once(parts: list[Tree]) -> None:
+    merged = merge([*parts, no_tree(2, CPU)])
+    for row in range(2):
+        nodes = nodes_of(merged, row)
+        assert is_sound(nodes)
+        assert set(paths_of(nodes)) == {path for part in parts for path in paths_of(nodes_of(part, row))}
+
+
+# ------------------------------------------------------------------------------------------------ acceptance
+
+
+def test_a_walk_goes_down_the_best_nodes_that_stand() -> None:
+    no = -math.inf
+    parents = [parent for _, parent in FORK]
+    assert walk(parents, [no] * 6) == []
+    assert walk(parents, [0.0, no, no, 0.0, 0.0, 0.0]) == [1]  # what stands under a node that fell is not reached
+    assert walk(parents, [-1.0, 0.0, 0.0, -1.0, 0.0, 0.0]) == [2, 5, 6]
+    assert walk(parents, [0.0, -1.0, 0.0, 0.0, 0.0, 0.0]) == [1, 3]
+    assert walk(parents, [no, 0.0, 0.0, -2.0, -2.0, no]) == [2, 4]  # among equals the first
+    assert walk([], []) == []
+
+
+def test_what_stands_before_each_node() -> None:
+    values = torch.arange(7).view(1, 7)
+    tree = tree_of(FORK)
+    assert before(tree, values).tolist() == [[0, 0, 1, 2, 2, 5]]
+    wide = torch.stack([values, 10 * values], dim=2)
+    assert before(tree, wide).tolist() == [[[n, 10 * n] for n in (0, 0, 1, 2, 2, 5)]]
+    assert before(Tree(tree.tokens), wide).tolist() == [[[n, 10 * n] for n in range(6)]]
+
+
+def test_a_verdict_along_given_paths() -> None:
+    got = along(tree_of(FORK, FORK, FORK), [[2, 5, 6], [], [1]], [3, 4, 8])
+    assert got.accepted.tolist() == [3, 0, 1]
+    assert [got.path(row) for row in range(3)] == [[2, 5, 6], [], [1]]
+    assert got.tokens[0].tolist() == [6, 9, 5, 3]
+    assert [got.tokens[row, :end].tolist() for row, end in ((1, 1), (2, 2))] == [[4], [5, 8]]
+    # Behind them the nodes stay where they are.
+    assert got.places is not None
+    assert got.places.tolist() == [[2, 5, 6], [1, 2, 3], [1, 2, 3]]
+    nothing = along(tree_of(FORK), [[]], [3])
+    assert nothing.places is not None
+    assert nothing.places.shape == (1, 0)
+    assert nothing.tokens.tolist() == [[3]]
+
+
+def test_what_a_draft_is_worth_decides_whether_it_stands() -> None:
+    worth = torch.tensor([[-3.0, -1.0, 0.0, -math.inf, -2.0, 0.0]])
+    own = torch.tensor([[10, 11, 12, 13, 14, 15, 16]])
+    got = verdict(tree_of(FORK), worth, own)
+    assert (got.path(0), got.tokens.tolist()) == ([2, 5, 6], [[6, 9, 5, 16]])
+    got = verdict(tree_of(FORK, counts=[4]), worth, own)  # the way on is noise
+    assert (got.path(0), got.tokens[0, :2].tolist()) == ([2], [6, 12])
+    got = verdict(Tree(tree_of(FORK).tokens, counts=torch.tensor([2])), worth, own)
+    assert (got.path(0), got.tokens[0, :3].tolist()) == ([1, 2], [5, 6, 12])
+    got = verdict(Tree(tree_of(FORK).tokens), worth, own)
+    assert (got.path(0), got.tokens[0, :4].tolist()) == ([1, 2, 3], [5, 6, 7, 13])
+
+
+def test_exact_acceptance_follows_the_verifier_into_whichever_branch() -> None:
+    tree = tree_of(FORK)
+    for best, path, emitted in (
+        ([6, 0, 9, 0, 0, 5, 1], [2, 5, 6], [6, 9, 5, 1]),
+        ([6, 0, 9, 0, 0, 4, 1], [2, 5], [6, 9, 4]),
+        ([6, 7, 8, 0, 2, 5, 1], [2, 4], [6, 8, 2]),
+        ([5, 7, 8, 3, 2, 5, 1], [1, 3], [5, 7, 3]),
+        ([9, 7, 8, 3, 2, 5, 1], [], [9]),
+    ):
+        got = accept_exact(tree, says(*best))
+        assert got.path(0) == path
+        assert got.tokens.tolist() == [emitted]
+
+
+def test_of_tolerated_siblings_the_verifiers_best_is_taken() -> None:
+    tree = tree_of([(1, 0), (2, 0), (3, 0)])
+    logits = torch.tensor([[[0.0, 2.0, 3.0, 3.5, 4.0], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
+    for beta, tolerance, path in ((3, 2.0, [3]), (4, 2.0, [3]), (2, 2.0, [3]), (3, 0.4, []), (1, 2.0, [])):
+        assert accept_tolerant(tree, logits, beta=beta, tolerance=tolerance).path(0) == path
+    # Without the best of them the next takes its place; among equals the lower id does.
+    assert accept_tolerant(tree.first(2), logits, beta=3, tolerance=2.0).path(0) == [2]
+    assert accept_tolerant(tree.first(1), logits, beta=3, tolerance=2.0).path(0) == []
+    equals = torch.tensor([[[0.0, 2.0, 2.0, 2.0, 2.5], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
+    for order in itertools.permutations((1, 2, 3)):
+        some = tree_of([(token, 0) for token in order])
+        assert accept_tolerant(some, equals, beta=4, tolerance=1.0).path(0) == [order.index(1) + 1]
+
+
+def accept_plainly(
+    nodes: list[Node], scores: list[list[float]], beta: int, tolerance: float
+) -> tuple[list[int], list[int]]:
+    """The rule of DESIGN §2.2: returns the places that stand and the tokens emitted.
+
+    :param scores: of what follows each place
+    """
+    place, path, emitted = 0, [], []
+    while True:
+        own = scores[place]
+        ranked = sorted(range(len(own)), key=lambda token, own=own: (-own[token], token))
+        standing = [
+            (ranked.index(node.token), number)
+            for number, node in enumerate(nodes, start=1)
+            if node.parent == place and node.token in ranked[:beta] and own[ranked[0]] - own[node.token] <= tolerance
+        ]
+        if not standing:
+            return path, [*emitted, ranked[0]]
+        _, place = min(standing)
+        path.append(place)
+        emitted.append(nodes[place - 1].token)
+
+
+@st.composite
+def trees_and_logits(draw: st.DrawFn) -> tuple[Tree, Tensor]:
+    rows, width = draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    tree = draw(trees(rows, width=width))
+    size = rows * (tree.tokens.shape[1] + 1) * width
+    # Few values, so that ties are common.
+    scores = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    return tree, torch.tensor(scores).float().view(rows, -1, width)
+
+
+def assert_plain(got: Verdict, tree: Tree, logits: Tensor, beta: int, tolerance: float) -> None:
+    for row, scores in enumerate(logits.tolist()):
+        path, emitted = accept_plainly(nodes_of(tree, row), scores, beta, tolerance)
+        assert got.accepted[row] == len(path)
+        assert got.path(row) == path
+        assert got.tokens[row, : len(emitted)].tolist() == emitted
+        if got.places is not None:
+            longest = got.places.shape[1]
+            assert longest <= tree.tokens.shape[1]
+            assert got.places[row, len(path) :].tolist() == list(range(len(path) + 1, longest + 1))
+
+
+@quick
+@given(trees_and_logits())
+def test_exact_acceptance_is_the_rule(given_: tuple[Tree, Tensor]) -> None:
+    assert_plain(accept_exact(*given_), *given_, 1, 0.0)
+
+
+@quick
+@given(trees_and_logits(), st.integers(1, 5), st.integers(0, 3))
+def test_tolerant_acceptance_is_the_rule(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
+    got = accept_tolerant(*given_, beta=beta, tolerance=float(tolerance))
+    assert_plain(got, *given_, 1 if tolerance == 0 else beta, float(tolerance))
+
+
+@quick
+@given(trees_and_logits(), st.integers(2, 5), st.integers(1, 3))
+def test_noise_is_never_accepted(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
+    """Behind the nodes of a tree, any other noise leads to the same verdict."""
+    tree, logits = given_
+    real = torch.full((len(logits),), tree.tokens.shape[1]) if tree.counts is None else tree.counts
+    more = 3
+    # Noise that the verifier would like: its own tokens, under whatever node it likes.
+    places = torch.arange(tree.tokens.shape[1] + more)
+    tokens = torch.nn.functional.pad(tree.tokens, (0, more))
+    grown = torch.cat([logits, logits[:, -1:].expand(-1, more, -1)], dim=1)
+    parents = places.expand_as(tokens)
+    if tree.parents is not None:
+        parents = torch.where(places < real[:, None], torch.nn.functional.pad(tree.parents, (0, more)), places // 2)
+    liked = grown.argmax(2).gather(1, parents)
+    tokens = torch.where(places < real[:, None], tokens, liked)
+    noisy = Tree(tokens, None if tree.parents is None else parents, counts=real)
+    for got, wanted in (
+        (accept_exact(noisy, grown), accept_exact(tree, logits)),
+        (
+            accept_tolerant(noisy, grown, beta=beta, tolerance=float(tolerance)),
+            accept_tolerant(tree, logits, beta=beta, tolerance=float(tolerance)),
+        ),
+    ):
+        for row, count in enumerate(wanted.accepted.tolist()):
+            assert got.path(row) == wanted.path(row)
+            assert got.tokens[row, : count + 1].tolist() == wanted.tokens[row, : count + 1].tolist()
+
+
+# ------------------------------------------------------------------------------------------------ windows
+
+
+def test_the_branches_of_a_window() -> None:
+    window = branches(torch.tensor([[parent for _, parent in FORK], [0] * 6]))
+    assert window.first == 0
+    assert window.depths.tolist() == [[0, 1, 1, 2, 2, 2, 3], [0, 1, 1, 1, 1, 1, 1]]
+    wanted = [[0], [0, 1], [0, 2], [0, 1, 3], [0, 2, 4], [0, 2, 5], [0, 2, 5, 6]]
+    assert [path[: len(found)] for path, found in zip(window.paths[0].tolist(), wanted, strict=True)] == wanted
+    assert window.paths[1, :, :2].tolist() == [[0, 0], *([0, place] for place in range(1, 7))]
+    alone = branches(torch.empty(2, 0, dtype=torch.int64))
+    assert alone.depths.tolist() == [[0], [0]]
+    assert alone.paths.tolist() == [[[0]], [[0]]]
+
+
+def seen_by(window: Branches, starts: Tensor, row: int, token: int) -> list[int]:
+    """Returns the places in the cache that a token of a window sees."""
+    count = int(starts[row] + window.depths[row, token]) + 1
+    found: list[int] = window.order(starts, 32)[row, token, :count].tolist()
+    return found
+
+
+@quick
+@given(trees(rows=2), st.integers(0, 20), st.integers(0, 20), st.integers(0, 7), st.integers(0, 7))
+def test_every_token_sees_the_prefix_and_its_branch_in_order(
+    tree: Tree, start: int, other: int, begin: int, end: int
+) -> None:
+    size = tree.tokens.shape[1]
+    parents = torch.arange(size).expand(2, -1) if tree.parents is None else tree.parents
+    window, starts = branches(parents), torch.tensor([start, other])
+    padded = window.pad(size + 4)
+    assert padded.depths.shape == (2, size + 4)
+    for row, first in enumerate((start, other)):
+        wanted = [[0]]
+        for place, parent in enumerate(parents[row].tolist(), start=1):
+            wanted.append([*wanted[parent], place])
+        for token, path in enumerate(wanted):
+            keys = [*range(first), *(first + place for place in path)]
+            assert seen_by(window, starts, row, token) == seen_by(padded, starts, row, token) == keys
+        for token in range(size + 1, size + 4):
+            assert seen_by(padded, starts, row, token) == list(range(first + 1))  # the root alone
+        # Some of the tokens see what they see among all, but go behind those before.
+        some = slice(min(begin, size), min(begin, size) + end + 1)
+        part = window.part(slice(row, row + 1), some)
+        assert part.first == some.start
+        for token, path in enumerate(wanted[some]):
+            keys = [*range(first), *(first + place for place in path)]
+            assert seen_by(part, starts[row : row + 1], 0, token) == keys
+    assert window.pad(size + 4).part(slice(0, 2), slice(2, 4)).part(slice(0, 2), slice(1, 2)).first == 3
+    # Nothing lies outside of what the cache has room for, noise included.
+    assert padded.order(starts, 32).max() <= max(int(starts.max()) + size, 31)
+
+
+# ------------------------------------------------------------------------------------------------ growth
+
+
+@pytest.mark.parametrize("breadth", range(1, 6))
+@pytest.mark.parametrize("block_size", range(1, 5))
+def test_a_tree_has_as_many_nodes_as_there_are_paths_at_most(breadth: int, block_size: int) -> None:
+    paths = sum(len(list(itertools.product(range(breadth), repeat=depth))) for depth in range(1, block_size + 1))
+    for nodes in (1, 2, 3, paths - 1, paths, paths + 1, 1000):
+        if nodes >= 1:
+            assert tree_size(nodes, breadth, block_size) == min(nodes, paths)
+
+
+def test_a_broad_tree_has_no_more_nodes_than_there_are_candidates() -> None:
+    assert tree_size(1000, CANDIDATES, 1) == tree_size(1000, CANDIDATES + 9, 1) == CANDIDATES
+    assert tree_size(300, CANDIDATES + 9, 2) == CANDIDATES + CANDIDATES**2
+
+
+class Random:
+    """An expander whose log-probabilities are a function of the path alone, and its candidates shuffled."""
+
+    def __init__(self, rows: list[int], vocab: int) -> None:
+        self.rows, self.vocab = rows, vocab
+        self.paths: list[list[tuple[int, ...]]] = []
+
+    def log_probs(self, row: int, path: tuple[int, ...]) -> list[float]:
+        generator = random.Random(f"{row} {path}")
+        return torch.tensor([generator.gauss(0, 1.5) for _ in range(self.vocab)]).log_softmax(0).tolist()
+
+    def expand(self, tokens: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+        if self.paths:
+            pairs = zip(self.paths, tokens.tolist(), parents.tolist(), strict=True)
+            self.paths = [
+                [(*paths[parent], token) for token, parent in zip(*level, strict=True)] for paths, *level in pairs
+            ]
+        else:
+            assert (tokens[:, 0].tolist(), parents.tolist()) == ([90 + row for row in self.rows], [[0]] * len(tokens))
+            self.paths = [[()] for _ in self.rows]
+        ids = torch.stack([torch.randperm(self.vocab) for _ in self.rows])[:, None].expand(-1, tokens.shape[1], -1)
+        scores = [
+            [self.log_probs(row, path) for path in paths] for row, paths in zip(self.rows, self.paths, strict=True)
+        ]
+        return ids, torch.tensor(scores).gather(2, ids)
+
+
+def grow(rows: list[int], vocab: int, shape: BestFirst, depth: int) -> list[list[Node]]:
+    tree = level_tree(Random(rows, vocab), torch.tensor([90 + row for row in rows]), shape, depth=depth)
+    return [nodes_of(tree, number) for number in range(len(rows))]
+
+
+def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = math.inf) -> list[tuple[int, ...]]:
+    """Returns the best N of all paths whose parents are among the best of their level, best first."""
+    source = Random([row], vocab)
+    level: dict[tuple[int, ...], float] = {(): 0.0}
+    found: dict[tuple[int, ...], float] = {}
+    for _ in range(depth):
+        kept = sorted(level, key=lambda path: -level[path])[: len(level) if beam == math.inf else int(beam)]
+        parents, level = {path: level[path] for path in kept}, {}
+        for path, total in parents.items():
+            scores = source.log_probs(row, path)
+            for token in sorted(range(vocab), key=lambda token: -scores[token])[: shape.breadth]:
+                level[(*path, token)] = total + scores[token]
+        found |= level
+    return sorted(found, key=lambda path: -found[path])[: shape.nodes]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 39, 100])
+def test_a_wide_beam_finds_the_likeliest_paths(nodes: int) -> None:
+    shape = BestFirst(nodes, 9)  # as many as there are paths of two tokens
+    for row, found in enumerate(grow([0, 1, 2], 3, shape, 3)):
+        assert paths_of(found) == likeliest(row, 3, shape, 3)
+        assert len(found) == min(nodes, 39)
+
+
+@pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (4, 1), (9, 1), (12, 2), (40, 3), (25, 5)])
+def test_trees_grow_level_by_level(nodes: int, breadth: int) -> None:
+    shape = BestFirst(nodes, breadth)
+    together = grow([3, 4, 5, 6], 8, shape, 5)
+    for row, found in zip([3, 4, 5, 6], together, strict=True):
+        assert is_sound(found)
+        assert found == grow([row], 8, shape, 5)[0]
+        paths = paths_of(found)
+        assert paths == likeliest(row, 8, shape, 5, beam=breadth)
+        source = Random([row], 8)
+        for node, path in zip(found, paths, strict=True):
+            assert node.log_prob == pytest.approx(source.log_probs(row, path[:-1])[node.token], abs=1e-6)
+        if breadth == 1:
+            assert [node.parent for node in found] == list(range(min(nodes, 5)))
+
+
+# ------------------------------------------------------------------------------------------------ plans
+
+CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3), scale=0.9, shift=-0.2)
+
+
+def test_a_node_survives_with_all_those_before_it() -> None:
+    log_probs = np.log(np.array([[0.5, 0.3, 0.9, 0.6, 0.2, 0.7]] * 2))
+    parents = np.array([[parent for _, parent in FORK], [0, 1, 2, 3, 4, 5]])
+    chances = logistic(CALIBRATION.scale * log_odds(log_probs) + CALIBRATION.shift)[0].tolist()
+    a, b, c, d, e, f = chances
+    got = survival(log_probs, CALIBRATION, parents)
+    assert got[0] == pytest.approx([a, b, a * c, b * d, b * e, b * e * f])
+    assert got[1] == pytest.approx(survival(log_probs[:1], CALIBRATION)[0])
+
+
+@pytest.mark.parametrize("dear", [0.0, 0.02, 0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_what_is_kept_of_trees_are_the_likeliest_nodes(rows: int, dear: float) -> None:
+    """As many of the first as yield most, by trying all numbers."""
+    shape = BestFirst(20, 3)
+    tree = level_tree(Random(list(range(rows)), 8), 90 + torch.arange(rows), shape, depth=4)
+    widest = Costs(verify=((1, 1.0), (21, 1.0 + 20 * dear)), draft=((1, 0.1), (3, 0.3)))
+    plan = Adaptive(CALIBRATION, lambda _: widest, 20)
+    kept = plan.keep(tree)
+    assert tree.log_probs is not None
+    assert tree.parents is not None
+    gains = survival(tree.log_probs.double().numpy(), CALIBRATION, tree.parents.numpy()).sum(0)
+    drafting = 0.1 * plan.slots(rows)
+    yields = [(rows + gains[:count].sum()) / (1.0 + dear * count + drafting) for count in range(21)]
+    assert kept == int(np.argmax(yields))
+    assert kept == {0.0: 20, 3.0: 0}.get(dear, kept)
+    first = tree.first(kept)
+    for row in range(rows):
+        assert nodes_of(first, row) == nodes_of(tree, row)[:kept]
+        assert is_sound(nodes_of(first, row))
+    assert plan.keep(Tree(tree.tokens, tree.parents)) == 20  # nothing is known
+
+
+def test_a_plan_keeps_some_of_a_tree() -> None:
+    tree = level_tree(Random([0], 8), torch.tensor([90]), BestFirst(20, 3), depth=4)
+    plan = Adaptive(CALIBRATION, lambda _: Costs(verify=((1, 1.0), (21, 3.0)), draft=((1, 0.1), (3, 0.3))), 20)
+    assert 0 < plan.keep(tree) < 20

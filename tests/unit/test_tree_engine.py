@@ -1,0 +1,479 @@
+"""The keystone for draft trees (DESIGN §2.5, §9.2, §9.4): every node has the bits of the chain that leads to it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from specmt.decoding.accept import along
+from specmt.decoding.tree import Node, Tree, make_tree, nodes_of
+from specmt.engine.backend import Memory, Slots, State, Verifier
+from specmt.engine.cache import KVCache
+from specmt.engine.candidates import CANDIDATES, best_chain, best_first, expand, tree_size
+from specmt.engine.linear import can_pack
+from specmt.engine.shapes import GRANULAR, ShapePolicy, fixed
+from specmt.engine.window import Branches, branches
+from specmt.models.hub import verifier_network
+from specmt.training.validate import weights_of
+from specmt.types import BOS
+from tests.unit.test_engine import (
+    CPU,
+    VOCAB,
+    Chains,
+    assert_cache_equal,
+    equal,
+    make_chains,
+    make_modules,
+    make_networks,
+    zeros,
+)
+
+SIZES = {
+    "narrow": {"model_dim": 32, "num_heads": 2, "ffn_dim": 64},
+    "heads of 64": {"model_dim": 128, "num_heads": 2, "ffn_dim": 96},
+}
+CASES = [
+    *(f"kernels-{size}-{dtype}" for size in SIZES for dtype in ("float32", "bfloat16", "int8")),
+    *(f"pytorch-{size}-{dtype}" for size in SIZES for dtype in ("float32", "bfloat16")),
+    *(f"fixed-narrow-{dtype}" for dtype in ("float32", "bfloat16")),
+]
+"""Backends, widths and types; ``fixed`` is PyTorch with one shape for all calls."""
+
+STARTS = [0, 1, 14, 58]
+"""The positions of the roots, at different distances from a multiple of a granule; caches must grow for the last."""
+
+SOURCE_LENGTHS = [3, 17, 30, 1]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A verifier with the memory of a few sentences."""
+
+    verifier: Verifier
+    memories: list[Memory]
+    together: Memory
+    prefixes: list[list[int]]
+    """BOS and the tokens after it, up to the roots of the trees."""
+
+    def open(self) -> State:
+        """Returns the caches of all rows, their prefixes read up to the roots."""
+        state = self.verifier.new_state(len(self.prefixes))
+        self.verifier.start(state, torch.arange(len(self.prefixes)), self.together)
+        longest = max(map(len, self.prefixes)) + 3
+        # What lies behind a short prefix is what rejected drafts leave there.
+        padded = [[*prefix, *range(7, 7 + longest - len(prefix))] for prefix in self.prefixes]
+        self.verifier.score(torch.tensor(padded), zeros(len(padded)), state)
+        return state
+
+    def alone(self, row: int, tokens: Sequence[int], windows: Sequence[int]) -> tuple[Tensor, State]:
+        """Returns the logits (T, V) of a chain, window by window, in caches of its own."""
+        state = self.verifier.new_state(1)
+        self.verifier.start(state, torch.tensor([0]), self.memories[row])
+        logits, start = [], 0
+        for width in windows:
+            window = torch.tensor([tokens[start : start + width]])
+            logits.append(self.verifier.score(window, torch.tensor([start]), state)[0])
+            start += width
+        assert start == len(tokens)
+        return torch.cat(logits), state
+
+    @property
+    def starts(self) -> Tensor:
+        return torch.tensor([len(prefix) - 1 for prefix in self.prefixes])
+
+    def window(self, tree: Tree) -> Tensor:
+        last = torch.tensor([[prefix[-1]] for prefix in self.prefixes])
+        return torch.cat([last, tree.tokens], dim=1)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def sentences(request: pytest.FixtureRequest) -> Sentences:
+    backend, size, name = request.param.split("-")
+    dtype = getattr(torch, name)
+    if backend == "kernels":
+        request.getfixturevalue("needs_kernels")
+    elif not can_pack(torch.zeros(8, 8, dtype=dtype)):
+        pytest.skip(f"oneDNN has no packed {name} layers on this machine")
+    module, _, config = make_modules(**SIZES[size])
+    shapes: ShapePolicy = fixed(config.max_length) if backend == "fixed" else GRANULAR
+    weights = weights_of(module)
+    verifier = verifier_network(weights, config, CPU, dtype, shapes=shapes, kernels=backend == "kernels")
+    generator = random.Random(5)
+    sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]
+    prefixes = [[BOS, *(generator.randrange(4, VOCAB) for _ in range(start))] for start in STARTS]
+    alone = [verifier.encode([source]) for source in sources]
+    return Sentences(verifier, alone, verifier.encode(sources), prefixes)
+
+
+def random_tree(generator: random.Random, count: int, kind: int) -> list[Node]:
+    """Returns a tree with nodes in any topological order: bushy, stretched, a chain or a star."""
+    nodes: list[Node] = []
+    for place in range(count):
+        parent = (generator.randint(0, place), generator.randint(max(0, place - 2), place), place, 0)[kind]
+        nodes.append(Node(generator.randrange(4, VOCAB), parent, 0.0))
+    return nodes
+
+
+def path_to(nodes: Sequence[Node], place: int) -> list[int]:
+    """Returns the places on the way to a node."""
+    path: list[int] = []
+    while place:
+        path.append(place)
+        place = nodes[place - 1].parent
+    return path[::-1]
+
+
+def random_trees(generator: random.Random, rows: int) -> Tree:
+    """Returns different trees of different sizes for sentences side by side."""
+    return make_tree([random_tree(generator, generator.randint(9, 19), (row + 1) % 4) for row in range(rows)], CPU)
+
+
+def assert_nodes_equal_chains(sentences: Sentences, tree: Tree, logits: Tensor, generator: random.Random) -> None:
+    """Compares every node with its place in a chain that is run in one block, and some with single steps."""
+    for row, prefix in enumerate(sentences.prefixes):
+        nodes = nodes_of(tree, row)
+        leaves = set(range(len(nodes) + 1)) - {node.parent for node in nodes}
+        stepped = generator.choice(sorted(leaves))
+        for leaf in leaves:
+            path = path_to(nodes, leaf)
+            chain = [*prefix, *(nodes[place - 1].token for place in path)]
+            wanted, _ = sentences.alone(row, chain, [len(chain)])
+            start = len(prefix) - 1
+            assert equal(logits[row, [0, *path]], wanted[start:])
+            if leaf == stepped:
+                # One block up to the root, then token by token.
+                steps, _ = sentences.alone(row, chain, [*[start] * (start > 0), *[1] * (len(chain) - start)])
+                assert equal(steps[start:], wanted[start:])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_every_node_has_the_bits_of_its_chain_run_alone(sentences: Sentences, threads: int) -> None:
+    generator = random.Random(threads)
+    tree = random_trees(generator, len(STARTS))
+    state = sentences.open()
+    assert tree.parents is not None
+    torch.set_num_threads(threads)
+    logits = sentences.verifier.score(sentences.window(tree), sentences.starts, state, branches(tree.parents))
+    torch.set_num_threads(1)
+    assert logits.shape == (len(STARTS), 1 + tree.tokens.shape[1], VOCAB)
+    assert_nodes_equal_chains(sentences, tree, logits, generator)
+
+
+def test_the_bits_of_a_tree_do_not_depend_on_its_neighbours(sentences: Sentences) -> None:
+    generator = random.Random(7)
+    tree = random_trees(generator, len(STARTS))
+    assert tree.parents is not None
+    window = sentences.window(tree)
+    logits = sentences.verifier.score(window, sentences.starts, sentences.open(), branches(tree.parents))
+    for row, prefix in enumerate(sentences.prefixes):
+        count = len(nodes_of(tree, row))
+        state = sentences.alone(row, prefix, [len(prefix)])[1]
+        shape = branches(tree.parents[row : row + 1, :count])
+        alone = sentences.verifier.score(
+            window[row : row + 1, : count + 1], sentences.starts[row : row + 1], state, shape
+        )
+        assert equal(alone[0], logits[row, : count + 1])
+
+
+def test_a_chain_given_as_a_tree_is_a_chain(sentences: Sentences) -> None:
+    generator = random.Random(8)
+    tree = make_tree([random_tree(generator, 11, 2) for _ in STARTS], CPU)
+    assert tree.parents is not None
+    window, states = sentences.window(tree), [sentences.open(), sentences.open()]
+    plain = sentences.verifier.score(window, sentences.starts, states[0])
+    assert equal(sentences.verifier.score(window, sentences.starts, states[1], branches(tree.parents)), plain)
+    for row, start in enumerate(STARTS):
+        cached = [state.cache.data[:, :, row, :, : start + 12] for state in states]
+        assert equal(*cached)
+
+
+def test_after_any_walk_the_cache_is_that_of_a_chain(sentences: Sentences) -> None:
+    """Rounds of drafting, of walking any path and of going on from where it ends, ragged, with a chain at the end."""
+    generator = random.Random(1)
+    state = sentences.open()
+    now = sentences
+    for number in range(3):
+        tree = random_trees(generator, len(STARTS))
+        assert tree.parents is not None
+        logits = now.verifier.score(now.window(tree), now.starts, state, branches(tree.parents))
+        if number == 2:
+            assert_nodes_equal_chains(now, tree, logits, generator)
+        rows = [nodes_of(tree, row) for row in range(len(STARTS))]
+        # A node far behind, mostly; once nothing.
+        ends = [generator.randint(len(nodes) // 2, len(nodes)) for nodes in rows]
+        ends[number] = 0
+        paths = [path_to(nodes, end) for nodes, end in zip(rows, ends, strict=True)]
+        walked = along(tree, paths, [9] * len(paths))
+        assert walked.places is not None
+        assert any(path != list(range(1, len(path) + 1)) for path in paths)
+        state.cache.compact(now.starts, walked.places)
+        told = [walked.tokens[row, : len(path)].tolist() for row, path in enumerate(paths)]
+        grown = [[*prefix, *tokens] for prefix, tokens in zip(now.prefixes, told, strict=True)]
+        for row, prefix in enumerate(grown):
+            assert_cache_equal(state, row, now.alone(row, prefix, [len(prefix)])[1], len(prefix))
+        now = replace(now, prefixes=[[*prefix, 9] for prefix in grown])
+    window = torch.tensor([[prefix[-1], 5, 6, 7, 8] for prefix in now.prefixes])
+    logits = now.verifier.score(window, now.starts, state)
+    for row, prefix in enumerate(now.prefixes):
+        wanted, _ = now.alone(row, [*prefix, 5, 6, 7, 8], [len(prefix) + 4])
+        assert equal(logits[row], wanted[len(prefix) - 1 :])
+
+
+def level_tree_nodes(generator: random.Random, widths: Sequence[int]) -> list[Node]:
+    """Returns a tree whose nodes come level by level."""
+    nodes: list[Node] = []
+    level = [0]
+    for width in widths:
+        parents = [generator.choice(level) for _ in range(width)]
+        level = [len(nodes) + 1 + number for number in range(width)]
+        nodes += [Node(generator.randrange(4, VOCAB), parent, 0.0) for parent in parents]
+    return nodes
+
+
+@pytest.mark.parametrize("widths", [[1] * 6, [2, 3, 5, 3, 1], [9, 9, 4]], ids=str)
+def test_a_tree_level_by_level_is_the_tree_at_once(sentences: Sentences, widths: list[int]) -> None:
+    generator = random.Random(len(widths))
+    tree = make_tree([level_tree_nodes(generator, widths) for _ in STARTS], CPU)
+    assert tree.parents is not None
+    window, whole = sentences.window(tree), branches(tree.parents)
+    once, stepwise = sentences.open(), sentences.open()
+    wanted = sentences.verifier.score(window, sentences.starts, once, whole)
+    parts = [sentences.verifier.score(window[:, :1], sentences.starts, stepwise)]
+    first = 1
+    for depth, width in enumerate(widths, start=1):
+        some = slice(first, first + width)
+        # Paths as long as the level is deep.
+        level = Branches(whole.depths[:, some], whole.paths[:, some, : depth + 1], first)
+        parts.append(sentences.verifier.score(window[:, some], sentences.starts, stepwise, level))
+        first += width
+    assert equal(torch.cat(parts, dim=1), wanted)
+    for row, start in enumerate(STARTS):
+        assert equal(*(state.cache.data[:, :, row, :, : start + first] for state in (once, stepwise)))
+
+
+def test_a_tree_in_parts_is_the_tree_at_once(sentences: Sentences) -> None:
+    generator = random.Random(3)
+    tree = make_tree([random_tree(generator, 17, row % 2) for row in range(len(STARTS))], CPU)
+    assert tree.parents is not None
+    window, whole = sentences.window(tree), branches(tree.parents)
+    wanted = sentences.verifier.score(window, sentences.starts, sentences.open(), whole)
+    state, parts = sentences.open(), []
+    for begin, end in itertools.pairwise([0, 1, 4, 5, 15, 18]):
+        part = whole.part(slice(0, len(STARTS)), slice(begin, end))
+        parts.append(sentences.verifier.score(window[:, begin:end], sentences.starts, state, part))
+    assert equal(torch.cat(parts, dim=1), wanted)
+
+
+def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
+    """Nodes before the last position are as ever; the cache has room for the rest."""
+    generator = random.Random(4)
+    longest = sentences.verifier.sizes.max_length
+    prefixes = [[BOS, *(generator.randrange(4, VOCAB) for _ in range(longest - rest))] for rest in (2, 3, 9, 30)]
+    late = replace(sentences, prefixes=prefixes)
+    tree = make_tree([random_tree(generator, 40, row % 2) for row in range(4)], CPU)
+    assert tree.parents is not None
+    shape = branches(tree.parents)
+    logits = late.verifier.score(late.window(tree), late.starts, late.open(), shape)
+    compared = 0
+    for row, prefix in enumerate(prefixes):
+        nodes = nodes_of(tree, row)
+        for place in range(len(nodes) + 1):
+            chain = [*prefix, *(nodes[step - 1].token for step in path_to(nodes, place))]
+            # One shape for everything, windows included, has twice the keys where a window passes the end.
+            inside = len(prefix) - 1 + int(shape.depths[row, place]) + 8 < longest
+            if place % 5 == 0 and inside:
+                wanted, _ = late.alone(row, chain, [len(chain)])
+                assert equal(logits[row, place], wanted[-1])
+                compared += 1
+    assert compared > 5
+
+
+def test_compaction_moves_every_branch_to_the_front() -> None:
+    cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
+    cache.data.normal_()
+    before = cache.data.clone()
+    starts, places = torch.tensor([5, 0]), torch.tensor([[2, 5, 6], [1, 4, 3]])
+    cache.compact(starts, places)
+    for row, (start, path) in enumerate(zip(starts.tolist(), places.tolist(), strict=True)):
+        wanted = before[:, :, row].clone()
+        for number, place in enumerate(path, start=1):
+            wanted[:, :, :, start + number] = before[:, :, row, :, start + place]
+        assert torch.equal(cache.data[:, :, row], wanted)
+    assert torch.equal(cache.data[:, :, 2], before[:, :, 2])
+    cache.compact(starts, torch.empty(2, 0, dtype=torch.int64))
+    cache.compact(starts, torch.tensor([[1, 2, 3]] * 2))
+    assert torch.equal(cache.data[:, :, 2], before[:, :, 2])
+
+
+# ------------------------------------------------------------------------------------------------ candidates
+
+
+def make_slots(vocab: int, rows: int, block_size: int) -> Slots:
+    hidden = torch.randn(rows, block_size, 32)
+    return Slots(1.5 * torch.randn(rows, block_size, vocab), hidden, torch.randint(vocab, (rows,)))
+
+
+def find_tree(
+    chains: Chains, slots: Slots, breadth: int, nodes: int, *, kernels: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Runs ``best_first``, or the kernels' own."""
+    with torch.inference_mode():
+        if kernels:
+            return chains.native.tree(slots, breadth, nodes)
+        return best_first(slots, breadth, nodes, chains.correction)
+
+
+@pytest.fixture(scope="module")
+def chains() -> Chains:
+    return make_chains(437, 32, output=0.5)
+
+
+SHAPES = [(1, 1, 1), (4, 1, 6), (4, 2, 3), (16, 5, 1), (16, 3, 7), (40, 5, 4), (40, 2, 17), (25, 20, 2)]
+"""Nodes asked for, breadths and block sizes."""
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize(("nodes", "breadth", "block_size"), SHAPES)
+def test_the_kernels_grow_the_trees_of_pytorch(chains: Chains, nodes: int, breadth: int, block_size: int) -> None:
+    torch.manual_seed(nodes)
+    slots = make_slots(437, 5, block_size)
+    size = tree_size(nodes, breadth, block_size)
+    got, wanted = (find_tree(chains, slots, breadth, size, kernels=kernels) for kernels in (True, False))
+    assert got[0].shape == (5, size)
+    assert torch.equal(got[0], wanted[0])
+    assert torch.equal(got[1], wanted[1])
+    torch.testing.assert_close(got[2], wanted[2], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_tree_does_not_depend_on_its_neighbours_or_on_threads(chains: Chains, kernels: bool, threads: int) -> None:
+    torch.manual_seed(0)
+    slots = make_slots(437, 6, 5)
+    alone = [find_tree(chains, slots.row(row), 3, 12, kernels=kernels) for row in range(6)]
+    torch.set_num_threads(threads)
+    for part, *parts in zip(find_tree(chains, slots, 3, 12, kernels=kernels), *alone, strict=True):
+        assert torch.equal(part, torch.cat(parts))
+
+
+def test_a_smaller_tree_is_the_beginning_of_a_larger_one(chains: Chains, kernels: bool) -> None:
+    torch.manual_seed(1)
+    slots = make_slots(437, 4, 6)
+    larger = find_tree(chains, slots, 4, 30, kernels=kernels)
+    for nodes in (1, 2, 7, 29):
+        for part, whole in zip(find_tree(chains, slots, 4, nodes, kernels=kernels), larger, strict=True):
+            assert torch.equal(part, whole[:, :nodes])
+
+
+def test_a_tree_of_one_candidate_a_position_is_the_chain(chains: Chains, kernels: bool) -> None:
+    torch.manual_seed(2)
+    slots = make_slots(437, 4, 6)
+    tokens, parents, log_probs = find_tree(chains, slots, 1, 6, kernels=kernels)
+    with torch.inference_mode():
+        chain = chains.native.chain(slots) if kernels else best_chain(slots, chains.correction)
+    assert parents.tolist() == [[0, 1, 2, 3, 4, 5]] * 4
+    assert torch.equal(tokens, chain[0])
+    assert torch.equal(log_probs, chain[1])
+
+
+@pytest.mark.parametrize(("vocab", "block_size"), [(6, 3), (21, 2)])
+@pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (3, 1), (12, 2), (39, 3), (30, 16)])
+def test_a_best_first_tree_has_the_likeliest_of_all_paths(
+    kernels: bool, vocab: int, block_size: int, nodes: int, breadth: int
+) -> None:
+    """Every path there is, scored by the module, whose best candidates a position are those of the slot alone."""
+    chains = make_chains(vocab, 16, output=0.5)
+    torch.manual_seed(vocab)
+    slots = make_slots(vocab, 3, block_size)
+    slots = replace(slots, logits=torch.nn.functional.linear(slots.hidden, chains.module.embed.weight.detach()))
+    size = min(tree_size(nodes, breadth, block_size), tree_size(nodes, min(breadth, vocab), block_size))
+    found = find_tree(chains, slots, breadth, size, kernels=kernels)
+    every = torch.tensor(list(itertools.product(range(vocab), repeat=block_size)))  # (P, K)
+    for row in range(3):
+        previous = torch.cat([slots.last[row].expand(len(every), 1), every[:, :-1]], dim=1)
+        with torch.inference_mode():
+            corrected = chains.module.logits(slots.hidden[row].expand(len(every), -1, -1), previous)
+        others = torch.ones(block_size, vocab, dtype=torch.bool)
+        others.scatter_(1, slots.logits[row].topk(min(CANDIDATES, vocab)).indices, False)
+        log_probs = corrected.masked_fill(others, -torch.inf).log_softmax(2)  # (P, K, V)
+        ranks = log_probs.argsort(dim=2, descending=True).argsort(dim=2).gather(2, every[:, :, None])[:, :, 0]
+        own = log_probs.gather(2, every[:, :, None])[:, :, 0]  # (P, K)
+        totals = {
+            tuple(path[: depth + 1]): (float(scores[: depth + 1].sum()), float(scores[depth]))
+            for path, rank, scores in zip(every.tolist(), ranks, own, strict=True)
+            for depth in range(block_size)
+            if (rank[: depth + 1] < breadth).all() and scores[: depth + 1].isfinite().all()
+        }
+        wanted = sorted(totals, key=lambda path: -totals[path][0])[:size]
+        assert len(wanted) == size
+        paths: list[tuple[int, ...]] = [()]
+        tokens, parents, scores = (part[row].tolist() for part in found)
+        for token, parent in zip(tokens, parents, strict=True):
+            paths.append((*paths[parent], token))
+        assert paths[1:] == wanted
+        assert scores == pytest.approx([totals[path][1] for path in wanted], abs=1e-4)
+
+
+@pytest.mark.parametrize("vocab", [6, 437])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_expansion_is_the_same_on_both_backends_and_in_any_company(
+    kernels: bool, vocab: int, threads: int, needs_kernels: None
+) -> None:
+    chains = make_chains(vocab, 32, output=0.5)
+    torch.manual_seed(3)
+    slots = make_slots(vocab, 4, 3)
+    states, before = 0.5 * torch.randn(4, 5, 32), torch.randint(vocab, (4, 5))
+
+    def run(some: Slots, slot: int, before: Tensor, states: Tensor, *, native: bool) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.inference_mode():
+            if native:
+                return chains.native.expand(some, slot, before, states)
+            return expand(some, slot, before, states, chains.correction)
+
+    for slot in range(3):
+        kept = states.clone()
+        torch.set_num_threads(threads)
+        ids, log_probs, new = run(slots, slot, before, states, native=kernels)
+        torch.set_num_threads(1)
+        assert torch.equal(states, kept)
+        assert ids.shape == log_probs.shape == (4, 5, min(vocab, CANDIDATES))
+        torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 5))
+        wanted = run(slots, slot, before, states, native=not kernels)
+        order, other = ids.argsort(dim=2), wanted[0].argsort(dim=2)
+        assert torch.equal(ids.gather(2, order), wanted[0].gather(2, other))
+        torch.testing.assert_close(log_probs.gather(2, order), wanted[1].gather(2, other), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(new, wanted[2], rtol=1e-4, atol=1e-4)
+        for row, column in itertools.product(range(4), (0, 3)):
+            part = slice(row, row + 1), slice(column, column + 1)
+            alone = run(slots.row(row), slot, before[part], states[part], native=kernels)
+            for got, whole in zip(alone, (ids, log_probs, new), strict=True):
+                assert torch.equal(got, whole[part])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_drafted_trees_do_not_depend_on_the_batch(kernels: bool, dtype: torch.dtype) -> None:
+    """Of a whole drafter, slots and all, with prefixes of different lengths."""
+    networks = make_networks(dtype, kernels=kernels, **SIZES["narrow"])
+    generator = random.Random(6)
+    sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]
+    tokens = torch.randint(4, VOCAB, (4, 9), generator=torch.Generator().manual_seed(1))
+    counts = torch.tensor([9, 1, 4, 6])
+
+    def propose(rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        drafter = networks.drafter
+        state = drafter.new_state(len(rows))
+        drafter.start(state, torch.arange(len(rows)), networks.verifier.encode([sources[row] for row in rows]))
+        slots = drafter.fill(tokens[rows, : int(counts[rows].max())], zeros(len(rows)), counts[rows], 5, state)
+        return drafter.tree(slots, 3, 14)
+
+    with torch.inference_mode():
+        together = propose([0, 1, 2, 3])
+        for rows in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
+            for got, wanted in zip(propose(rows), together, strict=True):
+                assert torch.equal(got, wanted[rows])
+    assert len({tuple(row) for row in together[1].tolist()}) > 1
