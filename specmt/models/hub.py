@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, 
 from specmt.text.pieces import Pieces
 
 if TYPE_CHECKING:
+    from specmt.decoding.plan import Plan
     from fairseq2.models.transformer import TransformerModel
 
 DTYPES: Final = {
@@ -46,6 +47,9 @@ class Model:
 
     most_rows: int | None = None
     """The most sentences that memory has room for side by side, once that has turned out."""
+
+    plans: dict[object, Plan] = field(default_factory=dict)
+    """What was learnt about drafting, by the shape of drafts: it outlives a batch."""
 
     @property
     def path(self) -> Path:
