@@ -24,8 +24,9 @@ from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, 
 from specmt.text.pieces import Pieces
 
 if TYPE_CHECKING:
-    from specmt.decoding.plan import Plan
     from fairseq2.models.transformer import TransformerModel
+
+    from specmt.decoding.plan import Plan
 
 DTYPES: Final = {
     "float32": torch.float32,
