@@ -20,7 +20,7 @@ python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifi
     --validation-data "$runs/data"
 
 python -m specmt train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" \
-    --verifier "$runs/drafter/model" --updates 1400 --warmup 50 --lr 1.5e-3 --dropout 0 --validate-every 350 \
-    --validation-data "$runs/data"
+    --verifier "$runs/drafter/model" --updates 2000 --warmup 40 --lr 5e-3 --dropout 0 --validate-every 500 \
+    --save-every 100 --validation-data "$runs/data"
 
 echo "The model is in $runs/both/model."

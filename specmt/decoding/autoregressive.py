@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.drafters import Drafter, Requests
+from specmt.decoding.drafters import Drafter, Requests, unseen
 from specmt.decoding.levels import level_tree, sampled_tree
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Shape
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Memory, Scorer, State, best_tokens
+from specmt.engine.backend import Memory, Scorer, State
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.window import Branches
-from specmt.types import EOS
 
 
 class _LevelExpander:
@@ -73,37 +72,21 @@ class AutoregressiveDrafter(Drafter):
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
-        logits = self._read(tokens, lengths)
+        fresh, counts = unseen(tokens, self.seen, lengths)
+        starts = lengths - counts
+        self.seen[: len(lengths)] = lengths
         if isinstance(self.shape, Chain):
-            return self._chain(logits, lengths)
+            drafts, log_probs = self.network.ahead(fresh, starts, counts, self.block_size, self.state)
+            return Tree(drafts, log_probs=log_probs)
+        rows = torch.arange(len(lengths), device=tokens.device)
+        logits = self.network.score(fresh, starts, self.state)[rows, counts - 1]
         expander = _LevelExpander(self.network, self.state, lengths - 1, logits)
         last = tokens.gather(1, lengths[:, None] - 1)[:, 0]
         if isinstance(self.shape, BestFirst):
             return level_tree(expander, last, self.shape, depth=self.block_size)
-        starts, width = lengths.tolist(), self.shape.width
+        places, width = lengths.tolist(), self.shape.width
         requests = self.requests.first(len(lengths))
-        return sampled_tree(expander, last, starts, requests, self.shape.how, width=width, depth=self.block_size)
-
-    def _read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Reads newly committed tokens and returns the logits (B', V) of what follows the last."""
-        count = len(lengths)
-        # As many tokens as the row that has most to read; rows that have less read old ones again, or noise.
-        window = int((lengths - self.seen[:count]).max())
-        starts = (lengths - window).clamp(min=0)
-        offsets = torch.arange(window, device=tokens.device)
-        fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
-        rows = torch.arange(count, device=tokens.device)
-        self.seen[:count] = lengths
-        return self.network.score(fresh, starts, self.state)[rows, lengths - 1 - starts]
-
-    def _chain(self, logits: Tensor, lengths: Tensor) -> Tree:
-        drafts = [best_tokens(logits)]
-        for ahead in range(1, self.block_size):
-            if bool((drafts[-1] == EOS).all()):
-                break
-            logits = self.network.score(drafts[-1][:, None], lengths + (ahead - 1), self.state)[:, 0]
-            drafts.append(best_tokens(logits))
-        return Tree(torch.stack(drafts, dim=1))
+        return sampled_tree(expander, last, places, requests, self.shape.how, width=width, depth=self.block_size)
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -77,6 +78,19 @@ class CombinedDrafter(Drafter):
     def move(self, source: int, target: int) -> None:
         for drafter in self.drafters:
             drafter.move(source, target)
+
+
+def unseen(tokens: Tensor, seen: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the tokens (B', M) of each row that a drafter has not read yet, padded on the right, and their numbers.
+
+    :param tokens: (B', T)
+    :param seen: (B) how many it has read
+    :param lengths: (B') how many there are
+    """
+    starts = seen[: len(lengths)]
+    counts = lengths - starts
+    offsets = torch.arange(int(counts.max()), device=tokens.device)
+    return tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1)), counts
 
 
 class Requests:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.drafters import Drafter, Requests
+from specmt.decoding.drafters import Drafter, Requests, unseen
 from specmt.decoding.levels import sampled_tree
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
@@ -61,12 +61,9 @@ class MaskedDrafter(Drafter):
         if count == 0:
             return no_tree(len(lengths), tokens.device)
         self._start_waiting(len(lengths))
-        starts = self.seen[: len(lengths)]
-        counts = lengths - starts
-        offsets = torch.arange(int(counts.max()), device=tokens.device)
-        fresh = tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1))
-        slots = self.network.fill(fresh, starts, counts, count, self.state)
-        starts.copy_(lengths)
+        fresh, counts = unseen(tokens, self.seen, lengths)
+        slots = self.network.fill(fresh, lengths - counts, counts, count, self.state)
+        self.seen[: len(lengths)] = lengths
         return self._choose(slots, lengths)
 
     def _choose(self, slots: Slots, lengths: Tensor) -> Tree:

@@ -108,6 +108,15 @@ class Scorer(Network, Protocol):
         :returns: (B', W, V)
         """
 
+    def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
+        """Reads newly committed tokens into the cache and goes on with the best ones, until all sentences have ended.
+
+        :param tokens: (B', M) tokens committed since the last call, padded on the right
+        :param starts: (B') the position of the first of them
+        :param counts: (B') how many there are, at least 1
+        :returns: at most ``count`` tokens (B', K) and their log-probabilities (B', K)
+        """
+
 
 class Verifier(Scorer, Protocol):
     """Encodes sources, too."""

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 4;
+constexpr int REVISION = 5;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -488,7 +488,9 @@ struct Step {
     const int64_t* paths;    // (B, W, P) where the token at each depth up to its own lies, counted from the start
     int32_t longest, first;  // P; how many nodes came in earlier calls
     Cache self, cross;
-    float* logits;           // of all tokens, row after row (R, V), or with slots of these alone (B · slots, V)
+    // Of all tokens, row after row (R, V); with slots of these alone (B · slots, V); with counts and without slots of the
+    // last tokens alone (B, V).
+    float* logits;
     float* hidden;           // (B · slots, D) the last hidden states of the slots; null without
 };
 
@@ -599,6 +601,7 @@ struct Place {
     int64_t token, sentence, position;
     int64_t slot;  // where its keys and values are kept
     Seen seen;
+    bool asked;  // whether somebody wants to know what follows it
 };
 
 std::vector<Place> lay_out(const Network& n, const Step& step) {
@@ -607,7 +610,8 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
         const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
         for (int64_t p = first; p < end; ++p) {
             const int64_t item = b * step.width + p - first;
-            Place place{step.tokens[item], b, p, p, {static_cast<int>(p) + 1}};
+            const bool asked = step.slots == 0 && (!step.counts || p == end - 1);
+            Place place{step.tokens[item], b, p, p, {static_cast<int>(p) + 1}, asked};
             if (step.paths) {
                 place.position = first + step.depths[item];
                 place.slot = p + step.first;
@@ -617,7 +621,7 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
             places.push_back(place);
         }
         for (int64_t p = end; p < end + step.slots; ++p)
-            places.push_back({n.vocab, b, p, p, {static_cast<int>(end) + step.slots}});
+            places.push_back({n.vocab, b, p, p, {static_cast<int>(end) + step.slots}, true});
     }
     return places;
 }
@@ -666,7 +670,7 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
     // Only the rows that somebody asks about are projected to the vocabulary.
     int projected = 0;
     for (int r = 0; r < rows; ++r) {
-        if (step.slots > 0 && places[r].token != n.vocab) continue;
+        if (!places[r].asked) continue;
         const int64_t place = static_cast<int64_t>(projected++) * n.width;
         float* normed = w.normed.data() + place;
         layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, normed);
@@ -770,6 +774,70 @@ extern "C" void specmt_step(const Network* n, const Step* step) {
     if (n->type == FLOAT32) run_step<Float32>(*n, *step);
     else if (n->type == BFLOAT16) run_step<BFloat16>(*n, *step);
     else run_step<Int8>(*n, *step);
+}
+
+namespace {
+
+struct Best {
+    int64_t id;
+    float log_prob;
+};
+
+// The best of so many logits, the lowest id among equals.
+Best find_best(const float* logits, int count) {
+    const auto real = [&](int i) {
+        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
+    };
+    const __m512 nothing = _mm512_set1_ps(-INFINITY);
+    __m512 most = nothing;
+    for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(i), logits + i));
+    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+    __m512 sums = _mm512_setzero_ps();
+    int id = -1;
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_mask_loadu_ps(nothing, real(i), logits + i);
+        const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ);
+        if (id < 0 && best) id = i + __builtin_ctz(best);
+        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(real(i), exp16(_mm512_sub_ps(x, highest))));
+    }
+    return {id, -std::log(_mm512_reduce_add_ps(sums))};
+}
+
+template <class T>
+int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64_t* tokens, float* log_probs) {
+    std::vector<int64_t> last(first.sentences), starts(first.sentences);
+    for (int b = 0; b < first.sentences; ++b) starts[b] = first.starts[b] + first.counts[b];
+    Step step = first;
+    for (int k = 0; k < count; ++k) {
+        run_step<T>(n, step);
+        bool ended = true;
+        for (int b = 0; b < first.sentences; ++b) {
+            const Best best = find_best(step.logits + static_cast<int64_t>(b) * n.project.outputs, n.vocab);
+            tokens[static_cast<int64_t>(b) * count + k] = last[b] = best.id;
+            log_probs[static_cast<int64_t>(b) * count + k] = best.log_prob;
+            ended = ended && best.id == end;
+        }
+        if (ended) return k + 1;
+        if (k > 0)
+            for (int64_t& start : starts) ++start;
+        step.width = 1;
+        step.counts = nullptr;
+        step.tokens = last.data();
+        step.starts = starts.data();
+    }
+    return count;
+}
+
+}  // namespace
+
+// Goes on for so many tokens (B, K), each the best after those before it, or until all sentences have ended; returns how
+// many. The first window has counts.
+extern "C" int specmt_ahead(const Network* n, const Step* first, int count, int64_t end, int64_t* tokens,
+                            float* log_probs) {
+    const std::lock_guard lock(turn);
+    if (n->type == FLOAT32) return run_ahead<Float32>(*n, *first, count, end, tokens, log_probs);
+    if (n->type == BFLOAT16) return run_ahead<BFloat16>(*n, *first, count, end, tokens, log_probs);
+    return run_ahead<Int8>(*n, *first, count, end, tokens, log_probs);
 }
 
 extern "C" void specmt_encode(const Network* n, const Encoding* e) {

@@ -83,29 +83,36 @@ class _NativeNetwork:
         )
         self._library.specmt_cross(ctypes.byref(self._decoder.struct), ctypes.byref(call))
 
-    def _step(
+    def _call(
         self,
         tokens: Tensor,
         starts: Tensor,
         counts: Tensor | None,
-        slots: int,
         state: State,
+        *,
+        slots: int = 0,
+        ahead: int = 0,
         hidden: Tensor | None = None,
         branches: Branches | None = None,
-    ) -> Tensor:
-        """Runs windows of tokens (B', W) with slots behind them; returns the logits (R, V) of all tokens or slots.
+    ) -> tuple[Step, Tensor, object]:
+        """Returns a call that runs windows of tokens (B', W) with slots behind, its logits (R, V) and what it needs.
+
+        Logits are those of all tokens; of slots alone where there are some; else, with counts, of last tokens alone.
 
         :param starts: (B') the position of the first token of each
         :param counts: (B') how many tokens each has, by default W
+        :param ahead: how many tokens more to make room for
         :param hidden: (B' slots, D) where to write the last hidden states of slots
         """
         rows, width = tokens.shape
         tokens, starts = tokens.contiguous(), starts.contiguous()
+        counts = None if counts is None else counts.contiguous()
         first = 0 if branches is None else branches.first
-        state.cache.reserve(int(starts.max()) + first + width + slots)
+        state.cache.reserve(int(starts.max()) + first + width + slots + ahead)
         depths = None if branches is None else branches.depths.contiguous()
         paths = None if branches is None else branches.paths.contiguous()
-        logits = torch.empty(rows * (slots or width), self._decoder.struct.project.outputs, dtype=torch.float32)
+        wanted = slots or (width if counts is None else 1)
+        logits = torch.empty(rows * wanted, self._decoder.struct.project.outputs, dtype=torch.float32)
         call = Step(
             threads=thread_count(),
             sentences=rows,
@@ -124,8 +131,23 @@ class _NativeNetwork:
             logits=logits.data_ptr(),
             hidden=None if hidden is None else hidden.data_ptr(),
         )
+        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths)
+
+    def _step(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        counts: Tensor | None,
+        state: State,
+        *,
+        slots: int = 0,
+        hidden: Tensor | None = None,
+        branches: Branches | None = None,
+    ) -> Tensor:
+        """Runs windows of tokens (B', W) and returns logits (R, V)."""
+        call, logits, _kept = self._call(tokens, starts, counts, state, slots=slots, hidden=hidden, branches=branches)
         self._library.specmt_step(ctypes.byref(self._decoder.struct), ctypes.byref(call))
-        return logits[:, : self.vocab_size]
+        return logits
 
 
 class NativeDecoder(_NativeNetwork):
@@ -134,7 +156,18 @@ class NativeDecoder(_NativeNetwork):
     def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         """Runs a window (B', W) and returns the logits (B', W, V) of what follows each of its tokens."""
         rows, window = tokens.shape
-        return self._step(tokens, starts, None, 0, state, branches=branches).view(rows, window, -1)
+        return self._step(tokens, starts, None, state, branches=branches).view(rows, window, -1)
+
+    def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
+        """Reads tokens (B', M) and goes on with the best ones: at most ``count`` (B', K), with log-probabilities."""
+        call, _logits, _kept = self._call(tokens, starts, counts, state, ahead=count)
+        drafts = torch.empty(len(tokens), count, dtype=torch.int64)
+        log_probs = torch.empty(len(tokens), count, dtype=torch.float32)
+        pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (drafts, log_probs))
+        made = self._library.specmt_ahead(
+            ctypes.byref(self._decoder.struct), ctypes.byref(call), count, ctypes.c_int64(EOS), *pointers
+        )
+        return drafts[:, :made], log_probs[:, :made]
 
 
 class NativeVerifier(NativeDecoder):
@@ -194,7 +227,7 @@ class NativeDrafter(_NativeNetwork):
         """Reads tokens (B', M) committed since the last call and fills a block of slots after them."""
         rows = len(tokens)
         hidden = torch.empty(rows, block_size, self.width, dtype=torch.float32)
-        logits = self._step(tokens, starts, counts.contiguous(), block_size, state, hidden)
+        logits = self._step(tokens, starts, counts, state, slots=block_size, hidden=hidden)
         return Slots(logits.view(rows, block_size, -1), hidden, tokens.gather(1, counts[:, None] - 1)[:, 0])
 
     def chain(self, slots: Slots) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.engine.backend import Memory, Sizes, Slots, State
+from specmt.engine.backend import Memory, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
@@ -82,6 +82,19 @@ class DecoderNetwork(_Network):
                     parts.append(self._score(tokens[row, part], starts[row], state.row(number), some))
             rows.append(torch.cat(parts, dim=1))
         return torch.cat(rows)[:, :width]
+
+    def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
+        """Reads tokens (B', M) and goes on with the best ones: at most ``count`` (B', K), with log-probabilities."""
+        rows = torch.arange(len(tokens), device=tokens.device)
+        logits = self.score(tokens, starts, state)[rows, counts - 1]
+        drafts, log_probs = [], []
+        for number in range(count):
+            drafts.append(best_tokens(logits))
+            log_probs.append(logits.float().log_softmax(1).gather(1, drafts[-1][:, None])[:, 0])
+            if number == count - 1 or bool((drafts[-1] == EOS).all()):
+                break
+            logits = self.score(drafts[-1][:, None], starts + counts + number, state)[:, 0]
+        return torch.stack(drafts, dim=1), torch.stack(log_probs, dim=1)
 
     def _score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None) -> Tensor:
         places = starts[:, None] + torch.arange(tokens.shape[1], device=tokens.device)

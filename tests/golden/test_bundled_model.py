@@ -75,6 +75,21 @@ def test_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) ->
     assert stats.mean_accepted_length >= 2.5
 
 
+@pytest.mark.parametrize(("block_size", "batch_size"), [(1, 16), (5, 1), (12, 5)])
+def test_the_autoregressive_drafter_changes_nothing(
+    model: Model, sources: list[list[int]], greedy: list[Hypothesis], block_size: int, batch_size: int
+) -> None:
+    options = DecodingOptions(drafter="autoregressive", block_size=block_size, batch_size=batch_size)
+    drafted = decode(model, sources, options)
+    assert tokens(drafted) == tokens(greedy)
+    assert total(drafted).verifier_calls <= total(greedy).verifier_calls
+
+
+def test_autoregressive_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
+    stats = total(decode(model, sources, DecodingOptions(drafter="autoregressive", block_size=5)))
+    assert stats.mean_accepted_length >= 2.5
+
+
 def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(model: Model, tmp_path: Path) -> None:
     """With one line in ten edited."""
     lines = SAMPLE.read_text(encoding="utf-8").removesuffix("\n").split("\n")

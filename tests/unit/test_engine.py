@@ -821,3 +821,44 @@ def test_the_lowest_ids_among_equal_candidates_of_the_kernels() -> None:
         chosen.append((tokens[:, 0] == favourite).tolist())
     candidates = [{token for token in range(50) if chosen[token][row]} for row in range(3)]
     assert candidates == [set(range(16)), {*range(15), 40}, set(range(14, 30))]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_going_ahead_is_what_single_steps_say(
+    kernels: bool, texts: tuple[list[list[int]], Tensor], threads: int
+) -> None:
+    """Rows have different numbers of tokens to read; a second call goes on after some of what the first one said."""
+    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["wide"])
+    sources, targets = texts
+    network, rows = networks.verifier, torch.arange(len(sources))
+    ahead, single = open_rows(networks, sources), open_rows(networks, sources)
+    starts, counts = zeros(len(sources)), torch.tensor([3, 1, 6, 2, 4])
+    fresh = targets[:, :6]
+    for _ in range(2):
+        torch.set_num_threads(threads)
+        tokens, log_probs = network.ahead(fresh, starts, counts, 5, ahead)
+        torch.set_num_threads(1)
+        logits = network.score(fresh, starts, single)[rows, counts - 1]
+        for number in range(tokens.shape[1]):
+            assert torch.equal(tokens[:, number], logits.argmax(1))
+            wanted = logits.log_softmax(1).amax(1)
+            torch.testing.assert_close(log_probs[:, number], wanted, rtol=1e-4, atol=1e-5)
+            logits = network.score(tokens[:, number, None], starts + counts + number, single)[:, 0]
+        assert tokens.shape[1] == 5
+        starts, fresh = starts + counts, tokens[:, :4]
+        counts = torch.tensor([1, 4, 2, 3, 1])
+
+
+def test_going_ahead_stops_where_all_sentences_have_ended(
+    kernels: bool, texts: tuple[list[list[int]], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"])
+    sources, targets = texts
+    first, second = open_rows(networks, sources[:1]), open_rows(networks, sources[:1])
+    one = torch.ones(1, dtype=torch.int64)
+    tokens, _ = networks.verifier.ahead(targets[:1, :1], zeros(1), one, 3, first)
+    assert tokens.shape == (1, 3)
+    for module in ("native", "networks"):
+        monkeypatch.setattr(f"specmt.engine.{module}.EOS", int(tokens[0, 0]))
+    again, _ = networks.verifier.ahead(targets[:1, :1], zeros(1), one, 3, second)
+    assert again.tolist() == tokens[:, :1].tolist()

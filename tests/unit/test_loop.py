@@ -27,6 +27,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Memory
 from specmt.engine.native import NativeVerifier
+from specmt.engine.networks import DecoderNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_network
@@ -606,6 +607,8 @@ def test_faults_of_the_fast_path_change_no_output(
     class Faulty:
         def __getattr__(self, name: str) -> Any:
             return getattr(model.verifier, name)
+
+        ahead = DecoderNetwork.ahead
 
         def score(self, *call: Any) -> Tensor:
             logits = model.verifier.score(*call)
