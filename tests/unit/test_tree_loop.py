@@ -400,7 +400,7 @@ def test_trees_of_other_drafters(
     assert_same(got, greedy)
     assert [h.score for h in got] == [h.score for h in greedy]
     total = total_of(got)
-    assert total.verifier_calls < 0.5 * total.tokens
+    assert total.verifier_calls < 0.6 * total.tokens
     if "+" not in drafter:
         assert all(h.stats.drafted == nodes * h.stats.verifier_calls for h in got)
     else:
@@ -419,7 +419,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
     drafter.start(torch.arange(3), model.verifier.encode(some), requests)
     tokens = torch.randint(4, 400, (3, 30), generator=torch.Generator().manual_seed(nodes))
     which = [0, 1, 2]
-    for lengths in ([1, 1, 1], [4, 2, 9], [5, 8], [17, 9]):
+    for lengths in ([1, 1, 1], [4, 2, 9], [11, 5], [19, 6]):
         if len(lengths) < len(which):
             drafter.move(2, 0)
             which = [2, 1]
