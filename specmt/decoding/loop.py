@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -41,12 +40,8 @@ def target_limit(source_length: int, max_length: int) -> int:
     return min(max_length - 1, 2 * source_length + 24)
 
 
-TOGETHER: Final = 4
-"""Rows are filled a quarter at a time: encoding sentences together costs less than an empty row here and there."""
-
-
 class Loop:
-    """Decodes sentences side by side; waiting ones take the rows of those that are finished."""
+    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once."""
 
     def __init__(
         self,
@@ -86,9 +81,7 @@ class Loop:
             yield from self.step()
 
     def admit(self, waiting: deque[Request]) -> None:
-        """Encodes waiting sentences into free rows, once there are enough of them."""
-        if self.rows and self.capacity - len(self.rows) < self.capacity // TOGETHER:
-            return
+        """Encodes waiting sentences into free rows."""
         new: list[Request] = []
         widest = int(self.state.cross.lengths[: len(self.rows)].max()) if self.rows else 0
         while waiting and len(self.rows) + len(new) < self.capacity:

@@ -419,7 +419,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
     drafter.start(torch.arange(3), model.verifier.encode(some), requests)
     tokens = torch.randint(4, 400, (3, 30), generator=torch.Generator().manual_seed(nodes))
     which = [0, 1, 2]
-    for lengths in ([1, 1, 1], [4, 2, 9], [11, 5], [19, 6]):
+    for lengths in ([1, 1, 1], [4, 2, 9], [12, 8], [17, 9]):
         if len(lengths) < len(which):
             drafter.move(2, 0)
             which = [2, 1]
