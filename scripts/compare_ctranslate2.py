@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares specmt with CTranslate2 on the same verifier, the same lines and the same machine, text to text.
 
-The verifier of a model folder becomes a CTranslate2 model. Its greedy and beam search, in each type that CTranslate2
-computes in here, are timed beside specmt's speculative and greedy decoding and beside fairseq2's beam search. All ways
-take turns in one run; speeds are medians, and ratios are taken within each turn. Every way gets all lines at once, to
+The verifier of a model folder becomes a CTranslate2 model. Its greedy and beam search, in the type and with the use of
+threads that are fastest on some of the lines, are timed beside specmt's speculative and greedy decoding and beside
+fairseq2's beam search. All ways take turns in one run (fairseq2 only in the first); speeds are medians, and ratios are
+taken within each turn. Every way gets all lines at once, to
 sort by length as it likes, and encodes and decodes them with the model's SentencePiece in the time that counts.
 
 It needs CTranslate2 (pip install ctranslate2). Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the
@@ -64,7 +65,7 @@ LEAST_IDENTICAL = 0.97
 
 BASE = "specmt greedy"
 
-TRIED = 60
+TRIED = 40
 """Lines that a setting is tried on."""
 
 console = Console(width=120)
@@ -192,19 +193,21 @@ class Converted:
     def process(self, setting: Setting) -> Process:
         return Process(self._path, self._model.folder.verified(PIECES), setting)
 
-    def settings(self, compute_type: str, batch_size: int) -> list[Setting]:
-        """Returns the ways to use the threads; batches side by side are not batches of 1."""
-        shares = [(1, 1), (1, self._threads)] + [(self._threads, 1)] * (batch_size > 1)
-        return [Setting(compute_type, *share) for share in dict.fromkeys(shares)]
+    def settings(self, batch_size: int) -> list[Setting]:
+        """Returns the types and the ways to use the threads; batches side by side are not batches of 1."""
+        shares = dict.fromkeys([(1, 1), (1, self._threads), *[(self._threads, 1)] * (batch_size > 1)])
+        types = [name for name in TYPES if name in ctranslate2.get_supported_compute_types("cpu")]
+        return [Setting(name, *share) for name in types for share in shares]
 
-    def fastest(self, compute_type: str, lines: Sequence[str], batch_size: int, beam_size: int) -> tuple[Setting, Way]:
+    def fastest(self, lines: Sequence[str], batch_size: int, beam_size: int) -> tuple[Setting, Way]:
         """Returns the setting that was fastest on some lines, and how to translate in it."""
         limit = max(map(self.limit, lines))
         tried: list[tuple[float, Setting]] = []
-        for setting in self.settings(compute_type, batch_size):
+        for setting in self.settings(batch_size):
             process = self.process(setting)
             process.run(lines[:5], batch_size, beam_size, limit)
-            tried += [(process.run(lines[:TRIED], batch_size, beam_size, limit).seconds, setting)]
+            some = lines[:: max(1, len(lines) // TRIED)]
+            tried += [(process.run(some, batch_size, beam_size, limit).seconds, setting)]
             process.close()
         setting = min(tried, key=lambda each: each[0])[1]
         chosen = self.process(setting)
@@ -262,7 +265,10 @@ def make_ways(
 ) -> dict[str, Way]:
     options = {
         "specmt speculative": DecodingOptions(batch_size=batch_size),
-        f"specmt, {block_size} drafted": DecodingOptions(batch_size=batch_size, block_size=block_size),
+        f"specmt, masked, {block_size} drafted": DecodingOptions(batch_size=batch_size, block_size=block_size),
+        f"specmt, autoregressive, {block_size} drafted": DecodingOptions(
+            drafter="autoregressive", batch_size=batch_size, block_size=block_size
+        ),
         BASE: DecodingOptions(strategy="greedy", batch_size=batch_size),
     }
     if fairseq2:
@@ -273,13 +279,9 @@ def make_ways(
     if model.dtype != "int8":
         rough = load_model(model.path, device="cpu", dtype="int8", threads=torch.get_num_threads())
         ways["specmt greedy, int8"] = specmt_way(rough, options[BASE])
-    types = ctranslate2.get_supported_compute_types("cpu")
-    for name in TYPES:
-        if name not in types:
-            continue
-        for words, beam_size in (("greedy", 1), ("beam 5", 5)):
-            setting, way = converted.fastest(name, sources, batch_size, beam_size)
-            ways[f"CTranslate2 {name} {words} ({setting.workers} x {setting.threads})"] = way
+    for words, beam_size in (("greedy", 1), ("beam 5", 5)):
+        setting, way = converted.fastest(sources, batch_size, beam_size)
+        ways[f"CTranslate2 {setting.compute_type} {words} ({setting.workers} x {setting.threads})"] = way
     return ways
 
 
@@ -287,8 +289,8 @@ def measure(ways: dict[str, Way], sources: list[str], references: list[str], rep
     """Runs every way once a turn; returns what the table and the JSON file say of each."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     outputs: dict[str, list[str]] = {}
-    for way in ways.values():
-        way(sources[:warm_up])
+    for name, way in ways.items():
+        way(sources[: 5 if "fairseq2" in name else warm_up])
     for turn in range(repeats):
         for name, way in ways.items():
             if turn > 0 and "fairseq2" in name:

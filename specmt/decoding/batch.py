@@ -171,4 +171,6 @@ def make_plan(model: Model, options: DecodingOptions, shape: Shape) -> Plan:
     if block_size is not None or calibration is None:
         return Fixed(block_size or 1)
     nodes = shape.nodes if isinstance(shape, BestFirst) else len(calibration.acceptance)
-    return Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)
+    if shape not in model.plans:
+        model.plans[shape] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)
+    return model.plans[shape]

@@ -44,6 +44,7 @@ class MaskedDrafter(Drafter):
         self.plan = plan
         self.shape = shape or Chain()
         self.requests = Requests(rows)
+        self.drafted = False  # in the last iteration
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
         self.waiting: dict[int, tuple[Memory, int]] = {}
@@ -59,9 +60,15 @@ class MaskedDrafter(Drafter):
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         count = self.plan.slots(len(lengths))
         if count == 0:
+            self.drafted = False
             return no_tree(len(lengths), tokens.device)
         self._start_waiting(len(lengths))
         fresh, counts = unseen(tokens, self.seen, lengths)
+        known = counts[self.seen[: len(lengths)] > 0]
+        if self.drafted and len(known):
+            # What was committed since the last draft is what came of it.
+            self.plan.learn(float(known.sum()) / len(known))
+        self.drafted = True
         slots = self.network.fill(fresh, lengths - counts, counts, count, self.state)
         self.seen[: len(lengths)] = lengths
         return self._choose(slots, lengths)

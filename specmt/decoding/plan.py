@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,9 @@ class Plan(Protocol):
     def keep(self, tree: Tree) -> int:
         """Returns how many nodes of trees are worth verifying: the first ones, which must be the likeliest."""
 
+    def learn(self, tokens: float) -> None:
+        """Is told how many tokens a sentence got, on average, from what was kept last."""
+
 
 class Fixed(Plan):
     """Always the same block, verified as a whole."""
@@ -68,9 +71,24 @@ class Fixed(Plan):
     def keep(self, tree: Tree) -> int:
         return tree.tokens.shape[1]
 
+    @override
+    def learn(self, tokens: float) -> None:
+        pass
+
+
+PAUSE: Final = 16
+"""Iterations without drafts, where those before did not pay."""
+
+MEMORY: Final = 32
+"""How many iterations back the yield of drafting is remembered, roughly."""
+
 
 class Adaptive(Plan):
-    """What yields most tokens a second, nothing ahead included."""
+    """What yields most tokens a second, nothing ahead included.
+
+    What text of its kind taught about the drafter decides how far to look ahead. What it then brings may be less, on
+    text of another kind: while drafting yields less than greedy decoding would, it pauses and is tried now and then.
+    """
 
     def __init__(self, calibration: Calibration, costs: Callable[[int], Costs], nodes: int | None = None) -> None:
         """
@@ -80,10 +98,17 @@ class Adaptive(Plan):
         self.calibration = calibration
         self.nodes = nodes or len(calibration.acceptance)
         self._costs = costs
-        self._chosen: dict[int, tuple[int, Array]] = {}
+        self._chosen: dict[int, tuple[int, Array, float]] = {}
+        self._worth = 1.0  # of drafting, in yields of greedy decoding: a running mean, without prejudice at first
+        self._seen = 0
+        self._price = 1.0  # of the last draft and its verification, in steps of greedy decoding
+        self._pause = 0
 
     @override
     def slots(self, rows: int) -> int:
+        if self._pause > 0:
+            self._pause -= 1
+            return 0
         return self._choose(rows)[0]
 
     @override
@@ -92,17 +117,27 @@ class Adaptive(Plan):
             return tree.tokens.shape[1]
         parents = None if tree.parents is None else tree.parents.numpy(force=True)
         chances = survival(tree.log_probs.double().numpy(force=True), self.calibration, parents)
-        return best_window(chances.sum(0), len(chances), self._choose(len(chances))[1])
+        _, seconds, greedy = self._choose(len(chances))
+        window = best_window(chances.sum(0), len(chances), seconds)
+        self._price = float(seconds[window]) / greedy
+        return window
 
-    def _choose(self, rows: int) -> tuple[int, Array]:
-        """Returns the block size and the seconds of iterations that verify 0 … K of its tokens."""
+    @override
+    def learn(self, tokens: float) -> None:
+        self._seen += 1
+        self._worth += (tokens / self._price - self._worth) / min(self._seen, MEMORY)
+        if self._seen >= MEMORY and self._worth < 1.0:
+            self._pause = PAUSE
+
+    def _choose(self, rows: int) -> tuple[int, Array, float]:
+        """Returns the block size, the seconds of iterations that verify 0 … K of its tokens, and of a greedy one."""
         if rows not in self._chosen:
             largest = len(self.calibration.acceptance)
             costs = self._costs(1 << (rows - 1).bit_length())
             verifying = np.array(costs.verifying(max(self.nodes, largest) + 1))
             size = best_block(self.calibration.acceptance, verifying[: largest + 1], np.array(costs.drafting(largest)))
             drafting = costs.drafting(size)[-1] if size else 0.0
-            self._chosen[rows] = size, verifying + drafting
+            self._chosen[rows] = size, verifying + drafting, float(verifying[0])
         return self._chosen[rows]
 
 

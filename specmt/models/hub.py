@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,8 @@ from specmt.text.pieces import Pieces
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
+    from specmt.decoding.plan import Plan
+
 DTYPES: Final = {
     "float32": torch.float32,
     "float64": torch.float64,
@@ -46,6 +48,9 @@ class Model:
 
     most_rows: int | None = None
     """The most sentences that memory has room for side by side, once that has turned out."""
+
+    plans: dict[object, Plan] = field(default_factory=dict)
+    """What was learnt about drafting, by the shape of drafts: it outlives a batch."""
 
     @property
     def path(self) -> Path:

@@ -90,6 +90,30 @@ def test_the_adaptive_plan_follows_the_costs() -> None:
     assert steep.keep(chain(torch.tensor([[-6.0, -0.01]]))) == 0
 
 
+def test_what_drafting_brings_decides_whether_it_goes_on() -> None:
+    def iterate(plan: Adaptive, tokens: float, times: int) -> int:
+        """Runs iterations that bring so many tokens where something is drafted; returns in how many that is so."""
+        drafted = 0
+        for _ in range(times):
+            if plan.slots(1):
+                drafted += 1
+                assert plan.keep(chain(torch.full((1, 4), -0.1))) == 4
+                plan.learn(tokens)
+        return drafted
+
+    plan = Adaptive(CALIBRATION, lambda rows: Costs(verify=((1, 1.0), (5, 1.5)), draft=((1, 0.5), (4, 0.5))))
+    # A draft and its verification cost as much as two steps of greedy decoding.
+    assert iterate(plan, 2.5, 1000) == 1000
+    assert iterate(plan, 1.2, 1000) < 120
+    # It is tried now and then, and comes back when it pays again.
+    assert iterate(plan, 1.2, 340) == 20
+    assert iterate(plan, 3.0, 2000) > 1500
+    # A short bad spell at the start is not held against it.
+    patient = Adaptive(CALIBRATION, lambda rows: Costs(verify=((1, 1.0), (5, 1.5)), draft=((1, 0.5), (4, 0.5))))
+    assert iterate(patient, 1.0, 10) == 10
+    assert iterate(patient, 3.0, 100) == 100
+
+
 def test_the_logistic_fit_finds_scale_and_shift() -> None:
     generator = np.random.default_rng(0)
     inputs = generator.normal(0, 3, 200_000)
@@ -175,6 +199,7 @@ def test_sentences_wait_for_the_drafter_until_it_drafts(
     monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: DEAR_ROWS)
     decode(model, sources, DecodingOptions(batch_size=8))
     assert not started
+    model.plans.clear()
     monkeypatch.setattr(batch, "costs_of", lambda model, rows, *_: DEAR_ROWS if rows > 2 else FREE_ROWS)
     decode(model, sources, DecodingOptions(batch_size=8))
     assert sum(started) == 2  # the last two
