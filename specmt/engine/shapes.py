@@ -11,8 +11,9 @@ from typing import Final
 import torch
 
 from specmt.engine import keep
-from specmt.engine.backend import Verifier
+from specmt.engine.backend import State, Verifier
 from specmt.engine.cache import GRANULE
+from specmt.engine.window import branches
 from specmt.types import UNK
 
 
@@ -48,7 +49,7 @@ LENGTH: Final = 24
 
 @torch.inference_mode()
 def is_invariant(network: Verifier) -> bool:
-    """Returns whether a network gives a row the same bits in one block, in single steps and in mixed company."""
+    """Returns whether a network gives a row the same bits in one block, in single steps, in a tree and in company."""
     generator = torch.Generator().manual_seed(0)
     sources = [torch.randint(UNK, 300, (length,), generator=generator).tolist() for length in (19, 5, 40, 33)]
     tokens = torch.randint(UNK, 300, (len(sources), LENGTH), generator=generator).to(network.device)
@@ -60,19 +61,36 @@ def is_invariant(network: Verifier) -> bool:
             return False
         alone.append(block)
     together = _run(network, sources, tokens, [3, 1, 7, 2, 11])
-    return all(torch.equal(row, wanted) for row, wanted in zip(together, alone, strict=True))
+    branching = _run_tree(network, sources, tokens)
+    return all(torch.equal(*pair) for got in (together, branching) for pair in zip(got, alone, strict=True))
 
 
 def _run(network: Verifier, sources: list[list[int]], tokens: torch.Tensor, windows: list[int]) -> torch.Tensor:
-    rows = torch.arange(len(sources), device=network.device)
-    state = network.new_state(len(sources))
-    network.start(state, rows, network.encode(sources))
+    rows, state = _open(network, sources)
     parts, start = [], 0
     for window in windows:
         starts = torch.full_like(rows, start)
         parts.append(network.score(tokens[:, start : start + window], starts, state))
         start += window
     return torch.cat(parts, dim=1)
+
+
+def _open(network: Verifier, sources: list[list[int]]) -> tuple[torch.Tensor, State]:
+    rows = torch.arange(len(sources), device=network.device)
+    state = network.new_state(len(sources))
+    network.start(state, rows, network.encode(sources))
+    return rows, state
+
+
+def _run_tree(network: Verifier, sources: list[list[int]], tokens: torch.Tensor) -> torch.Tensor:
+    """Runs half of the tokens as a window and the rest as a tree, in which each has a twin that leads nowhere."""
+    rows, state = _open(network, sources)
+    root = LENGTH // 2
+    window = network.score(tokens[:, :root], torch.zeros_like(rows), state)
+    twins = tokens[:, root:].repeat_interleave(2, dim=1)[:, 1:]
+    parents = torch.tensor([max(0, place - 1 - place % 2) for place in range(twins.shape[1] - 1)])
+    tree = network.score(twins, torch.full_like(rows, root), state, branches(parents.to(rows).expand(len(rows), -1)))
+    return torch.cat([window, tree[:, :1], tree[:, 1::2]], dim=1)
 
 
 def invariant_here(network: Verifier, description: str) -> bool:

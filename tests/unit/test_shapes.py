@@ -14,6 +14,7 @@ from specmt.engine import shapes
 from specmt.engine.backend import State
 from specmt.engine.networks import VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, is_invariant
+from specmt.engine.window import Branches
 from specmt.models import hub
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_network
@@ -38,17 +39,23 @@ def test_what_depends_on_the_company_is_found_out(tiny_model: Path) -> None:
     network = network_of(tiny_model, GRANULAR)
     score = network.score
 
-    def depend_on_rows(tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-        return score(tokens, starts, state) * (1 + 1e-6 * (len(tokens) - 1))
+    def depend_on_rows(tokens: Tensor, starts: Tensor, state: State, *shape: Branches) -> Tensor:
+        return score(tokens, starts, state, *shape) * (1 + 1e-6 * (len(tokens) - 1))
 
-    def depend_on_windows(tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-        return score(tokens, starts, state) * (1 + 1e-6 * (tokens.shape[1] == 1))
+    def depend_on_windows(tokens: Tensor, starts: Tensor, state: State, *shape: Branches) -> Tensor:
+        return score(tokens, starts, state, *shape) * (1 + 1e-6 * (tokens.shape[1] == 1))
 
-    def give_nothing(tokens: Tensor, starts: Tensor, state: State) -> Tensor:
-        return score(tokens, starts, state) * float("nan")
+    def depend_on_branches(tokens: Tensor, starts: Tensor, state: State, *shape: Branches) -> Tensor:
+        # The last ones alone.
+        logits = score(tokens, starts, state, *shape)
+        logits[:, -2:] *= 1 + 1e-6 * len(shape)
+        return logits
+
+    def give_nothing(tokens: Tensor, starts: Tensor, state: State, *shape: Branches) -> Tensor:
+        return score(tokens, starts, state, *shape) * float("nan")
 
     assert is_invariant(network)
-    for fault in (depend_on_rows, depend_on_windows, give_nothing):
+    for fault in (depend_on_rows, depend_on_windows, depend_on_branches, give_nothing):
         network.score = fault  # type: ignore[method-assign]
         assert not is_invariant(network)
 

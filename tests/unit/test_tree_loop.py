@@ -369,9 +369,15 @@ def test_the_cache_after_each_walk_is_that_of_a_prefill(
 
 @pytest.mark.parametrize(
     ("drafter", "nodes", "beta", "block_size", "batch_size"),
-    [("self", 6, 2, 4, 33), ("self", 12, 3, 3, 3), ("masked+self", 6, 2, 4, 3), ("self+masked", 12, 3, 3, 33)],
+    [
+        ("self", 6, 2, 4, 33),
+        ("self", 12, 3, 3, 3),
+        ("autoregressive", 10, 3, 4, 33),
+        ("masked+self", 6, 2, 4, 3),
+        ("self+masked", 12, 3, 3, 33),
+    ],
 )
-def test_the_verifier_drafts_trees_for_itself(
+def test_trees_of_other_drafters(
     model: Model,
     sources: list[list[int]],
     greedy: list[Hypothesis],
@@ -394,8 +400,8 @@ def test_the_verifier_drafts_trees_for_itself(
     assert_same(got, greedy)
     assert [h.score for h in got] == [h.score for h in greedy]
     total = total_of(got)
-    assert total.verifier_calls < 0.5 * total.tokens
-    if drafter == "self":
+    assert total.verifier_calls < 0.6 * total.tokens
+    if "+" not in drafter:
         assert all(h.stats.drafted == nodes * h.stats.verifier_calls for h in got)
     else:
         # Both have their nodes in it, and some in common.
