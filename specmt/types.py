@@ -95,7 +95,8 @@ class Translation:
     stats: Stats = field(default_factory=Stats)
 
     lossless: bool = True
-    """Whether the text is what greedy decoding (or, for beam search, beam search) would have said."""
+    """Whether the text is what the strategy stands for: what greedy decoding or beam search would have said, or, where
+    there is a temperature, a fair sample of the model."""
 
     warnings: list[str] = field(default_factory=list)
     """What the user should be told about this line, without the line number."""

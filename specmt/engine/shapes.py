@@ -95,4 +95,4 @@ def _run_tree(network: Verifier, sources: list[list[int]], tokens: torch.Tensor)
 
 def invariant_here(network: Verifier, description: str) -> bool:
     """Returns whether a network is invariant on this machine, which is tried once and then remembered."""
-    return bool(keep.kept("shapes", description, lambda: is_invariant(network)))
+    return bool(keep.kept("trees", description, lambda: is_invariant(network)))
