@@ -64,14 +64,21 @@ class MaskedDrafter(Drafter):
             return no_tree(len(lengths), tokens.device)
         self._start_waiting(len(lengths))
         fresh, counts = unseen(tokens, self.seen, lengths)
-        known = counts[self.seen[: len(lengths)] > 0]
-        if self.drafted and len(known):
-            # What was committed since the last draft is what came of it.
-            self.plan.learn(float(known.sum()) / len(known))
-        self.drafted = True
+        if self.plan.learns:
+            self._learn(counts)
         slots = self.network.fill(fresh, lengths - counts, counts, count, self.state)
         self.seen[: len(lengths)] = lengths
         return self._choose(slots, lengths)
+
+    def _learn(self, counts: Tensor) -> None:
+        """Tells the plan what came of the last draft: what was committed since, in rows that had one.
+
+        :param counts: (B') the tokens of each row that were not read yet
+        """
+        known = counts[self.seen[: len(counts)] > 0]
+        if self.drafted and len(known):
+            self.plan.learn(float(known.sum()) / len(known))
+        self.drafted = True
 
     def _choose(self, slots: Slots, lengths: Tensor) -> Tree:
         """Returns the trees of blocks of slots."""

@@ -47,6 +47,9 @@ def _interpolate(points: tuple[tuple[int, float], ...], largest: int) -> list[fl
 class Plan(Protocol):
     """Decides how many slots are filled and how many drafts are verified."""
 
+    learns: bool
+    """Whether it wants to know what came of what it kept."""
+
     def slots(self, rows: int) -> int:
         """Returns the block size for a number of sentences side by side; 0 drafts nothing."""
 
@@ -59,6 +62,8 @@ class Plan(Protocol):
 
 class Fixed(Plan):
     """Always the same block, verified as a whole."""
+
+    learns = False
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
@@ -89,6 +94,8 @@ class Adaptive(Plan):
     What text of its kind taught about the drafter decides how far to look ahead. What it then brings may be less, on
     text of another kind: while drafting yields less than greedy decoding would, it pauses and is tried now and then.
     """
+
+    learns = True
 
     def __init__(self, calibration: Calibration, costs: Callable[[int], Costs], nodes: int | None = None) -> None:
         """
