@@ -1,0 +1,1 @@
+"""Quality and speed of decoding, measured and reported; imports nothing from above the models."""
