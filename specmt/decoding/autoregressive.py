@@ -13,7 +13,7 @@ from specmt.decoding.levels import level_tree, sampled_tree
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Shape
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Memory, Scorer, State
+from specmt.engine.backend import Drafting, Memory, Scorer, State
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.window import Branches
 
@@ -89,11 +89,17 @@ class AutoregressiveDrafter(Drafter):
         return sampled_tree(expander, last, places, requests, self.shape.how, width=width, depth=self.block_size)
 
     @override
+    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+        if not (isinstance(self.shape, Chain) and self.network.own_threads):
+            return None
+        return Drafting(self.block_size, self.network, self.state, self.seen)
+
+    @override
     def finish(self, row: int, tokens: list[int]) -> None:
         pass
 
     @override
     def move(self, source: int, target: int) -> None:
         self.requests.move(source, target)
-        self.state.move(source, target)
+        self.state.move(source, target, int(self.seen[source]))
         self.seen[target] = self.seen[source]

@@ -24,6 +24,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.trace import Recorder
+from specmt.engine.native import NativeVerifier
 from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
@@ -88,16 +89,19 @@ def _run(
     memory: TranslationMemory | None,
     recorder: Recorder | None,
 ) -> Iterator[tuple[int, Hypothesis]]:
+    verifier = model.verifier
+    is_plain = options.lossless and not (options.samples or options.scores) and recorder is None
     loop = Loop(
-        model.verifier,
+        verifier,
         make_drafter(model, rows, options, memory),
         make_acceptor(options),
         rows,
         max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
         scores=options.scores,
         recorder=recorder,
+        runner=verifier if is_plain and isinstance(verifier, NativeVerifier) else None,
     )
-    with only_kernels() if model.verifier.own_threads else nullcontext():
+    with only_kernels() if verifier.own_threads else nullcontext():
         yield from loop.run(requests)
 
 

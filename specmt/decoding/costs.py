@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
@@ -22,6 +23,8 @@ from specmt.decoding.request import Request
 from specmt.decoding.shape import Shape
 from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
+from specmt.engine.backend import Drafting, Sentences, Trust
+from specmt.engine.native import NativeVerifier
 from specmt.errors import ModelError
 from specmt.types import UNK
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
 SOURCE: Final = 24
 """Pieces of the sentences that are measured on."""
+
+TOGETHER: Final = 4
+"""Iterations timed as one."""
 
 REPEATS: Final = 20
 SECONDS: Final = 0.25
@@ -46,6 +52,10 @@ class _Constant(NoDrafter):
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         return Tree(torch.full((len(lengths), self.size), UNK, device=tokens.device))
 
+    @override
+    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+        return Drafting(self.size)
+
 
 class _KeepNothing(Fixed):
     """Drafts a block and verifies none of it."""
@@ -53,6 +63,10 @@ class _KeepNothing(Fixed):
     @override
     def keep(self, tree: Tree) -> int:
         return 0
+
+    @override
+    def trust(self, rows: int) -> Trust | None:
+        return Trust(np.array([1.0] + [np.inf] * self.block_size), 1.0, 0.0)
 
 
 def _refuse(tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
@@ -74,7 +88,7 @@ def measure(
     sizes = sorted({1, (block_size + 1) // 2, block_size})
     drafters: list[Drafter] = [_Constant(width - 1) for width in widths]
     drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape) for size in sizes]
-    seconds = median_seconds([_iteration(verifier, each, rows) for each in drafters])
+    seconds = [each / TOGETHER for each in median_seconds([_iterations(verifier, each, rows) for each in drafters])]
     verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
     return Costs(
         verify=tuple(zip(widths, verifying, strict=True)),
@@ -82,11 +96,24 @@ def measure(
     )
 
 
-def _iteration(verifier: backend.Verifier, drafter: Drafter, rows: int) -> Callable[[], object]:
-    """Returns a call that runs one iteration over sentences that do not end."""
+def _iterations(verifier: backend.Verifier, drafter: Drafter, rows: int) -> Callable[[], object]:
+    """Returns a call that runs iterations over sentences that do not end."""
     loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
-    return lambda: list(loop.step())
+    drafting = drafter.drafting(rows, TOGETHER) if isinstance(verifier, NativeVerifier) else None
+    if not isinstance(verifier, NativeVerifier) or drafting is None:
+        return lambda: [loop.step() for _ in range(TOGETHER)]
+    lengths, limits, *counts = (np.zeros(rows, dtype=np.int64) for _ in Sentences.COUNTS)
+    sentences = Sentences(loop.tokens, lengths, limits, *counts)
+    limits.fill(verifier.sizes.max_length)
+
+    def run() -> None:
+        lengths.fill(SOURCE)
+        if drafting.seen is not None:
+            drafting.seen.fill_(SOURCE - 1)
+        verifier.run(loop.state, sentences, drafting, iterations=TOGETHER, enough=rows, end=-1)
+
+    return run
 
 
 def median_seconds(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -118,7 +145,7 @@ def costs_of(model: Model, rows: int, nodes: int, shape: Shape) -> Costs:
     work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots, {nodes} nodes, {shape}"
     found = keep.kept(
         "costs",
-        f"{kinds}; {work}",
+        f"{kinds}; {work}; 2",  # raised when iterations change what they cost
         lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape)),
     )
     return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))

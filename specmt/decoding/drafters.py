@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree, merge, no_tree
-from specmt.engine.backend import Memory
+from specmt.engine.backend import Drafting, Memory, Ran
 
 
 class Drafter(Protocol):
@@ -26,6 +26,14 @@ class Drafter(Protocol):
         :param tokens: (B', T) the committed tokens, BOS first, with noise behind them
         :param lengths: (B') how many there are
         """
+
+    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+        """Returns how an engine is to draft by itself for the first rows; ``None`` where only `propose` can."""
+        return None
+
+    def told(self, rows: int, ran: Ran) -> None:
+        """Hears what came of that."""
+        return
 
     def finish(self, row: int, tokens: list[int]) -> None:
         """Tells of the translation of a row's sentence, without BOS and EOS, before the row is given away."""
@@ -44,6 +52,10 @@ class NoDrafter(Drafter):
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         return no_tree(len(lengths), tokens.device)
+
+    @override
+    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+        return Drafting(0)
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:

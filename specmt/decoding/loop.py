@@ -6,7 +6,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,12 +17,15 @@ from specmt.decoding.drafters import Drafter
 from specmt.decoding.request import Request
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import State, Verifier
+from specmt.engine.backend import Drafting, Runner, Sentences, State, Verifier
 from specmt.engine.window import branches
 from specmt.types import BOS, EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 """Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
+
+ITERATIONS: Final = 16
+"""How many an engine runs by itself before it is asked anew how far to look ahead."""
 
 
 @dataclass
@@ -53,18 +58,21 @@ class Loop:
         max_source_tokens: int,
         scores: bool = False,
         recorder: Recorder | None = None,
+        runner: Runner | None = None,
     ) -> None:
         """
         :param rows: the most sentences side by side.
         :param max_source_tokens: the most padded source ids side by side; one sentence is always let in.
         :param scores: whether to sum up log-probabilities.
         :param recorder: is told of every pass over a sentence.
+        :param runner: the verifier, if it can run exact acceptance of chains by itself and nobody wants to watch.
         """
         self.verifier = verifier
         self.drafter = drafter
         self.acceptor = acceptor
         self.scores = scores
         self.recorder = recorder
+        self.runner = runner
         self.max_source_tokens = max_source_tokens
         self.state: State = verifier.new_state(rows)
         self.capacity = rows
@@ -78,7 +86,14 @@ class Loop:
         waiting = deque(requests)
         while waiting or self.rows:
             self.admit(waiting)
-            yield from self.step()
+            drafting = None if self.runner is None else self.drafter.drafting(len(self.rows), ITERATIONS)
+            if self.runner is None or drafting is None:
+                finished = self.step()
+            else:
+                # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
+                enough = max(1, len(self.rows) // 8) if waiting else len(self.rows)
+                finished = self.run_by_itself(self.runner, drafting, enough)
+            yield from self._finish(finished)
 
     def admit(self, waiting: deque[Request]) -> None:
         """Encodes waiting sentences into free rows."""
@@ -103,8 +118,32 @@ class Loop:
             limit = target_limit(source_length, self.verifier.sizes.max_length)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
-    def step(self) -> Iterator[tuple[int, Hypothesis]]:
-        """Runs one iteration over the active rows and yields those that it finished."""
+    def run_by_itself(self, runner: Runner, drafting: Drafting, enough: int) -> list[int]:
+        """Lets the engine run iterations over the active rows; returns those that it finished.
+
+        :param enough: how many rows may finish before it comes back
+        """
+        count = len(self.rows)
+        done = [row.stats for row in self.rows]
+        sentences = Sentences(
+            self.tokens[:count],
+            lengths=np.array([1 + stats.tokens for stats in done]),
+            limits=np.array([1 + row.limit for row in self.rows]),
+            **{name: np.zeros(count, dtype=np.int64) for name in ("calls", "drafted", "accepted")},
+        )
+        self.drafter.told(count, runner.run(self.state, sentences, drafting, iterations=ITERATIONS, enough=enough))
+        tokens = sentences.lengths - 1
+        counts = (tokens, sentences.calls, sentences.drafted, sentences.accepted)
+        for stats, *new in zip(done, *(values.tolist() for values in counts), strict=True):
+            stats.tokens = new[0]
+            stats.verifier_calls += new[1]
+            stats.drafted += new[2]
+            stats.accepted += new[3]
+        last = self.tokens[torch.arange(count), torch.from_numpy(tokens)].numpy()
+        return [int(row) for row in np.flatnonzero((last == EOS) | (sentences.lengths >= sentences.limits))]
+
+    def step(self) -> list[int]:
+        """Runs one iteration over the active rows and returns those that it finished."""
         count = len(self.rows)
         positions = [1 + row.stats.tokens for row in self.rows]
         lengths = torch.tensor(positions, device=self.tokens.device)
@@ -141,6 +180,10 @@ class Loop:
             if emitted[-1] == EOS or row.stats.tokens >= row.limit:
                 finished.append(number)
         self._write(lengths, verdict.tokens)
+        return finished
+
+    def _finish(self, finished: Sequence[int]) -> Iterator[tuple[int, Hypothesis]]:
+        """Yields the hypotheses of rows, in ascending order, and frees them."""
         for number in finished:
             row = self.rows[number]
             ids = self.tokens[number, 1 : row.stats.tokens + 1].tolist()
@@ -172,7 +215,7 @@ class Loop:
         """Frees a row by moving the last active one into its place, so that active rows stay in front."""
         last = len(self.rows) - 1
         if number != last:
-            self.state.move(last, number)
+            self.state.move(last, number, self.rows[last].stats.tokens)
             self.drafter.move(last, number)
             self.tokens[number] = self.tokens[last]
             self.rows[number] = self.rows[last]

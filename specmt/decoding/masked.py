@@ -15,7 +15,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine import backend
-from specmt.engine.backend import Memory, Slots, State
+from specmt.engine.backend import Drafting, Memory, Ran, Slots, State
 from specmt.engine.candidates import tree_size
 
 
@@ -44,7 +44,7 @@ class MaskedDrafter(Drafter):
         self.plan = plan
         self.shape = shape or Chain()
         self.requests = Requests(rows)
-        self.drafted = False  # in the last iteration
+        self.window: int | None = None  # drafts verified in the last iteration, if there were any
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
         self.waiting: dict[int, tuple[Memory, int]] = {}
@@ -60,7 +60,7 @@ class MaskedDrafter(Drafter):
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         count = self.plan.slots(len(lengths))
         if count == 0:
-            self.drafted = False
+            self.window = None
             return no_tree(len(lengths), tokens.device)
         self._start_waiting(len(lengths))
         fresh, counts = unseen(tokens, self.seen, lengths)
@@ -76,9 +76,8 @@ class MaskedDrafter(Drafter):
         :param counts: (B') the tokens of each row that were not read yet
         """
         known = counts[self.seen[: len(counts)] > 0]
-        if self.drafted and len(known):
-            self.plan.learn(float(known.sum()) / len(known))
-        self.drafted = True
+        if self.window is not None and len(known):
+            self.plan.learn(len(counts), self.window, float(known.sum()) / len(known))
 
     def _choose(self, slots: Slots, lengths: Tensor) -> Tree:
         """Returns the trees of blocks of slots."""
@@ -94,7 +93,8 @@ class MaskedDrafter(Drafter):
         else:
             tokens, log_probs = self.network.chain(slots)
             tree = Tree(tokens, log_probs=log_probs)
-        return tree.first(self.plan.keep(tree))
+        self.window = self.plan.keep(tree)
+        return tree.first(self.window)
 
     def _start_waiting(self, active: int) -> None:
         """Gives the first rows the sentences that wait; what waits behind them has been decoded without drafts."""
@@ -108,6 +108,22 @@ class MaskedDrafter(Drafter):
                 self.network.start(self.state, places, memory.pick([group[row] for row in rows]))
 
     @override
+    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+        if not (isinstance(self.shape, Chain) and self.network.own_threads):
+            return None
+        count = self.plan.slots(rows, iterations)
+        if count == 0:
+            return Drafting(0)
+        self._start_waiting(rows)
+        return Drafting(count, self.network, self.state, self.seen, self.plan.trust(rows))
+
+    @override
+    def told(self, rows: int, ran: Ran) -> None:
+        if self.plan.learns:
+            for window, tokens in zip(*ran, strict=True):
+                self.plan.learn(rows, int(window), float(tokens))
+
+    @override
     def finish(self, row: int, tokens: list[int]) -> None:
         pass
 
@@ -118,5 +134,5 @@ class MaskedDrafter(Drafter):
         if source in self.waiting:
             self.waiting[target] = self.waiting.pop(source)
         else:
-            self.state.move(source, target)
+            self.state.move(source, target, int(self.seen[source]))
         self.seen[target] = self.seen[source]

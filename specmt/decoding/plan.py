@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from specmt.config import Calibration
 from specmt.decoding.tree import Tree
+from specmt.engine.backend import Trust
 
 Array = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
@@ -50,14 +51,17 @@ class Plan(Protocol):
     learns: bool
     """Whether it wants to know what came of what it kept."""
 
-    def slots(self, rows: int) -> int:
-        """Returns the block size for a number of sentences side by side; 0 drafts nothing."""
+    def slots(self, rows: int, iterations: int = 1) -> int:
+        """Returns the block size for iterations over a number of sentences side by side; 0 drafts nothing."""
+
+    def trust(self, rows: int) -> Trust | None:
+        """Returns what `keep` goes by; ``None`` keeps all."""
 
     def keep(self, tree: Tree) -> int:
         """Returns how many nodes of trees are worth verifying: the first ones, which must be the likeliest."""
 
-    def learn(self, tokens: float) -> None:
-        """Is told how many tokens a sentence got, on average, from what was kept last."""
+    def learn(self, rows: int, window: int, tokens: float) -> None:
+        """Is told how many tokens a sentence got, on average, from so many kept nodes."""
 
 
 class Fixed(Plan):
@@ -69,15 +73,19 @@ class Fixed(Plan):
         self.block_size = block_size
 
     @override
-    def slots(self, rows: int) -> int:
+    def slots(self, rows: int, iterations: int = 1) -> int:
         return self.block_size
+
+    @override
+    def trust(self, rows: int) -> Trust | None:
+        return None
 
     @override
     def keep(self, tree: Tree) -> int:
         return tree.tokens.shape[1]
 
     @override
-    def learn(self, tokens: float) -> None:
+    def learn(self, rows: int, window: int, tokens: float) -> None:
         pass
 
 
@@ -108,15 +116,18 @@ class Adaptive(Plan):
         self._chosen: dict[int, tuple[int, Array, float]] = {}
         self._worth = 1.0  # of drafting, in yields of greedy decoding: a running mean, without prejudice at first
         self._seen = 0
-        self._price = 1.0  # of the last draft and its verification, in steps of greedy decoding
         self._pause = 0
 
     @override
-    def slots(self, rows: int) -> int:
+    def slots(self, rows: int, iterations: int = 1) -> int:
         if self._pause > 0:
-            self._pause -= 1
+            self._pause -= iterations
             return 0
         return self._choose(rows)[0]
+
+    @override
+    def trust(self, rows: int) -> Trust | None:
+        return Trust(self._choose(rows)[1], self.calibration.scale, self.calibration.shift)
 
     @override
     def keep(self, tree: Tree) -> int:
@@ -124,15 +135,14 @@ class Adaptive(Plan):
             return tree.tokens.shape[1]
         parents = None if tree.parents is None else tree.parents.numpy(force=True)
         chances = survival(tree.log_probs.double().numpy(force=True), self.calibration, parents)
-        _, seconds, greedy = self._choose(len(chances))
-        window = best_window(chances.sum(0), len(chances), seconds)
-        self._price = float(seconds[window]) / greedy
-        return window
+        return best_window(chances.sum(0), len(chances), self._choose(len(chances))[1])
 
     @override
-    def learn(self, tokens: float) -> None:
+    def learn(self, rows: int, window: int, tokens: float) -> None:
+        _, seconds, greedy = self._choose(rows)
+        price = float(seconds[window]) / greedy  # in steps of greedy decoding
         self._seen += 1
-        self._worth += (tokens / self._price - self._worth) / min(self._seen, MEMORY)
+        self._worth += (tokens / price - self._worth) / min(self._seen, MEMORY)
         if self._seen >= MEMORY and self._worth < 1.0:
             self._pause = PAUSE
 

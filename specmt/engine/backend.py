@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
+
+Counts: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +34,9 @@ class State:
     cache: KVCache
     cross: CrossCache
 
-    def move(self, source: int, target: int) -> None:
-        """Copies one row over another."""
-        self.cache.move(source, target)
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copies one row, of which so many positions count, over another."""
+        self.cache.move(source, target, length)
         self.cross.move(source, target)
 
     def row(self, number: int) -> State:
@@ -77,6 +81,76 @@ class Slots:
     def row(self, number: int) -> Slots:
         """Returns the block of one sentence."""
         return Slots(*(tensor[number, None] for tensor in (self.logits, self.hidden, self.last)))
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The first B rows of a state, for an engine that runs the loop by itself; it changes what is here."""
+
+    tokens: Tensor
+    """(B, T) the committed tokens, BOS first."""
+
+    lengths: Counts
+    """(B) how many they are."""
+
+    limits: Counts
+    """(B) how many they may become."""
+
+    calls: Counts
+    drafted: Counts
+    accepted: Counts
+    """(B) what there was to do, added up."""
+
+    COUNTS: ClassVar = ("lengths", "limits", "calls", "drafted", "accepted")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What decides how many drafts are verified (specmt.decoding.plan)."""
+
+    seconds: npt.NDArray[np.float64]
+    """(K + 1) of iterations that verify 0 … K drafts."""
+
+    scale: float
+    shift: float
+    """Of the calibration."""
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """How an engine that runs the loop by itself drafts chains."""
+
+    block_size: int
+    """How many tokens; 0 for none."""
+
+    network: Drafter | Scorer | None = None
+    """Who makes them; without, they are all UNK."""
+
+    state: State | None = None
+    """The drafter's caches."""
+
+    seen: Tensor | None = None
+    """(B) how many of the committed tokens are in them."""
+
+    trust: Trust | None = None
+    """Without, all drafts are verified."""
+
+
+class Ran(NamedTuple):
+    """What came of iterations."""
+
+    windows: Counts
+    """(I) how many drafts each verified."""
+
+    gained: npt.NDArray[np.float64]
+    """(I) how many tokens a sentence got, on average."""
+
+
+class Runner(Protocol):
+    """A verifier that runs the loop by itself, with exact acceptance of chains."""
+
+    def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
+        """Runs so many iterations at most, or until enough sentences have ended."""
 
 
 class Network(Protocol):

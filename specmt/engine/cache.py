@@ -79,9 +79,9 @@ class KVCache:
         data = self.data.permute(2, 4, 0, 1, 3, 5)  # (B, T, L, 2, H, D_h)
         data[row, starts[:, None] + chain] = data[row, starts[:, None] + places]
 
-    def move(self, source: int, target: int) -> None:
-        """Copies one row over another."""
-        self.data[:, :, target] = self.data[:, :, source]
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copies one row, of which so many positions count, over another."""
+        self.data[:, :, target, :, :length] = self.data[:, :, source, :, :length]
 
     def row(self, number: int) -> KVCache:
         """Returns a view of one row, which must not be asked to grow."""
@@ -119,8 +119,9 @@ class CrossCache:
 
     def move(self, source: int, target: int) -> None:
         """Copies one row over another."""
-        self.data[:, :, target] = self.data[:, :, source]
-        self.lengths[target] = self.lengths[source]
+        length = int(self.lengths[source])
+        self.data[:, :, target, :, :length] = self.data[:, :, source, :, :length]
+        self.lengths[target] = length
 
     def row(self, number: int) -> CrossCache:
         """Returns a view of one row, which must not be asked to grow."""

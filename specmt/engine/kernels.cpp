@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 5;
+constexpr int REVISION = 6;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -476,13 +476,14 @@ struct Cache {
     int64_t layer, value, row, head;  // strides
 };
 
-// A window of tokens for each of the first B rows of the caches, with slots of [MASK] behind them or none.
+// A window of tokens for each of B rows of the caches, with slots of [MASK] behind them or none.
 struct Step {
     int32_t threads, sentences, width, slots;
+    const int64_t* rows;     // (B) the cache row of each; null for the first B
     const int64_t* tokens;   // (B, W)
     const int64_t* starts;   // (B) the position of the first token of each
     const int64_t* counts;   // (B) how many tokens each has; null for W
-    const int64_t* sources;  // (B) source lengths
+    const int64_t* sources;  // source lengths of the cache rows
     // Of draft trees, else null. Tokens stand behind the prefix in the cache as they come, whatever their positions.
     const int64_t* depths;   // (B, W) positions, counted from the start
     const int64_t* paths;    // (B, W, P) where the token at each depth up to its own lies, counted from the start
@@ -598,7 +599,7 @@ struct Worker {
 
 // One row of a step: a token or a slot.
 struct Place {
-    int64_t token, sentence, position;
+    int64_t token, row, position;
     int64_t slot;  // where its keys and values are kept
     Seen seen;
     bool asked;  // whether somebody wants to know what follows it
@@ -607,11 +608,12 @@ struct Place {
 std::vector<Place> lay_out(const Network& n, const Step& step) {
     std::vector<Place> places;
     for (int64_t b = 0; b < step.sentences; ++b) {
+        const int64_t row = step.rows ? step.rows[b] : b;
         const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
         for (int64_t p = first; p < end; ++p) {
             const int64_t item = b * step.width + p - first;
             const bool asked = step.slots == 0 && (!step.counts || p == end - 1);
-            Place place{step.tokens[item], b, p, p, {static_cast<int>(p) + 1}, asked};
+            Place place{step.tokens[item], row, p, p, {static_cast<int>(p) + 1}, asked};
             if (step.paths) {
                 place.position = first + step.depths[item];
                 place.slot = p + step.first;
@@ -621,7 +623,7 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
             places.push_back(place);
         }
         for (int64_t p = end; p < end + step.slots; ++p)
-            places.push_back({n.vocab, b, p, p, {static_cast<int>(end) + step.slots}, true});
+            places.push_back({n.vocab, row, p, p, {static_cast<int>(end) + step.slots}, true});
     }
     return places;
 }
@@ -644,14 +646,14 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r)
             for (int h = 0; h < n.heads; ++h) {
-                float* place = self + places[r].sentence * step.self.row + h * step.self.head + places[r].slot * size;
+                float* place = self + places[r].row * step.self.row + h * step.self.head + places[r].slot * size;
                 const float* from = &s.wide[r * wide + n.width + h * size];
                 std::memcpy(place, from, size * sizeof(float));
                 std::memcpy(place + step.self.value, from + n.width, size * sizeof(float));
             }
         w.sync();
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = self + places[r].sentence * step.self.row + h * step.self.head;
+            const float* keys = self + places[r].row * step.self.row + h * step.self.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
                    places[r].seen, w.scores.data(), out);
         });
@@ -660,9 +662,9 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         w.normalise(layer.cross_norm);
         w.from_normed(layer.cross_query, s.wide.data(), wide);
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = cross + places[r].sentence * step.cross.row + h * step.cross.head;
+            const float* keys = cross + places[r].row * step.cross.row + h * step.cross.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
-                   {static_cast<int>(step.sources[places[r].sentence])}, w.scores.data(), out);
+                   {static_cast<int>(step.sources[places[r].row])}, w.scores.data(), out);
         });
         w.add_attended(layer.cross_out);
         w.ffn(layer);
@@ -743,10 +745,16 @@ void run_step(const Network& n, const Step& step) {
     scratch.fit(static_cast<int64_t>(places.size()), n);
     int64_t longest = 0;
     for (const Place& place : places)
-        longest = std::max<int64_t>({longest, place.seen.count(), step.sources[place.sentence]});
+        longest = std::max<int64_t>({longest, place.seen.count(), step.sources[place.row]});
     in_parallel(step.threads, [&](int thread, int threads) {
         step_worker<T>(n, step, places, scratch, static_cast<int>(longest), thread, threads);
     });
+}
+
+void run_step(const Network& n, const Step& step) {
+    if (n.type == FLOAT32) run_step<Float32>(n, step);
+    else if (n.type == BFLOAT16) run_step<BFloat16>(n, step);
+    else run_step<Int8>(n, step);
 }
 
 template <class T>
@@ -771,9 +779,7 @@ void run_crossing(const Network& n, const Crossing& c) {
 
 extern "C" void specmt_step(const Network* n, const Step* step) {
     const std::lock_guard lock(turn);
-    if (n->type == FLOAT32) run_step<Float32>(*n, *step);
-    else if (n->type == BFLOAT16) run_step<BFloat16>(*n, *step);
-    else run_step<Int8>(*n, *step);
+    run_step(*n, *step);
 }
 
 namespace {
@@ -803,13 +809,12 @@ Best find_best(const float* logits, int count) {
     return {id, -std::log(_mm512_reduce_add_ps(sums))};
 }
 
-template <class T>
 int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64_t* tokens, float* log_probs) {
     std::vector<int64_t> last(first.sentences), starts(first.sentences);
     for (int b = 0; b < first.sentences; ++b) starts[b] = first.starts[b] + first.counts[b];
     Step step = first;
     for (int k = 0; k < count; ++k) {
-        run_step<T>(n, step);
+        run_step(n, step);
         bool ended = true;
         for (int b = 0; b < first.sentences; ++b) {
             const Best best = find_best(step.logits + static_cast<int64_t>(b) * n.project.outputs, n.vocab);
@@ -835,9 +840,7 @@ int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64
 extern "C" int specmt_ahead(const Network* n, const Step* first, int count, int64_t end, int64_t* tokens,
                             float* log_probs) {
     const std::lock_guard lock(turn);
-    if (n->type == FLOAT32) return run_ahead<Float32>(*n, *first, count, end, tokens, log_probs);
-    if (n->type == BFLOAT16) return run_ahead<BFloat16>(*n, *first, count, end, tokens, log_probs);
-    return run_ahead<Int8>(*n, *first, count, end, tokens, log_probs);
+    return run_ahead(*n, *first, count, end, tokens, log_probs);
 }
 
 extern "C" void specmt_encode(const Network* n, const Encoding* e) {
@@ -1056,26 +1059,30 @@ void draft_tree(const Draft& d, int sentence, Corrected& corrected) {
     }
 }
 
+void run_draft(const Draft& d) {
+    static std::vector<Candidates> candidates;
+    const int slots = d.sentences * d.slots;
+    candidates.resize(slots);
+    in_parallel(d.threads, [&](int thread, int threads) {
+        const Range mine = share(slots, thread, threads);
+        for (int slot = mine.begin; slot < mine.end; ++slot) {
+            Candidates& found = candidates[slot];
+            found.count = best_candidates(d.logits + slot * d.stride, d.vocab, found.values, found.ids);
+        }
+        barrier.wait(threads);
+        const Range sentences = share(d.sentences, thread, threads);
+        for (int sentence = sentences.begin; sentence < sentences.end; ++sentence) {
+            Corrected corrected(d, sentence, &candidates[static_cast<int64_t>(sentence) * d.slots], {0, d.slots});
+            (d.parents ? draft_tree : draft_chain)(d, sentence, corrected);
+        }
+    });
+}
+
 }  // namespace
 
 extern "C" void specmt_draft(const Draft* d) {
     const std::lock_guard lock(turn);
-    static std::vector<Candidates> candidates;
-    const int slots = d->sentences * d->slots;
-    candidates.resize(slots);
-    in_parallel(d->threads, [&](int thread, int threads) {
-        const Range mine = share(slots, thread, threads);
-        for (int slot = mine.begin; slot < mine.end; ++slot) {
-            Candidates& found = candidates[slot];
-            found.count = best_candidates(d->logits + slot * d->stride, d->vocab, found.values, found.ids);
-        }
-        barrier.wait(threads);
-        const Range sentences = share(d->sentences, thread, threads);
-        for (int sentence = sentences.begin; sentence < sentences.end; ++sentence) {
-            Corrected corrected(*d, sentence, &candidates[static_cast<int64_t>(sentence) * d->slots], {0, d->slots});
-            (d->parents ? draft_tree : draft_chain)(*d, sentence, corrected);
-        }
-    });
+    run_draft(*d);
 }
 
 extern "C" void specmt_expand(const Draft* d, const Expansion* e) {
@@ -1095,6 +1102,220 @@ extern "C" void specmt_expand(const Draft* d, const Expansion* e) {
             }
         }
     });
+}
+
+// ---------------------------------------------------------------------------------------------- the loop
+
+// Iterations over B sentences, of which each drafts a chain, verifies it and commits what the verifier would have said
+// (exact acceptance, specmt/decoding/loop.py), without a word to Python in between.
+struct Run {
+    int32_t threads, sentences;
+    int32_t iterations, enough;       // it ends after so many of them, or when so many sentences have ended
+    int32_t block;                    // tokens to draft; 0 for none
+    int64_t room;                     // positions of the caches: it ends before there are too few
+    int64_t end, filler;              // end of sentence; what drafts consist of where nobody makes them
+    const Network *verifier, *drafter;  // no drafter: null
+    const Draft* choice;              // how a masked drafter chooses tokens; null for an autoregressive one
+    Cache self, cross, draft_self, draft_cross;
+    const int64_t *sources, *draft_sources;  // (B) source lengths
+    int64_t* tokens;                  // (B, stride) committed ones, from BOS on
+    int64_t stride;
+    int64_t* lengths;                 // (B) how many they are
+    const int64_t* limits;            // (B) how many they may become
+    int64_t* seen;                    // (B) how many of them the drafter has read
+    int64_t *calls, *drafted, *accepted;  // (B) what there was to do, added up
+    // How many drafts to verify: as many as promise most tokens a second, given the seconds of iterations that verify
+    // 0 … K, and how far drafts can be trusted (specmt/config.py, Calibration). All where `seconds` is null.
+    const double* seconds;
+    double scale, shift;
+    int64_t* windows;                 // (I) how many drafts each iteration verified
+    double* gained;                   // (I) how many tokens a sentence got, on average
+};
+
+namespace {
+
+// The lowest of the best tokens.
+int64_t best_token(const float* logits, int count) {
+    const auto real = [&](int i) {
+        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
+    };
+    const __m512 nothing = _mm512_set1_ps(-INFINITY);
+    __m512 most = nothing;
+    for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(i), logits + i));
+    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_mask_loadu_ps(nothing, real(i), logits + i);
+        if (const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ)) return i + __builtin_ctz(best);
+    }
+    return 0;
+}
+
+class Runner {
+  public:
+    explicit Runner(const Run& run) : r(run) {}
+
+    int run() {
+        for (int64_t b = 0; b < r.sentences; ++b) rows.push_back(b);
+        int iteration = 0;
+        for (; iteration < r.iterations && goes_on(); ++iteration) {
+            const int drafts = r.block == 0 ? 0 : draft();
+            const int kept = r.seconds ? worthwhile(drafts) : drafts;
+            verify(kept);
+            const int active = static_cast<int>(rows.size());
+            r.windows[iteration] = kept;
+            r.gained[iteration] = static_cast<double>(commit(kept)) / active;
+        }
+        return iteration;
+    }
+
+  private:
+    bool goes_on() const {
+        if (r.sentences - static_cast<int>(rows.size()) >= r.enough) return false;
+        return std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return r.lengths[row] + r.block <= r.room; });
+    }
+
+    // Returns how many tokens were drafted for each sentence.
+    int draft() {
+        const int64_t count = static_cast<int64_t>(rows.size());
+        drafts.assign(count * r.block, r.filler);
+        log_probs.assign(count * r.block, 0.0f);
+        if (!r.drafter) return r.block;
+        starts.clear(), counts.clear();
+        for (const int64_t row : rows) {
+            starts.push_back(r.seen[row]);
+            counts.push_back(r.lengths[row] - r.seen[row]);
+            r.seen[row] = r.lengths[row];
+        }
+        const int64_t width = *std::max_element(counts.begin(), counts.end());
+        window.assign(count * width, 0);
+        for (int64_t b = 0; b < count; ++b)
+            std::copy_n(r.tokens + rows[b] * r.stride + starts[b], counts[b], window.data() + b * width);
+        logits.resize(count * (r.choice ? r.block : 1) * r.drafter->project.outputs);
+        hidden.resize(count * r.block * r.drafter->width);
+        Step step{};
+        step.threads = r.threads;
+        step.sentences = static_cast<int32_t>(count);
+        step.width = static_cast<int32_t>(width);
+        step.rows = rows.data();
+        step.tokens = window.data();
+        step.starts = starts.data();
+        step.counts = counts.data();
+        step.sources = r.draft_sources;
+        step.self = r.draft_self;
+        step.cross = r.draft_cross;
+        step.logits = logits.data();
+        if (!r.choice) return run_ahead(*r.drafter, step, r.block, r.end, drafts.data(), log_probs.data());
+        step.slots = r.block;
+        step.hidden = hidden.data();
+        run_step(*r.drafter, step);
+        last.clear();
+        for (const int64_t row : rows) last.push_back(r.tokens[row * r.stride + r.lengths[row] - 1]);
+        Draft choice = *r.choice;
+        choice.threads = r.threads;
+        choice.sentences = static_cast<int32_t>(count);
+        choice.slots = r.block;
+        choice.stride = r.drafter->project.outputs;
+        choice.logits = logits.data();
+        choice.hidden = hidden.data();
+        choice.last = last.data();
+        choice.tokens = drafts.data();
+        choice.log_probs = log_probs.data();
+        run_draft(choice);
+        return r.block;
+    }
+
+    // specmt/decoding/plan.py: survival, best_window
+    int worthwhile(int drafts) const {
+        std::vector<double> gains(drafts);
+        for (size_t b = 0; b < rows.size(); ++b) {
+            double survival = 1.0;
+            for (int k = 0; k < drafts; ++k) {
+                const double likely = std::min<double>(log_probs[b * r.block + k], -1e-6);
+                const double odds = likely - std::log(-std::expm1(likely));
+                survival *= 1.0 / (1.0 + std::exp(-(r.scale * odds + r.shift)));
+                gains[k] += survival;
+            }
+        }
+        double tokens = static_cast<double>(rows.size()), most = tokens / r.seconds[0];
+        int best = 0;
+        for (int k = 1; k <= drafts; ++k) {
+            tokens += gains[k - 1];
+            if (tokens / r.seconds[k] > most) most = tokens / r.seconds[best = k];
+        }
+        return best;
+    }
+
+    // Leaves the verifier's own tokens (B, K + 1), after the last committed one and so many drafts.
+    void verify(int kept) {
+        const int64_t count = static_cast<int64_t>(rows.size()), width = kept + 1, outputs = r.verifier->project.outputs;
+        window.resize(count * width);
+        starts.resize(count);
+        for (int64_t b = 0; b < count; ++b) {
+            starts[b] = r.lengths[rows[b]] - 1;
+            window[b * width] = r.tokens[rows[b] * r.stride + starts[b]];
+            for (int k = 0; k < kept; ++k) window[b * width + 1 + k] = drafts[b * r.block + k];
+        }
+        logits.resize(count * width * outputs);
+        Step step{};
+        step.threads = r.threads;
+        step.sentences = static_cast<int32_t>(count);
+        step.width = static_cast<int32_t>(width);
+        step.rows = rows.data();
+        step.tokens = window.data();
+        step.starts = starts.data();
+        step.sources = r.sources;
+        step.self = r.self;
+        step.cross = r.cross;
+        step.logits = logits.data();
+        run_step(*r.verifier, step);
+        own.resize(count * width);
+        in_parallel(r.threads, [&](int thread, int threads) {
+            const Range mine = share(static_cast<int>(own.size()), thread, threads);
+            for (int i = mine.begin; i < mine.end; ++i) own[i] = best_token(logits.data() + i * outputs, r.verifier->vocab);
+        });
+    }
+
+    // Takes what stands of each sentence's drafts and the verifier's next token; returns how many tokens that is in all.
+    int64_t commit(int kept) {
+        int64_t all = 0;
+        std::vector<int64_t> active;
+        for (size_t b = 0; b < rows.size(); ++b) {
+            const int64_t row = rows[b], *said = own.data() + b * (kept + 1), *drafted = drafts.data() + b * r.block;
+            int stands = 0;
+            while (stands < kept && drafted[stands] == said[stands]) ++stands;
+            const int64_t old = r.lengths[row];
+            bool ended = false;
+            for (int k = 0; k <= stands && !ended; ++k) {
+                r.tokens[row * r.stride + r.lengths[row]++] = said[k];
+                ended = said[k] == r.end || r.lengths[row] >= r.limits[row];
+            }
+            all += r.lengths[row] - old;
+            r.calls[row] += 1;
+            r.drafted[row] += kept;
+            r.accepted[row] += std::min<int64_t>(r.lengths[row] - old, stands);
+            if (!ended) active.push_back(row);
+        }
+        rows = std::move(active);
+        return all;
+    }
+
+    const Run& r;
+    std::vector<int64_t> rows;  // that have not ended
+    std::vector<int64_t> drafts, window, starts, counts, last, own;
+    std::vector<float> log_probs;
+    static inline std::vector<float> logits, hidden;  // large: kept from run to run
+};
+
+}  // namespace
+
+// Returns the number of iterations, or −1 where memory is too small.
+extern "C" int specmt_run(const Run* run) {
+    const std::lock_guard lock(turn);
+    try {
+        return Runner(*run).run();
+    } catch (const std::bad_alloc&) {
+        return -1;
+    }
 }
 
 #pragma GCC pop_options

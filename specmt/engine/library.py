@@ -16,7 +16,7 @@ from specmt.engine.transformer import Weights, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 5
+REVISION: Final = 6
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
@@ -84,6 +84,7 @@ class Step(ctypes.Structure):
         ("sentences", _int32),
         ("width", _int32),
         ("slots", _int32),
+        ("rows", _pointer),
         ("tokens", _pointer),
         ("starts", _pointer),
         ("counts", _pointer),
@@ -155,6 +156,41 @@ class Expansion(ctypes.Structure):
         ("states", _pointer),
         ("ids", _pointer),
         ("log_probs", _pointer),
+    )
+
+
+class Run(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("sentences", _int32),
+        ("iterations", _int32),
+        ("enough", _int32),
+        ("block", _int32),
+        ("room", _int64),
+        ("end", _int64),
+        ("filler", _int64),
+        ("verifier", ctypes.POINTER(Network)),
+        ("drafter", ctypes.POINTER(Network)),
+        ("choice", ctypes.POINTER(Draft)),
+        ("self", Cache),
+        ("cross", Cache),
+        ("draft_self", Cache),
+        ("draft_cross", Cache),
+        ("sources", _pointer),
+        ("draft_sources", _pointer),
+        ("tokens", _pointer),
+        ("stride", _int64),
+        ("lengths", _pointer),
+        ("limits", _pointer),
+        ("seen", _pointer),
+        ("calls", _pointer),
+        ("drafted", _pointer),
+        ("accepted", _pointer),
+        ("seconds", _pointer),
+        ("scale", ctypes.c_double),
+        ("shift", ctypes.c_double),
+        ("windows", _pointer),
+        ("gained", _pointer),
     )
 
 

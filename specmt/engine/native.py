@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Memory, Sizes, Slots, State
+from specmt.engine.backend import Drafting, Memory, Ran, Sentences, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.candidates import CANDIDATES
-from specmt.engine.library import Crossing, Draft, Encoding, Expansion, Stack, Step, cache_view, kernels, pack
+from specmt.engine.library import Crossing, Draft, Encoding, Expansion, Run, Stack, Step, cache_view, kernels, pack
 from specmt.engine.pool import thread_count
 from specmt.engine.transformer import Weights
 from specmt.engine.window import Branches
-from specmt.types import EOS
+from specmt.types import EOS, UNK
 
 Ids = npt.NDArray[np.int64]
 
@@ -203,6 +204,59 @@ class NativeVerifier(NativeDecoder):
         self._library.specmt_encode(ctypes.byref(self._encoder.struct), ctypes.byref(call))
         return Memory(states, torch.from_numpy(lengths))
 
+    def run(
+        self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int, end: int = EOS
+    ) -> Ran:
+        """Runs iterations of the loop by itself: drafts, verifies and commits what greedy decoding would have said.
+
+        It comes back earlier where caches have to grow.
+
+        :param sentences: what becomes of the first B' rows of the state
+        :param enough: how many sentences may end before it comes back
+        :param end: the token that ends a sentence; −1 if none does
+        :raises MemoryError: there is not enough.
+        """
+        block, lengths = drafting.block_size, sentences.lengths
+        caches = [state.cache] if drafting.state is None else [state.cache, drafting.state.cache]
+        for cache in caches:
+            cache.reserve(int(lengths.max()) + block)
+        windows, gained = np.zeros(iterations, dtype=np.int64), np.zeros(iterations)
+        call = Run(
+            threads=thread_count(),
+            sentences=len(lengths),
+            iterations=iterations,
+            enough=enough,
+            block=block,
+            room=min(cache.capacity for cache in caches),
+            end=end,
+            filler=UNK,
+            verifier=ctypes.pointer(self._decoder.struct),
+            self=cache_view(state.cache.data),
+            cross=cache_view(state.cross.data),
+            sources=state.cross.lengths.data_ptr(),
+            tokens=sentences.tokens.data_ptr(),
+            stride=sentences.tokens.stride(0),
+            **{name: getattr(sentences, name).ctypes.data for name in Sentences.COUNTS},
+            windows=windows.ctypes.data,
+            gained=gained.ctypes.data,
+        )
+        if drafting.state is not None:
+            network = cast("NativeDrafter | NativeDecoder", drafting.network)
+            call.drafter = ctypes.pointer(network._decoder.struct)
+            if isinstance(network, NativeDrafter):
+                call.choice = ctypes.pointer(network.choice())
+            call.draft_self = cache_view(drafting.state.cache.data)
+            call.draft_cross = cache_view(drafting.state.cross.data)
+            call.draft_sources = drafting.state.cross.lengths.data_ptr()
+            call.seen = cast(Tensor, drafting.seen).data_ptr()
+        if drafting.trust is not None:
+            call.seconds = drafting.trust.seconds.ctypes.data
+            call.scale, call.shift = drafting.trust.scale, drafting.trust.shift
+        count = self._library.specmt_run(ctypes.byref(call))
+        if count < 0:
+            raise MemoryError
+        return Ran(windows[:count], gained[:count])
+
 
 class NativeDrafter(_NativeNetwork):
     """The masked drafter."""
@@ -271,24 +325,30 @@ class NativeDrafter(_NativeNetwork):
         self._library.specmt_expand(ctypes.byref(self._draft(slots)), ctypes.byref(expansion))
         return ids, log_probs, states
 
-    def _draft(self, slots: Slots, **results: int) -> Draft:
-        rows, count, _ = slots.logits.shape
+    def choice(self, **slots: int) -> Draft:
+        """Returns how tokens are chosen for slots, of which more may be said."""
         return Draft(
             threads=thread_count(),
-            sentences=rows,
-            slots=count,
             vocab=self.vocab_size,
             width=self.width,
             rank=self.rank,
-            stride=slots.logits.stride(1 if count > 1 else 0),  # that of a dimension of 1 says nothing
-            logits=slots.logits.data_ptr(),
-            hidden=slots.hidden.data_ptr(),
-            last=slots.last.data_ptr(),
             table=self._table.data_ptr(),
             embedded=self._embedded.data_ptr(),
             known=self._known,
             carried=self._carried,
             output=self._output,
+            **slots,
+        )
+
+    def _draft(self, slots: Slots, **results: int) -> Draft:
+        rows, count, _ = slots.logits.shape
+        return self.choice(
+            sentences=rows,
+            slots=count,
+            stride=slots.logits.stride(1 if count > 1 else 0),  # that of a dimension of 1 says nothing
+            logits=slots.logits.data_ptr(),
+            hidden=slots.hidden.data_ptr(),
+            last=slots.last.data_ptr(),
             **results,
         )
 

@@ -98,7 +98,7 @@ def test_what_drafting_brings_decides_whether_it_goes_on() -> None:
             if plan.slots(1):
                 drafted += 1
                 assert plan.keep(chain(torch.full((1, 4), -0.1))) == 4
-                plan.learn(tokens)
+                plan.learn(1, 4, tokens)
         return drafted
 
     plan = Adaptive(CALIBRATION, lambda rows: Costs(verify=((1, 1.0), (5, 1.5)), draft=((1, 0.5), (4, 0.5))))
