@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 6;
+constexpr int REVISION = 7;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -191,18 +191,36 @@ struct Seen {
     }
 };
 
+inline __m512 load16(const float* x) { return _mm512_loadu_ps(x); }
+
+inline __m512 load16(const uint16_t* x) {  // bfloat16: the upper half of a float
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+inline void store16(float* to, __m512 x) { _mm512_storeu_ps(to, x); }
+
+inline void store16(uint16_t* to, __m512 x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+template <class To>
+void copy(const float* from, To* to, int count) {
+    for (int i = 0; i < count; i += LANES) store16(to + i, _mm512_loadu_ps(from + i));
+}
+
 // softmax(q kᵀ) v over what is seen, in that order; `scores` holds as many floats, rounded up to LANES.
-template <int D16>
-void attend(const float* query, const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
+template <int D16, class K>
+void attend(const float* query, const K* keys, int64_t key_stride, const K* values, int64_t value_stride,
             const Seen& seen, float* scores, float* out) {
     const int count = seen.count();
     __m512 q[D16];
     for (int i = 0; i < D16; ++i) q[i] = _mm512_loadu_ps(query + i * LANES);
     float highest = -INFINITY;
     seen.each([&](int t, int64_t place) {
-        const float* key = keys + place * key_stride;
-        __m512 sum = _mm512_mul_ps(q[0], _mm512_loadu_ps(key));
-        for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(q[i], _mm512_loadu_ps(key + i * LANES), sum);
+        const K* key = keys + place * key_stride;
+        __m512 sum = _mm512_mul_ps(q[0], load16(key));
+        for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(q[i], load16(key + i * LANES), sum);
         scores[t] = _mm512_reduce_add_ps(sum);
         highest = std::max(highest, scores[t]);
     });
@@ -220,21 +238,22 @@ void attend(const float* query, const float* keys, int64_t key_stride, const flo
     for (int i = 0; i < D16; ++i) total[i] = _mm512_setzero_ps();
     seen.each([&](int t, int64_t place) {
         const __m512 p = _mm512_set1_ps(scores[t]);
-        const float* value = values + place * value_stride;
-        for (int i = 0; i < D16; ++i) total[i] = _mm512_fmadd_ps(p, _mm512_loadu_ps(value + i * LANES), total[i]);
+        const K* value = values + place * value_stride;
+        for (int i = 0; i < D16; ++i) total[i] = _mm512_fmadd_ps(p, load16(value + i * LANES), total[i]);
     });
     for (int i = 0; i < D16; ++i) _mm512_storeu_ps(out + i * LANES, _mm512_mul_ps(total[i], scale));
 }
 
-void attend(int head_dim, const float* query, const float* keys, int64_t key_stride, const float* values,
-            int64_t value_stride, const Seen& seen, float* scores, float* out) {
+template <class K>
+void attend(int head_dim, const float* query, const K* keys, int64_t key_stride, const K* values, int64_t value_stride,
+            const Seen& seen, float* scores, float* out) {
     switch (head_dim / LANES) {
-        case 1: return attend<1>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 2: return attend<2>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 3: return attend<3>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 4: return attend<4>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 6: return attend<6>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        default: return attend<8>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 1: return attend<1, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 2: return attend<2, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 3: return attend<3, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 4: return attend<4, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 6: return attend<6, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        default: return attend<8, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
     }
 }
 
@@ -268,6 +287,7 @@ struct Rows {
 
 struct Float32 {
     using Value = float;
+    using Kept = float;  // of keys and values
     using Vector = __m512;
     using Sum = __m512;
     static constexpr int STEP = 1;
@@ -280,6 +300,7 @@ struct Float32 {
 
 struct BFloat16 {
     using Value = uint16_t;
+    using Kept = uint16_t;
     using Vector = __m512bh;
     using Sum = __m512;
     static constexpr int STEP = 2;
@@ -293,8 +314,7 @@ struct BFloat16 {
     static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_dpbf16_ps(sum, x, w); }
     static __m512 finish(Sum sum, const Linear&, int, float) { return sum; }
     static float convert(const float* from, Value* to, int count) {
-        for (int i = 0; i < count; i += LANES)
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
+        copy(from, to, count);
         return 1.0f;
     }
 };
@@ -303,6 +323,7 @@ struct BFloat16 {
 // multiplies unsigned by signed numbers: rows are moved up by 128 and sums down again.
 struct Int8 {
     using Value = uint8_t;
+    using Kept = uint16_t;
     using Vector = __m512i;
     // Not __m512i, of which GCC does not keep arrays in registers here.
     using Sum = int32_t __attribute__((vector_size(64)));
@@ -470,9 +491,9 @@ struct Network {
     Linear project;
 };
 
-// Keys and values of all layers: (L, 2, B, H, T, D_h), in floats.
+// Keys and values of all layers: (L, 2, B, H, T, D_h), in float32 for networks in float32, else in bfloat16.
 struct Cache {
-    float* data;
+    void* data;
     int64_t layer, value, row, head;  // strides
 };
 
@@ -631,14 +652,15 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
 template <class T>
 void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch& s, int longest,
                  int thread, int threads) {
+    using Kept = typename T::Kept;
     const int rows = static_cast<int>(places.size());
     Worker<T> w(n, s, rows, thread, threads, longest);
     const int size = n.width / n.heads;
     w.embed([&](int r) { return places[r].token; }, [&](int r) { return places[r].position; });
     for (int l = 0; l < n.layers; ++l) {
         const Layer& layer = n.layer[l];
-        float* self = step.self.data + l * step.self.layer;
-        const float* cross = step.cross.data + l * step.cross.layer;
+        Kept* self = static_cast<Kept*>(step.self.data) + l * step.self.layer;
+        const Kept* cross = static_cast<const Kept*>(step.cross.data) + l * step.cross.layer;
         const int64_t wide = 3 * n.width;
 
         w.normalise(layer.attention_norm);
@@ -646,14 +668,14 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r)
             for (int h = 0; h < n.heads; ++h) {
-                float* place = self + places[r].row * step.self.row + h * step.self.head + places[r].slot * size;
+                Kept* place = self + places[r].row * step.self.row + h * step.self.head + places[r].slot * size;
                 const float* from = &s.wide[r * wide + n.width + h * size];
-                std::memcpy(place, from, size * sizeof(float));
-                std::memcpy(place + step.self.value, from + n.width, size * sizeof(float));
+                copy(from, place, size);
+                copy(from + n.width, place + step.self.value, size);
             }
         w.sync();
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = self + places[r].row * step.self.row + h * step.self.head;
+            const Kept* keys = self + places[r].row * step.self.row + h * step.self.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
                    places[r].seen, w.scores.data(), out);
         });
@@ -662,7 +684,7 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         w.normalise(layer.cross_norm);
         w.from_normed(layer.cross_query, s.wide.data(), wide);
         w.each_head([&](int r, int h, float* out) {
-            const float* keys = cross + places[r].row * step.cross.row + h * step.cross.head;
+            const Kept* keys = cross + places[r].row * step.cross.row + h * step.cross.head;
             attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
                    {static_cast<int>(step.sources[places[r].row])}, w.scores.data(), out);
         });
@@ -724,10 +746,10 @@ void cross_worker(const Network& n, const Crossing& c, Scratch& s, int thread, i
         for (int b = mine.begin; b < mine.end; ++b)
             for (int64_t r = c.starts[b]; r < c.starts[b + 1]; ++r)
                 for (int h = 0; h < n.heads; ++h) {
-                    float* place = c.cross.data + l * c.cross.layer + c.places[b] * c.cross.row + h * c.cross.head +
-                                   (r - c.starts[b]) * size;
-                    std::memcpy(place, &s.wide[r * wide + h * size], size * sizeof(float));
-                    std::memcpy(place + c.cross.value, &s.wide[r * wide + n.width + h * size], size * sizeof(float));
+                    auto* place = static_cast<typename T::Kept*>(c.cross.data) + l * c.cross.layer +
+                                  c.places[b] * c.cross.row + h * c.cross.head + (r - c.starts[b]) * size;
+                    copy(&s.wide[r * wide + h * size], place, size);
+                    copy(&s.wide[r * wide + n.width + h * size], place + c.cross.value, size);
                 }
         w.sync();
     }

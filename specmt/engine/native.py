@@ -1,7 +1,7 @@
 """Verifier and masked drafter on the C++ kernels: one call runs a whole stack, nothing is padded.
 
 A row's bits depend on its own sentence alone, by construction (kernels.cpp), so that no granule is needed here. Keys
-and values are kept in float32; with bfloat16 weights every sum is still taken in float32.
+and values are kept in bfloat16 where weights are in bfloat16 or int8; every sum over floats is taken in float32.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class _NativeNetwork:
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
         shape = (self.sizes.decoder_layers, rows, self.sizes.heads, self.width // self.sizes.heads)
+        dtype = torch.float32 if self.dtype == torch.float32 else torch.bfloat16
         return State(
-            KVCache(*shape, dtype=torch.float32, device=self.device),
-            CrossCache(*shape, dtype=torch.float32, device=self.device),
+            KVCache(*shape, dtype=dtype, device=self.device), CrossCache(*shape, dtype=dtype, device=self.device)
         )
 
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
