@@ -31,7 +31,13 @@ def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F
         click.option("--updates", default=updates, show_default=True, help="Parameter updates in all."),
         click.option("--lr", default=lr, show_default=True, help="Peak learning rate."),
         click.option("--warmup", default=200, show_default=True, help="Updates of warm-up."),
-        click.option("--schedule", default="cosine", show_default=True, type=click.Choice(["cosine", "inverse-sqrt"])),
+        click.option(
+            "--schedule",
+            default="cosine",
+            show_default=True,
+            type=click.Choice(["cosine", "inverse-sqrt", "constant"]),
+        ),
+        click.option("--cooldown", default=0, show_default=True, help="Last updates, over which the rate falls to 0."),
         click.option("--optimizer", default="muon", show_default=True, type=click.Choice(["adamw", "muon"])),
         click.option("--dropout", default=0.1, show_default=True, help="Dropout probability."),
         click.option("--tokens-per-batch", default=6144, show_default=True, help="Padded ids in a forward pass."),
@@ -56,6 +62,11 @@ def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F
 @train.command("verifier")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @training_options(lr=3e-3, updates=20_000, save_every=200)
+@click.option(
+    "--initial",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Start from the verifier of this model folder, in its shape; the data must have its pieces.",
+)
 @click.option("--arch", default="small", show_default=True, help="Architecture: small or base.")
 @click.option("--model-dim", type=int, help="Change the architecture's width.")
 @click.option("--num-heads", type=int, help="Change the number of heads.")
@@ -70,6 +81,7 @@ def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F
 def verifier(
     folder: Path,
     data: Path,
+    initial: Path | None,
     arch: str,
     source: str,
     target: str,
@@ -86,9 +98,13 @@ def verifier(
       specmt train verifier runs/verifier --data runs/data --updates 4000
       torchrun --nproc-per-node 4 -m specmt train verifier runs/verifier --data runs/data
     """
-    from specmt.errors import InputNotFoundError
+    from dataclasses import replace
+
+    from specmt.errors import InputNotFoundError, UsageError
     from specmt.models.config import verifier_config
-    from specmt.models.folder import write_folder
+    from specmt.models.folder import VERIFIER, ModelFolder, file_sha256, write_folder
+    from specmt.models.hub import fitting_weights
+    from specmt.models.shapes import verifier_shapes
     from specmt.text.pieces import Pieces
     from specmt.training.loop import TrainOptions
     from specmt.training.prepare import PIECES
@@ -100,7 +116,15 @@ def verifier(
     if not (data / PIECES).exists():
         raise InputNotFoundError(f"{data / PIECES}: no such file; run `specmt prepare` first.")
     pieces = Pieces(data / PIECES)
-    config = verifier_config(arch, vocab_size=len(pieces), dropout=dropout, **changes)
+    start = None
+    if initial is None:
+        config = verifier_config(arch, vocab_size=len(pieces), dropout=dropout, **changes)
+    else:
+        parent = ModelFolder.read(initial)
+        if file_sha256(data / PIECES) != file_sha256(parent.verified(PIECES)):
+            raise UsageError(f"{data / PIECES}: is not {initial / PIECES}; see `specmt prepare --pieces`.")
+        config = replace(parent.verifier, dropout=dropout, **changes)
+        start = fitting_weights(parent, VERIFIER, verifier_shapes(config))
     options = TrainOptions(**values)
     place = start_processes(device, threads)
     validator = Validator(data, data / PIECES, lines=validation_lines)
@@ -111,8 +135,12 @@ def verifier(
             data,
             config,
             options,
+            initial=start,
             device=place,
-            validate=lambda model: validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
+            validate=lambda model: {
+                **validator.loss(model, place),
+                **validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
+            },
             report=report,
         )
     if is_first_process():

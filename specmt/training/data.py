@@ -77,13 +77,19 @@ class Sequences:
             raise InputNotFoundError(f"{stem}.ids.npy: cannot be opened; run `specmt prepare` first.") from error
 
     @staticmethod
-    def save(stem: Path, sequences: list[list[int]]) -> None:
-        """Writes the two arrays."""
+    def of(sequences: list[list[int]]) -> Sequences:
+        """Returns sequences in memory."""
         lengths = np.fromiter((len(s) for s in sequences), dtype=np.int64, count=len(sequences))
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
         ids = np.fromiter((i for s in sequences for i in s), dtype=np.uint16, count=int(offsets[-1]))
-        np.save(f"{stem}.ids.npy", ids)
-        np.save(f"{stem}.offsets.npy", offsets)
+        return Sequences(ids, offsets)
+
+    @staticmethod
+    def save(stem: Path, sequences: list[list[int]]) -> None:
+        """Writes the two arrays."""
+        saved = Sequences.of(sequences)
+        np.save(f"{stem}.ids.npy", saved.ids)
+        np.save(f"{stem}.offsets.npy", saved.offsets)
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -24,7 +24,7 @@ from specmt.training.plot import plot_metrics
 Loss = Callable[[Array], tuple[Tensor, Tensor]]
 """Takes the indices of a batch; returns the summed loss and the number of target tokens."""
 
-SCHEDULES: Final = ("inverse-sqrt", "cosine")
+SCHEDULES: Final = ("inverse-sqrt", "cosine", "constant")
 OPTIMIZERS: Final = ("adamw", "muon")
 STATE: Final = "state.safetensors"
 
@@ -49,7 +49,10 @@ class TrainOptions:
     """The updates over which the learning rate rises from 0."""
 
     schedule: str = "cosine"
-    """``cosine`` (to 2% of the peak at the last update) or ``inverse-sqrt``."""
+    """``cosine`` (to 2% of the peak at the last update), ``inverse-sqrt`` or ``constant``."""
+
+    cooldown: int = 0
+    """The updates at the end over which the learning rate falls to 0 in a line, on top of the schedule."""
 
     optimizer: str = "adamw"
     """``adamw``, or ``muon`` for the matrices inside layers and AdamW for the rest (Jordan et al. 2024)."""
@@ -89,12 +92,21 @@ class TrainOptions:
             if getattr(self, name) not in choices:
                 value = getattr(self, name)
                 raise UsageError(f"`{name}` must be one of {', '.join(choices)}, but is {value!r} instead.")
+        if self.cooldown < 0:
+            raise UsageError(f"`cooldown` must be at least 0, but is {self.cooldown} instead.")
 
 
 def learning_rate(update: int, options: TrainOptions) -> float:
     """Returns the learning rate of an update, counted from 0."""
+    left = min(1.0, (options.updates - update) / options.cooldown) if options.cooldown else 1.0
+    return max(0.0, left) * _scheduled(update, options)
+
+
+def _scheduled(update: int, options: TrainOptions) -> float:
     if update < options.warmup:
         return options.lr * (update + 1) / options.warmup
+    if options.schedule == "constant":
+        return options.lr
     if options.schedule == "inverse-sqrt":
         return options.lr * math.sqrt(max(1, options.warmup) / (update + 1))
     progress = min(1.0, (update - options.warmup) / max(1, options.updates - options.warmup))

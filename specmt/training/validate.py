@@ -1,4 +1,4 @@
-"""Validation while training: BLEU of greedy output, and how many tokens a verifier call commits."""
+"""Validation while training: loss, BLEU of greedy output, and how many tokens a verifier call commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
 from specmt.text.pieces import Pieces
 from specmt.training.calibrate import calibrate
+from specmt.training.data import ParallelData, Sequences, make_batches
+from specmt.training.verifier import verifier_loss
 from specmt.types import Stats
+
+from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
 
 
 class Validator:
@@ -32,6 +36,20 @@ class Validator:
             record = json.loads(path.read_text(encoding="utf-8"))
             name = path.name.removeprefix("valid.").removesuffix(".json")
             self.sets[name] = (record["source"][:lines], record["target"][:lines])
+
+    def loss(self, model: TransformerModel, device: torch.device) -> dict[str, float]:
+        """Returns the verifier's cross-entropy a target piece on each set, without smoothing, as ``loss_NAME``."""
+        losses = {}
+        for name, sides in self.sets.items():
+            source, target = (Sequences.of(self.pieces.encode_batch(side)) for side in sides)
+            data = ParallelData(source, target)
+            total = count = 0.0
+            with torch.no_grad():
+                for batch in make_batches(data, tokens=4096, seed=0, epoch=0):
+                    loss, number = verifier_loss(model, data, batch, label_smoothing=0.0, device=device)
+                    total, count = total + float(loss), count + float(number)
+            losses[f"loss_{name}"] = round(total / count, 4)
+        return losses
 
     def bleu(self, model: Model, options: DecodingOptions) -> dict[str, float]:
         """Returns the BLEU of each set, as ``bleu_NAME``."""

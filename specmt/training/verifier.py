@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -11,7 +11,7 @@ from fairseq2.nn import BatchLayout
 from torch import Tensor
 
 from specmt.models.config import VerifierConfig
-from specmt.models.verifier import create_verifier
+from specmt.models.verifier import create_verifier, load_verifier_weights
 from specmt.training.data import Array, ParallelData, make_batches
 from specmt.training.dropout import use_fast_dropout
 from specmt.training.loop import Trainer, TrainOptions
@@ -57,14 +57,20 @@ def train_verifier(
     config: VerifierConfig,
     options: TrainOptions,
     *,
+    initial: Mapping[str, Tensor] | None = None,
     device: torch.device,
     validate: Callable[[TransformerModel], dict[str, float]] | None = None,
     report: Callable[[dict[str, float]], None] = lambda _: None,
 ) -> TransformerModel:
-    """Trains a verifier in a folder, resuming what is there; returns the model with its last weights."""
+    """Trains a verifier in a folder, resuming what is there; returns the model with its last weights.
+
+    :param initial: the weights to start from; by default random ones
+    """
     data = ParallelData.load(data_folder, "train")
     torch.manual_seed(options.seed)
     model = create_verifier(config, device)
+    if initial is not None:
+        load_verifier_weights(model, initial)
     use_fast_dropout(model)
     lengths = data.source.lengths + data.target.lengths + 2
 
