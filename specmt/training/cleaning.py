@@ -43,7 +43,7 @@ ENGLISH: Final = frozenset(_ENGLISH.split())
 # (Muße, müßig, Spaß, Gefäß) is not matched.
 _OLD = re.compile(
     r"\bdaß\b|\b(?:haß|riß|biß|nuß|kuß|eß|meß)|muß(?!e)|müß(?!ig)|l[aä]ß|wuß|wüß|(?:sch|f)luß|schuß|proze?ß|kongreß|häß|"
-    r"(?<!s)paß|(?<!s)päß|mißb|\bmiß|promiß|gewiß|genuß|\bnaß\b|blaß|(?:ge|be|er|ver|um)faß|preß|streß|adreß|indeß|rußl",
+    r"(?<!s)paß|(?<!s)päß|mißb|\bmiß|promiß|gewiß|genuß|\bnaß\b|blaß|faß|preß|streß|adreß|indeß|rußl",
     re.IGNORECASE,
 )
 _SPACES: Final = re.compile(r"[ \u00a0\u2000-\u200a\u202f\u3000]+")
@@ -51,12 +51,16 @@ _SPACES: Final = re.compile(r"[ \u00a0\u2000-\u200a\u202f\u3000]+")
 _INVISIBLE: Final = re.compile(r"[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2060\ufeff\ufffd]")
 _QUOTES: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "’": "'", "‘": "'"})
 
+# A Greek beta in the place of ß, as optical character recognition has it.
+_BETA: Final = re.compile(r"(?<=[a-zäöü])β")
+
 MAX_CHARACTERS: Final = 1000
 
 
 def normalise(text: str) -> str:
-    """Returns the text in NFC, without invisible characters, its spaces plain, single and inside."""
-    return _SPACES.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFC", text))).strip()
+    """Returns the text in NFC, without invisible characters or misread ß, its spaces plain, single and inside."""
+    text = _BETA.sub("ß", _INVISIBLE.sub("", unicodedata.normalize("NFC", text)))
+    return _SPACES.sub(" ", text).strip()
 
 
 def modern_spelling(german: str) -> str:

@@ -1,0 +1,239 @@
+"""What the data recipe keeps, mends and makes up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specmt.models.folder import ASSETS
+from specmt.text.pieces import Pieces
+from specmt.training import augment
+from specmt.training.augment import CHANGES, Change, Pair, quantity, synthesise, vary
+from specmt.training.cleaning import (
+    MAX_CHARACTERS,
+    Deduplicator,
+    evidence,
+    find_fault,
+    literals,
+    modern_spelling,
+    normalise,
+    numbers,
+    plain_quotes,
+)
+
+quick = settings(max_examples=100, deadline=None)
+seeds = st.integers(0, 10**9)
+# SentencePiece writes spaces as ▁, so that this one character comes back as a space.
+words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn"], exclude_characters="▁"), min_size=1)
+PAIR = ("Am Montag kam Frau Obama in Berlin an.", "Mrs Obama arrived in Berlin on Monday.")
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Pieces:
+    return Pieces(ASSETS / "de-en" / "pieces.model")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Grüße 😀👍🏽 👨\u200d👩\u200d👧 🇩🇪", "Привет, Москва!", "你好，世界 東京 서울", "Αθήνα العربية שלום", "a\tb €1.234,56 ½ ∞ \U0001f9ff"],
+)
+def test_every_script_comes_back_from_the_pieces(pieces: Pieces, text: str) -> None:
+    assert pieces.decode(pieces.encode(text)) == text
+
+
+@quick
+@given(st.lists(words, min_size=1, max_size=5))
+def test_no_character_is_lost_in_the_pieces(text: list[str]) -> None:
+    pieces = Pieces(ASSETS / "de-en" / "pieces.model")
+    assert pieces.decode(pieces.encode(" ".join(text))) == " ".join(text)
+
+
+@quick
+@given(seeds)
+def test_what_is_made_up_comes_back_from_the_pieces(seed: int) -> None:
+    pieces = Pieces(ASSETS / "de-en" / "pieces.model")
+    for text in synthesise(random.Random(seed)):
+        assert pieces.decode(pieces.encode(text)) == text
+
+
+@quick
+@given(st.text())
+def test_normalising_is_done_once(text: str) -> None:
+    once = normalise(text)
+    assert normalise(once) == once
+    assert "\n" not in once
+    assert "  " not in once
+    assert once == once.strip()
+
+
+def test_normalising_mends_what_is_invisible_and_keeps_the_rest() -> None:
+    assert normalise("  Gru\u0308\u00dfe\u00a0 an\u00ad\u200b alle\ufeff ") == "Grüße an alle"
+    assert normalise("auβerdem β-Version") == "außerdem β-Version"
+    assert normalise("👨\u200d👩\u200d👧 „a“\tb") == "👨\u200d👩\u200d👧 „a“\tb"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("daß er muß, weiß er", "dass er muss, weiß er"),
+        ("Daß der Ausschuß mißbraucht", "Dass der Ausschuss missbraucht"),
+        ("Er läßt den Prozeß, wußte er bewußt.", "Er lässt den Prozess, wusste er bewusst."),
+        ("Das paßt; der Fluß faßt", "Das passt; der Fluss fasst"),
+        ("Spaß und Muße, müßig, am Fuß der Straße, Gruß, groß, Maß, gemäß, süß, ließ, heiß, Gefäß, Fleiß", None),
+        ("außer, äußern, schließen, genießen, Größe, stoßen, Preußen, draußen, büßen, weißt", None),
+    ],
+)
+def test_old_spelling_is_modernised_and_right_spelling_stays(old: str, new: str | None) -> None:
+    assert modern_spelling(old) == (old if new is None else new)
+
+
+def test_english_quotes_become_plain() -> None:
+    assert plain_quotes("“It’s here”, ‘he’ said") == "\"It's here\", 'he' said"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Siehe https://a.de/b?c=1. Und www.x.org!", ["https://a.de/b?c=1", "www.x.org"]),
+        ("Mail an a.b@c-d.de, bitte", ["a.b@c-d.de"]),
+        ("{name} hat %d von %(n)s, ${VAR}, {{x}} und %1$s", ["{name}", "%d", "%(n)s", "${VAR}", "{{x}}", "%1$s"]),
+        ('<a href="x">hier</a> und <b>da</b>', ["a", "a", "b", "b"]),
+        ("5% der Fälle, 3%ig, a < b > c, <Wert>, 100%.", []),
+    ],
+)
+def test_literals_are_found(text: str, found: list[str]) -> None:
+    assert sorted(literals(text).elements()) == sorted(found)
+
+
+def test_numbers_are_compared_without_separators() -> None:
+    assert numbers("1.234,56 am 3. Mai") == numbers("1,234.56 on 3 May")
+    assert numbers("14 Tage") != numbers("15 days")
+
+
+def test_words_speak_for_their_language() -> None:
+    assert evidence("Das ist nicht der Weg") == (4, 0)
+    assert evidence("This is not the way") == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "fault"),
+    [
+        (*PAIR, None),
+        ("Ja", "Yes", None),
+        ("Microsoft Windows 95", "Microsoft Windows 95", None),
+        ("", "Empty", "empty"),
+        ("x" * (MAX_CHARACTERS + 1), "x" * 900, "too long"),
+        ("Kurz.", "This English sentence is far too long for that.", "length ratio"),
+        ("This is what it was before", "This is what it was before", "identical"),
+        ("This is what it was before.", "That is what it has been before.", "language"),
+        ("Das ist nicht der Weg.", "Dies ist auch kein Weg.", "language"),
+        ("Öffnen Sie https://a.de.", "Open https://b.de.", "literals"),
+        ("{name} fehlt", "%s is missing", "literals"),
+        ("Es sind 3 da.", "There are 4.", None),
+    ],
+)
+def test_faults_of_pairs(german: str, english: str, fault: str | None) -> None:
+    assert find_fault(german, english) == fault
+
+
+def test_noisy_sources_are_looked_at_more_strictly() -> None:
+    assert find_fault("Es sind 3 da.", "There are 4.", strict=True) == "numbers"
+    assert find_fault("Es sind 1.000 da.", "There are 1,000.", strict=True) is None
+    names = "Berlin Hamburg Bremen Köln Essen Dortmund Kiel Jena"
+    assert find_fault(names, "Berlin Hamburg Bremen Cologne Essen Dortmund Kiel Jena", strict=True) == "language"
+
+
+def test_pairs_pass_once_and_sentences_with_few_translations() -> None:
+    seen = Deduplicator(2)
+    assert seen.admit("Hallo!", "Hello!")
+    assert not seen.admit("hallo", "Hello")
+    assert seen.admit("Hallo!", "Hi!")
+    assert not seen.admit("Hallo!", "Hey!")
+    assert seen.admit("Servus!", "Hi!")
+    assert not seen.admit("Tach!", "Hi!")
+    assert seen.admit("Version 1.2", "Release 1.2")
+    assert not seen.admit("Version 3.4", "Release 3.4")
+    assert seen.admit("😀", "😀")
+    assert seen.admit("🚀", "🚀")
+
+
+@quick
+@given(seeds, st.sampled_from([0, 1]))
+def test_a_seed_decides_everything(seed: int, source: int) -> None:
+    def draw() -> list[Pair]:
+        rng = random.Random(seed)
+        return [pair for _ in range(10) for pair in (vary(PAIR, rng, source=source, rate=9), synthesise(rng))]
+
+    assert draw() == draw()
+
+
+def test_most_pairs_stay_and_none_change_at_rate_0() -> None:
+    rng = random.Random(1)
+    pairs = [vary(PAIR, rng, source=0) for _ in range(5000)]
+    share = 1 - pairs.count(PAIR) / len(pairs)
+    assert sum(share for share, _ in CHANGES) + augment.LOWERED == pytest.approx(share, abs=0.015)
+    assert all(vary(PAIR, rng, source=0, rate=0) == PAIR for _ in range(100))
+
+
+@pytest.mark.parametrize("source", [0, 1])
+def test_only_the_source_is_lowered(source: int) -> None:
+    rng = random.Random(1)
+    pairs = {vary(PAIR, rng, source=source) for _ in range(3000)}
+    lowered = [PAIR[0].lower(), PAIR[1]] if source == 0 else [PAIR[0], PAIR[1].lower()]
+    assert tuple(lowered) in pairs
+    assert not any(pair[1 - source] == PAIR[1 - source].lower() for pair in pairs)
+
+
+@pytest.mark.parametrize("change", [change for _, change in CHANGES])
+@pytest.mark.parametrize("pair", [PAIR, ("Siehe {x} auf https://a.de/B.", "See {x} at https://a.de/B."), ("Ja", "Yes")])
+@quick
+@given(seed=seeds)
+def test_changes_add_the_same_to_both_sides(change: Change, pair: Pair, seed: int) -> None:
+    german, english = change(*pair, random.Random(seed))
+    assert literals(german) == literals(english)
+    assert literals(pair[0]) <= literals(german)
+    assert "\n" not in german + english
+    assert (german, english) != pair or change in (augment.unpunctuate,)
+
+
+def test_names_give_way_to_what_is_copied() -> None:
+    found = {augment.replace_shared(*PAIR, random.Random(seed)) for seed in range(50)}
+    assert all(("Obama" in german) == ("Obama" in english) for german, english in found)
+    assert all(("Berlin" in german) == ("Berlin" in english) for german, english in found)
+    assert all("Berlin" not in german or "Obama" not in german for german, _ in found)
+
+
+def test_capitals_spare_what_is_copied() -> None:
+    german, english = "Straße: {name} an https://a.de/b", "Street: {name} at https://a.de/b"
+    changed = augment.upper(german, english, random.Random(1))
+    assert changed == ("STRASSE: {name} AN https://a.de/b", "STREET: {name} AT https://a.de/b")
+
+
+def test_the_full_stop_goes_on_both_sides_or_none() -> None:
+    rng = random.Random(1)
+    assert augment.unpunctuate("Er kam.", "He came.", rng) == ("Er kam", "He came")
+    assert augment.unpunctuate("Er kam.", "He came!", rng) == ("Er kam.", "He came!")
+    assert augment.unpunctuate("Am 3.", "On 3.", rng) == ("Am 3.", "On 3.")
+
+
+@quick
+@given(seeds)
+def test_quantities_are_the_same_number_in_both_notations(seed: int) -> None:
+    german, english = quantity(random.Random(seed))
+    assert numbers(german) == numbers(english)
+    swapped = english.translate(str.maketrans(",.", ".,"))
+    assert german.split(" ")[0].strip("€%") == swapped.split(" ")[0].strip("€%")
+
+
+@quick
+@given(seeds)
+def test_made_up_pairs_have_no_fault_and_the_same_to_copy(seed: int) -> None:
+    german, english = synthesise(random.Random(seed))
+    assert german == normalise(german)
+    assert english == normalise(english)
+    assert literals(german) == literals(english)
+    assert numbers(german) == numbers(english)
+    assert find_fault(german, english) is None
