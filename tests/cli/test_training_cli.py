@@ -123,6 +123,7 @@ def test_training_leaves_model_metrics_and_curve(runs: Runs) -> None:
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert rows[-1]["update"] == updates
         assert validation in rows[-1]
+        assert ("loss_sample" in rows[-1]) == (folder == runs.verifier)
         losses = [row["loss"] for row in rows if "loss" in row]
         assert losses[-1] < losses[0]
         assert (folder / "metrics.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -153,6 +154,28 @@ def test_a_finished_run_is_not_trained_again(runs: Runs, capfd: pytest.CaptureFi
     assert after == before
     assert (runs.verifier / "metrics.jsonl").read_text() == metrics
     assert capfd.readouterr().out == ""
+
+
+def test_a_verifier_starts_from_another(runs: Runs, tmp_path: Path) -> None:
+    start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1", "--schedule", "constant", "--lr", "0"]
+    assert specmt("train", "verifier", tmp_path / "on", "--data", runs.data, *start, "--to", "xx") == 0
+    before, after = ModelFolder.read(runs.verifier / "model"), ModelFolder.read(tmp_path / "on" / "model")
+    assert after.target == "xx"
+    assert after.verifier == before.verifier
+    weights = after.weights(VERIFIER)
+    assert all(torch.equal(weights[name], tensor) for name, tensor in before.weights(VERIFIER).items())
+
+
+def test_a_start_from_other_pieces_or_another_shape_is_refused(
+    runs: Runs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1"]
+    assert specmt("train", "verifier", tmp_path / "a", "--data", runs.data, *start, "--encoder-layers", "2") == 69
+    assert "does not fit" in capfd.readouterr().err
+    sample = [SAMPLE.with_suffix(".de"), SAMPLE.with_suffix(".en")]
+    assert specmt("prepare", tmp_path / "data", "--train", *sample, "--vocab-size", "380") == 0
+    assert specmt("train", "verifier", tmp_path / "b", "--data", tmp_path / "data", *start) == 2
+    assert "prepare --pieces" in capfd.readouterr().err
 
 
 def test_distilling_keeps_the_verifiers_finished_output(runs: Runs, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ from specmt.training.cleaning import (
 quick = settings(max_examples=100, deadline=None)
 seeds = st.integers(0, 10**9)
 # SentencePiece writes spaces as ▁, so that this one character comes back as a space.
-words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn"], exclude_characters="▁"), min_size=1)
+words = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn"], exclude_characters="▁"), min_size=1
+)
 PAIR = ("Am Montag kam Frau Obama in Berlin an.", "Mrs Obama arrived in Berlin on Monday.")
 
 
@@ -38,7 +40,13 @@ def pieces() -> Pieces:
 
 @pytest.mark.parametrize(
     "text",
-    ["Grüße 😀👍🏽 👨\u200d👩\u200d👧 🇩🇪", "Привет, Москва!", "你好，世界 東京 서울", "Αθήνα العربية שלום", "a\tb €1.234,56 ½ ∞ \U0001f9ff"],
+    [
+        "Grüße 😀👍🏽 👨\u200d👩\u200d👧 🇩🇪",
+        "Привет, Москва!",
+        "你好，世界 東京 서울",
+        "Αθήνα العربية שלום",
+        "a\tb €1.234,56 ½ ∞ \U0001f9ff",
+    ],
 )
 def test_every_script_comes_back_from_the_pieces(pieces: Pieces, text: str) -> None:
     assert pieces.decode(pieces.encode(text)) == text

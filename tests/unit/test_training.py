@@ -35,13 +35,15 @@ from specmt.training.dropout import FastDropout, use_fast_dropout
 from specmt.training.loop import TrainOptions, learning_rate
 from specmt.training.loss import CHUNK, cross_entropy
 from specmt.training.plot import plot_metrics
+from specmt.training.prepare import train_pieces
 from specmt.training.student import initialise_from
-from specmt.training.validate import weights_of
+from specmt.training.validate import Validator, weights_of
 from specmt.training.verifier import target_states, train_verifier, verifier_loss
 from specmt.types import BOS, EOS, PAD
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
+SAMPLE = tuple(Path(__file__).parents[2] / "data" / f"sample.{side}" for side in ("de", "en"))
 OPTIONS = TrainOptions(
     updates=12,
     tokens_per_batch=120,
@@ -167,7 +169,22 @@ def test_the_learning_rate_rises_in_a_line_and_falls(schedule: str) -> None:
     assert learning_rate(0, replace(options, warmup=0)) == pytest.approx(2e-3, rel=1e-3)
 
 
-@pytest.mark.parametrize("wrong", [{"updates": 0}, {"average": 0}, {"schedule": "linear"}, {"optimizer": "sgd"}])
+@pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt", "constant"])
+def test_the_learning_rate_cools_down_to_nothing(schedule: str) -> None:
+    options = TrainOptions(updates=1000, lr=2e-3, warmup=100, schedule=schedule)
+    cooled = replace(options, cooldown=200)
+    before = [learning_rate(update, options) for update in range(1001)]
+    rates = [learning_rate(update, cooled) for update in range(1001)]
+    assert rates[:801] == before[:801]
+    assert rates[801:] == pytest.approx([before[800 + step] * (1 - step / 200) for step in range(1, 201)])
+    assert rates[1000] == 0 < rates[999]
+    if schedule == "constant":
+        assert set(before[100:]) == {2e-3}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"updates": 0}, {"average": 0}, {"schedule": "linear"}, {"optimizer": "sgd"}, {"cooldown": -1}]
+)
 def test_impossible_training_options(wrong: dict[str, int | str]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         TrainOptions(**wrong)
@@ -443,6 +460,37 @@ def test_training_learns(data_folder: Path, verifier_config: VerifierConfig, tmp
     assert losses[-1] < losses[0] - 0.5
     assert [report["update"] for report in reports] == [5, 10, 15, 20, 25, 30]
     assert [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == reports
+
+
+def test_training_starts_from_given_weights(data_folder: Path, verifier_config: VerifierConfig, tmp_path: Path) -> None:
+    config = replace(verifier_config, dropout=0.0)
+    torch.manual_seed(7)
+    given = {name: p.detach().clone() for name, p in create_verifier(config, CPU).named_parameters()}
+    options = replace(OPTIONS, updates=1, short_first=0, lr=0.0, weight_decay=0.0)
+    trained = train_verifier(tmp_path, data_folder, config, options, initial=given, device=CPU)
+    assert all(torch.equal(p, given[name]) for name, p in trained.named_parameters())
+
+
+def test_validation_loss_is_that_of_the_reference(
+    verifier_config: VerifierConfig, tiny_verifier: TransformerModel, tmp_path: Path
+) -> None:
+    sides = {
+        "source": ["ein Haus", "der Hund und die Katze", "ja"],
+        "target": ["a house", "the dog and the cat", "yes"],
+    }
+    (tmp_path / "valid.toy.json").write_text(json.dumps(sides))
+    train_pieces([(SAMPLE[0], SAMPLE[1])], tmp_path / "p.model", vocab_size=400, sample=99)
+    validator = Validator(tmp_path, tmp_path / "p.model", lines=2)
+    total = count = 0.0
+    for source, target in zip(*(validator.pieces.encode_batch(side[:2]) for side in sides.values()), strict=True):
+        ids = torch.tensor([[BOS, *target, EOS]])
+        states = target_states(
+            tiny_verifier, torch.tensor([[*source, EOS]]), torch.tensor([len(source) + 1]), ids[:, :-1]
+        )
+        with torch.no_grad():
+            total += float(functional.cross_entropy(tiny_verifier.final_proj(states)[0], ids[0, 1:], reduction="sum"))
+        count += len(target) + 1
+    assert validator.loss(tiny_verifier, CPU) == {"loss_toy": pytest.approx(total / count, abs=1e-3)}
 
 
 def test_a_drafter_learns_and_its_verifier_stays(
