@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Trains a bundled model from the corpora in $SPECMT_CORPORA; every step goes on where it stopped. See docs/training.md.
+# Usage: SPECMT_CORPORA=... scripts/train.sh de-en|en-de [FOLDER]
+# INITIAL=MODEL starts from a model folder (its pieces too), whatever its direction, instead of from nothing.
+# UPDATES, COOLDOWN, THREADS, SENTENCES and EXCLUDE change what they say.
+set -euo pipefail
+direction=${1:?de-en or en-de}
+runs=${2:-runs/$direction}
+source=${direction%-*} target=${direction#*-}
+threads=${THREADS:-$(nproc)}
+here=$(dirname "$0")
+
+if [[ -n ${INITIAL:-} ]]; then
+    pieces=(--pieces "$INITIAL/pieces.model") start=(--initial "$INITIAL" --warmup 60 --lr 2e-3)
+    updates=${UPDATES:-2600} cooldown=${COOLDOWN:-700}
+else
+    pieces=() start=(--warmup 150 --lr 3e-3 --short-first 500 --short-length 24)
+    updates=${UPDATES:-6000} cooldown=${COOLDOWN:-2000}
+fi
+
+[[ -e $runs/data/data.json ]] || python "$here/data.py" "$runs/data" --direction "$direction" \
+    --exclude "${EXCLUDE:-}" "${pieces[@]}"
+
+python -m specmt train verifier "$runs/verifier" --data "$runs/data" --from "$source" --to "$target" "${start[@]}" \
+    --updates "$updates" --schedule constant --cooldown "$cooldown" --dropout 0 --validate-every 200 \
+    --validation-lines 200 --save-every 100 --threads "$threads"
+
+texts=()
+for text in "$runs"/data/text/*."$source"; do
+    [[ $text == */kde4-l10n.* || $text == */yast-l10n.* ]] || texts+=("$text")
+done
+python -m specmt distill "$runs/distilled" "${texts[@]}" --model "$runs/verifier/model" \
+    --limit "${SENTENCES:-240000}" --max-length 64 --threads "$threads"
+
+python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$runs/verifier/model" \
+    --block-size 10 --spacing 6 --updates 5000 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 500 \
+    --validation-data "$runs/data" --threads "$threads"
+
+python -m specmt train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" \
+    --verifier "$runs/drafter/model" --updates 2000 --warmup 40 --lr 5e-3 --dropout 0 --validate-every 500 \
+    --save-every 100 --validation-data "$runs/data" --threads "$threads"
+
+echo "The model is in $runs/both/model."
