@@ -10,12 +10,15 @@ source=${direction%-*} target=${direction#*-}
 threads=${THREADS:-$(nproc)}
 here=$(dirname "$0")
 
+pieces=() start=(--warmup 150 --lr 3e-3 --short-first 400 --short-length 24)
+updates=${UPDATES:-6000} cooldown=${COOLDOWN:-2000}
 if [[ -n ${INITIAL:-} ]]; then
-    pieces=(--pieces "$INITIAL/pieces.model") start=(--initial "$INITIAL" --warmup 60 --lr 2e-3)
-    updates=${UPDATES:-2600} cooldown=${COOLDOWN:-700}
-else
-    pieces=() start=(--warmup 150 --lr 3e-3 --short-first 500 --short-length 24)
-    updates=${UPDATES:-6000} cooldown=${COOLDOWN:-2000}
+    pieces=(--pieces "$INITIAL/pieces.model")
+    if grep -q "\"source\": \"$source\"" "$INITIAL/config.json"; then
+        start=(--warmup 60 --lr 2e-3)
+        updates=${UPDATES:-2600} cooldown=${COOLDOWN:-700}
+    fi
+    start+=(--initial "$INITIAL")
 fi
 
 [[ -e $runs/data/data.json ]] || python "$here/data.py" "$runs/data" --direction "$direction" \
