@@ -20,6 +20,7 @@ from specmt.errors import OutputError, SpecmtError
 _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
     "trace": ("specmt.cli.trace.command:trace", "Show how a sentence is translated, step by step."),
+    "bench": ("specmt.cli.bench:bench", "Measure what drafting costs and brings on this machine."),
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
     "distill": ("specmt.cli.distill:distill", "Translate a corpus with a verifier, for its drafter to learn from."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),

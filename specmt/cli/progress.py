@@ -62,6 +62,21 @@ def counting_bar(text: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
+def share_bar(*, enabled: bool) -> Iterator[Callable[[str, float], None]]:
+    """Yields a function that takes what comes next and the share of the whole that is done, and shows the time left."""
+    if not enabled:
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        yield lambda name, share: progress.update(task, completed=share, description=name)
+
+
+@contextmanager
 def line_bar(windows: Windows, *, enabled: bool) -> Iterator[Callable[[int], None]]:
     """Yields a function that takes how many lines are done: a bar that shows up once the work has taken a second."""
     if not enabled:

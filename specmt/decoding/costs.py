@@ -42,7 +42,7 @@ SECONDS: Final = 0.25
 """How often iterations are timed, and how long at most but for the first three."""
 
 
-class _Constant(NoDrafter):
+class Constant(NoDrafter):
     """Proposes so many tokens at no cost."""
 
     def __init__(self, size: int) -> None:
@@ -86,9 +86,10 @@ def measure(
     """
     widths = sorted({1, 2, *range(3, widest, 3), widest})
     sizes = sorted({1, (block_size + 1) // 2, block_size})
-    drafters: list[Drafter] = [_Constant(width - 1) for width in widths]
+    drafters: list[Drafter] = [Constant(width - 1) for width in widths]
     drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape) for size in sizes]
-    seconds = [each / TOGETHER for each in median_seconds([_iterations(verifier, each, rows) for each in drafters])]
+    calls = [iterations(verifier, each, rows, TOGETHER) for each in drafters]
+    seconds = [each / TOGETHER for each in median_seconds(calls)]
     verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
     return Costs(
         verify=tuple(zip(widths, verifying, strict=True)),
@@ -96,13 +97,13 @@ def measure(
     )
 
 
-def _iterations(verifier: backend.Verifier, drafter: Drafter, rows: int) -> Callable[[], object]:
-    """Returns a call that runs iterations over sentences that do not end."""
+def iterations(verifier: backend.Verifier, drafter: Drafter, rows: int, count: int) -> Callable[[], object]:
+    """Returns a call that runs so many iterations over sentences that do not end."""
     loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
-    drafting = drafter.drafting(rows, TOGETHER) if isinstance(verifier, NativeVerifier) else None
+    drafting = drafter.drafting(rows, count) if isinstance(verifier, NativeVerifier) else None
     if not isinstance(verifier, NativeVerifier) or drafting is None:
-        return lambda: [loop.step() for _ in range(TOGETHER)]
+        return lambda: [loop.step() for _ in range(count)]
     lengths, limits, *counts = (np.zeros(rows, dtype=np.int64) for _ in Sentences.COUNTS)
     sentences = Sentences(loop.tokens, lengths, limits, *counts)
     limits.fill(verifier.sizes.max_length)
@@ -111,23 +112,41 @@ def _iterations(verifier: backend.Verifier, drafter: Drafter, rows: int) -> Call
         lengths.fill(SOURCE)
         if drafting.seen is not None:
             drafting.seen.fill_(SOURCE - 1)
-        verifier.run(loop.state, sentences, drafting, iterations=TOGETHER, enough=rows, end=-1)
+        verifier.run(loop.state, sentences, drafting, iterations=count, enough=rows, end=-1)
 
     return run
 
 
 def median_seconds(calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Returns the median time of each call; they take turns, so that what else the machine does hits all alike."""
+    """Returns the median time of each call, taken in turns."""
+    return [statistics.median(times) for times in seconds_in_turns(calls, least=3, most=REPEATS, budget=SECONDS)]
+
+
+def seconds_in_turns(
+    calls: Sequence[Callable[[], object]],
+    *,
+    least: int,
+    most: int,
+    budget: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Times calls after running each once; they take turns, so that what else the machine does hits all alike.
+
+    :param least: how often, at least
+    :param most: how often, at most
+    :param budget: after how many seconds to stop, the least number permitting
+    :param clock: returns the seconds since some moment
+    """
     seconds: list[list[float]] = [[] for _ in calls]
-    end = time.perf_counter() + SECONDS
+    end = clock() + budget
     for call in calls:
         call()
-    while len(seconds[0]) < 3 or (len(seconds[0]) < REPEATS and time.perf_counter() < end):
+    while len(seconds[0]) < least or (len(seconds[0]) < most and clock() < end):
         for call, times in zip(calls, seconds, strict=True):
-            started = time.perf_counter()
+            started = clock()
             call()
-            times.append(time.perf_counter() - started)
-    return [statistics.median(times) for times in seconds]
+            times.append(clock() - started)
+    return seconds
 
 
 def costs_of(model: Model, rows: int, nodes: int, shape: Shape) -> Costs:

@@ -159,7 +159,12 @@ class Adaptive(Plan):
 
 
 def best_block(acceptance: Sequence[float], verifying: Array, drafting: Array) -> int:
-    """Returns the block size of the best yield; 0 if nothing ahead is better still.
+    """Returns the block size of the best yield; 0 if nothing ahead is better still."""
+    return int(yields(acceptance, verifying, drafting).argmax())
+
+
+def yields(acceptance: Sequence[float], verifying: Array, drafting: Array) -> Array:
+    """Returns the tokens that a sentence gets a second (K + 1) from blocks of 0 … K slots.
 
     :param acceptance: (K) the probability that the first 1 … K tokens of a block are all accepted
     :param verifying: (K + 1) seconds to verify a window of 1 … K + 1 tokens
@@ -167,7 +172,7 @@ def best_block(acceptance: Sequence[float], verifying: Array, drafting: Array) -
     """
     tokens = 1 + np.concatenate([[0.0], np.cumsum(acceptance)])
     seconds = verifying + np.concatenate([[0.0], drafting])
-    return int((tokens / seconds).argmax())
+    return np.asarray(tokens / seconds)
 
 
 def best_window(gains: Array, rows: int, seconds: Array) -> int:
