@@ -10,7 +10,6 @@ Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the
   python scripts/measure.py identical
   python scripts/measure.py formats
   python scripts/measure.py determinism
-  python scripts/measure.py steps
   python scripts/measure.py start
   python scripts/measure.py sampling
 """
@@ -342,37 +341,6 @@ def determinism(context: click.Context, lines: int, repeats: int, batch_sizes: s
         free, strict = (statistics.median(column) for column in zip(*pairs[1:], strict=True))
         cost = statistics.median(strict / free for free, strict in pairs[1:]) - 1
         table.add_row(str(batch_size), f"{free:.2f}", f"{strict:.2f}", f"{cost:+.1%}")
-    console.print(table)
-
-
-@main.command()
-@click.pass_context
-def steps(context: click.Context) -> None:
-    """Milliseconds of a decoder step of d=512, 6 layers, random weights: 20 tokens of prefix, 32 source positions."""
-    from specmt.models.config import VerifierConfig
-    from specmt.models.hub import verifier_network
-    from specmt.models.shapes import verifier_shapes
-
-    torch.set_num_threads(context.find_root().params["threads"])
-    config = VerifierConfig(model_dim=512, num_heads=8, ffn_dim=2048)
-    weights = {name: 0.02 * torch.randn(shape) for name, shape in verifier_shapes(config).items()}
-    table = Table("type", "sentences", *(f"{rows} rows" for rows in (1, 4, 8, 16, 25)))
-    for dtype in ("float32", "bfloat16", "int8"):
-        network = verifier_network(weights, config, torch.device("cpu"), getattr(torch, dtype))
-        for sentences in (1, 8):
-            state = network.new_state(sentences)
-            network.start(state, torch.arange(sentences), network.encode([[5] * 31] * sentences))
-            network.score(torch.full((sentences, 20), 7), torch.zeros(sentences, dtype=torch.int64), state)
-            row = []
-            for window in (1, 4, 8, 16, 25):
-                tokens, starts = torch.full((sentences, window), 7), torch.full((sentences,), 20)
-                seconds = []
-                for _ in range(60):
-                    started = time.perf_counter()
-                    network.score(tokens, starts, state)
-                    seconds.append(time.perf_counter() - started)
-                row.append(f"{1e3 * statistics.median(seconds[10:]):.2f}")
-            table.add_row(dtype, str(sentences), *row)
     console.print(table)
 
 

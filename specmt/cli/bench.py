@@ -12,7 +12,7 @@ import click
 
 from specmt.cli.options import model_options
 from specmt.cli.progress import share_bar
-from specmt.errors import DataError, ModelError, OutputError, UsageError
+from specmt.errors import DataError, ModelError, OutputError, SpecmtError, UsageError
 from specmt.evaluation.bench_results import DRAFTERS, QUICK, Bench, BenchOptions, record
 from specmt.text.lines import Output, read_windows
 
@@ -121,20 +121,16 @@ def bench(
             found, stages = _of_architecture(arch, options, loading)
         else:
             found, stages = _of_model(file, model, options, loading)
-        interrupted = False
-        try:
-            _run(found, stages, quiet=quiet)
-        except KeyboardInterrupt:
-            interrupted = True
-            if not quiet:
-                click.echo("specmt: note: interrupted; the figures are partial.", err=True)
+        stopped = _run(found, stages, quiet=quiet)
+        if stopped is not None and not quiet:
+            click.echo("specmt: note: stopped; the figures are partial.", err=True)
         out.write(_report(found))
         if json_out is not None:
             json_out.write(json.dumps(record(found), indent=2, ensure_ascii=False) + "\n")
         if picture is not None:
             _draw(found, picture)
-    if interrupted:
-        raise KeyboardInterrupt
+    if stopped is not None:
+        raise stopped
 
 
 def _check_files(json_: Path | None, picture: Path | None) -> None:
@@ -205,11 +201,21 @@ def _read(path: Path | None, name: str) -> list[str]:
     return lines[:_SENTENCES]
 
 
-def _run(found: Bench, stages: list[Stage], *, quiet: bool) -> None:
+def _run(found: Bench, stages: list[Stage], *, quiet: bool) -> BaseException | None:
+    """Measures; returns what stopped it before the end, an interrupt or a lack of memory."""
+    from specmt.decoding.batch import is_out_of_memory
     from specmt.evaluation.bench import run
 
-    with share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report:
-        run(found, stages, report)
+    try:
+        with share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report:
+            run(found, stages, report)
+    except KeyboardInterrupt as interrupt:
+        return interrupt
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return SpecmtError("out of memory; name fewer --rows or smaller --batch-sizes.")
+    return None
 
 
 def _report(found: Bench) -> str:
@@ -222,7 +228,7 @@ def _report(found: Bench) -> str:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     with console.capture() as capture:
         if not found.complete:
-            console.print("Partial: interrupted.\n")
+            console.print("Partial: stopped before the end.\n")
         for table in tables(found):
             console.print(table.rich())
             console.print()

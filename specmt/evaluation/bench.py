@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ import specmt
 from specmt.config import AHEAD, DecodingOptions
 from specmt.decoding.batch import decode, make_drafter
 from specmt.decoding.costs import SOURCE, Constant, iteration, seconds_in_turns
-from specmt.decoding.drafters import Drafter
 from specmt.decoding.plan import Costs, best_block, yields
 from specmt.decoding.request import Request
 from specmt.decoding.trace import Recorder, Trial
@@ -33,6 +32,8 @@ from specmt.evaluation.machine import describe_machine
 from specmt.types import BOS, UNK
 
 if TYPE_CHECKING:
+    from specmt.decoding.autoregressive import AutoregressiveDrafter
+    from specmt.decoding.masked import MaskedDrafter
     from specmt.models.hub import Model
 
 Clock = Callable[[], float]
@@ -145,11 +146,10 @@ def stages_of_drafting(
             model.plans.clear()  # what was learnt of other batch sizes
         count = max(LEAST_SENTENCES, 2 * size)
         speeds = speeds_of(model, list(islice(cycle(sources), count)), ways, size, clock)
-        if repeat == 1:
-            bench.speed[size] = {way: [] for way in ways}
         if repeat > 0:  # before that it is warming up
-            for way, speed in speeds.items():
-                bench.speed[size][way].append(speed)
+            before = bench.speed.get(size, {})
+            # At once, so that an interrupt leaves all ways with as many repeats.
+            bench.speed[size] = {way: [*before.get(way, ()), speed] for way, speed in speeds.items()}
 
     stages = [Stage("acceptance", len(sources) / 100, accept)]
     stages += [Stage(f"drafts, batch {size}", 1.0 + size / 16, partial(draft, size)) for size in _sizes(bench)]
@@ -234,15 +234,15 @@ def _drafts(
     memory = model.verifier.encode(longest)
     requests = [Request(number, source) for number, source in enumerate(longest)]
 
-    def draft(drafter: Drafter) -> None:
+    def draft(drafter: MaskedDrafter | AutoregressiveDrafter) -> None:
         # Whatever the drafter knows of the last tokens, it is to read them again.
-        drafter.seen[:] = (lengths - UNREAD).clamp(min=0)  # type: ignore[attr-defined]
+        drafter.seen[:] = (lengths - UNREAD).clamp(min=0)
         drafter.propose(tokens, lengths).tokens.tolist()  # waits for the device
 
-    calls = []
+    calls: list[Callable[[], object]] = []
     for size in sizes:
         chosen = DecodingOptions(drafter=options.drafter, block_size=size)
-        drafter = make_drafter(model, batch_size, chosen)
+        drafter = cast("MaskedDrafter | AutoregressiveDrafter", make_drafter(model, batch_size, chosen))
         drafter.start(torch.arange(batch_size, device=device), memory, requests)
         drafter.propose(tokens, lengths)
         calls.append(partial(draft, drafter))
@@ -319,9 +319,7 @@ def random_verifier(arch: str, *, device: str, dtype: str, threads: int | None) 
     if threads is not None:
         torch.set_num_threads(threads)
     generator = torch.Generator().manual_seed(1)
-    weights = {
-        name: 0.02 * torch.randn(shape, generator=generator) for name, shape in verifier_shapes(config).items()
-    }
+    weights = {name: 0.02 * torch.randn(shape, generator=generator) for name, shape in verifier_shapes(config).items()}
     return verifier_network(weights, config, place, kind)
 
 

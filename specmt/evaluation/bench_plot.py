@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, Spread, block_of
+from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, Spread, block_of, describe_break_even
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ def plot(bench: Bench, picture: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 8), layout="constrained")
-    measured = {size: bench.speed_ups(size) for size, speeds in bench.speed.items() if speeds[GREEDY]}
+    measured = {size: bench.speed_ups(size) for size in bench.speed}
     panels = figure.subplots(2, 2).ravel()
     _rows(panels[0], bench)
     _acceptance(panels[1], bench)
@@ -30,8 +30,8 @@ def plot(bench: Bench, picture: Path) -> None:
         else:
             axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes, color="gray")
     facts = bench.signature
-    title = f"{facts['model']}, {facts['dtype']}, {facts['threads']} threads, {facts['processor']}"
-    figure.suptitle(title if bench.complete else f"{title} (interrupted: partial)", fontsize="medium")
+    title = f"{facts['model']}, {facts['dtype']}, threads: {facts['threads']}, {facts['processor']}"
+    figure.suptitle(title if bench.complete else f"{title} (partial: stopped before the end)", fontsize="medium")
     figure.savefig(picture, dpi=120)
 
 
@@ -39,6 +39,7 @@ def _rows(axes: Axes, bench: Bench) -> None:
     for size, calls in bench.verify.items():
         axes.plot(list(calls), [1e3 * seconds for seconds in calls.values()], marker=".", label=f"batch {size}")
     axes.set(title="A verifier call", xlabel="rows a sentence", ylabel="ms", yscale="log")
+    axes.yaxis.set_major_formatter("{x:g}")
     _numbered(axes, bench.options.rows)
 
 
@@ -74,14 +75,16 @@ def _batch_sizes(axes: Axes, bench: Bench, measured: dict[int, dict[str, Spread]
     points = bench.break_evens()
     ways = [way for way in next(iter(measured.values()), ()) if way != GREEDY]
     for way in ways:
-        (line,) = axes.plot(list(measured), [ratios[way].median for ratios in measured.values()], ".-", label=way)
+        label = f"{way}: {describe_break_even(points[way], list(measured))}"
+        (line,) = axes.plot(list(measured), [ratios[way].median for ratios in measured.values()], ".-", label=label)
         _spread(axes, measured, way, line.get_color())
         _mark(axes, points[way], line.get_color())
     if bench.predicted:
         best = [max(bench.predicted_speed_ups(size)[1:]) for size in bench.predicted]
-        axes.plot(list(bench.predicted), best, ":", color="black", label="predicted, best block size")
+        label = f"best predicted: {describe_break_even(points['predicted'], list(bench.predicted))}"
+        axes.plot(list(bench.predicted), best, ":", color="black", label=label)
         _mark(axes, points["predicted"], "black")
-    axes.set(title="Speed by batch size (break-even: ×)", xlabel="batch size", ylabel="times greedy")
+    axes.set(title="Speed by batch size, and where greedy takes over (×)", xlabel="batch size", ylabel="times greedy")
     if axes.has_data():
         axes.axhline(1, color="gray", linewidth=1)
         _numbered(axes, bench.options.batch_sizes)

@@ -55,7 +55,7 @@ class BenchOptions:
             raise UsageError(f"`repeats` must be at least 1, but is {self.repeats} instead.")
 
 
-QUICK: Final = {"rows": (1, 8, 32), "batch_sizes": (1, 8, 32), "block_sizes": (2, 5), "repeats": 2}
+QUICK: Final[dict[str, Any]] = {"rows": (1, 8, 32), "batch_sizes": (1, 8, 32), "block_sizes": (2, 5), "repeats": 2}
 """Options of a run of seconds."""
 
 

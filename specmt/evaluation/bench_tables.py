@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ def tables(bench: Bench) -> list[Table]:
         (bench.draft, _draft),
         (bench.acceptance, _acceptance),
         (bench.predicted, _predicted),
-        (any(speeds[GREEDY] for speeds in bench.speed.values()), _measured),
+        (bench.speed, _measured),
         (bench.predicted, _best),
     )
     return [make(bench) for there, make in makers if there]
@@ -31,7 +32,9 @@ def _verify(bench: Bench) -> Table:
         "rows a sentence",
         bench.verify,
         lambda seconds: f"{1e3 * seconds:.2f}",
-        notes=["Sentences of 24 pieces after 24 tokens; a row is a position that is scored: the last token, or a draft."],
+        notes=[
+            "Sentences of 24 pieces, after 24 tokens. A row is a position that is scored: the last token, or a draft."
+        ],
     )
 
 
@@ -71,16 +74,18 @@ def _predicted(bench: Bench) -> Table:
         "block size",
         {size: dict(enumerate(tokens)) for size, tokens in bench.predicted.items()},
         lambda tokens: f"{tokens:.0f}",
-        notes=["From acceptance on the text and what calls cost, without the encoder; block size 0 is greedy decoding."],
+        notes=[
+            "From acceptance on the text and what calls cost, without the encoder. Block size 0 is greedy decoding."
+        ],
     )
 
 
 def _measured(bench: Bench) -> Table:
-    there = {size: bench.speed_ups(size) for size, speeds in bench.speed.items() if speeds[GREEDY]}
+    there = {size: bench.speed_ups(size) for size in bench.speed}
     ways = [way for way in next(iter(there.values())) if way != GREEDY]
     rows = []
     for size, ratios in there.items():
-        greedy = sorted(bench.speed[size][GREEDY])[len(bench.speed[size][GREEDY]) // 2]
+        greedy = statistics.median(bench.speed[size][GREEDY])
         rows.append((str(size), f"{greedy:.1f}", *(_ratio(ratios[way]) for way in ways)))
     points = bench.break_evens()
     sizes = list(there)
@@ -102,7 +107,7 @@ def _best(bench: Bench) -> Table:
         best = bench.best_predicted(size)
         expected = bench.expected.get(size)
         measured = auto = ""
-        if size in bench.speed and bench.speed[size][GREEDY]:
+        if size in bench.speed:
             ratios = bench.speed_ups(size)
             fastest = bench.best_measured(size)
             measured = f"{fastest} ({ratios[way_of(fastest)].median:.2f})"
