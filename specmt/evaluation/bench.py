@@ -29,7 +29,7 @@ from specmt.engine.pool import only_kernels
 from specmt.errors import UsageError
 from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, BenchOptions, default_blocks, way_of
 from specmt.evaluation.machine import describe_machine
-from specmt.types import BOS, UNK
+from specmt.types import BOS, EOS, UNK
 
 if TYPE_CHECKING:
     from specmt.decoding.autoregressive import AutoregressiveDrafter
@@ -87,8 +87,9 @@ class Tally(Recorder):
         trials: list[Trial],
     ) -> None:
         self.passes += 1
+        tokens = [nodes[place - 1].token for place in accepted]
         # What is drafted after the end of the sentence is never committed.
-        self.counts[: min(len(accepted), len(emitted))] += 1
+        self.counts[: tokens.index(EOS) + 1 if EOS in tokens else len(tokens)] += 1
 
     @property
     def acceptance(self) -> list[float]:
