@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
@@ -17,42 +15,32 @@ from torch import Tensor
 from typing_extensions import override
 
 import specmt
-from specmt.config import AHEAD, DecodingOptions
-from specmt.decoding.batch import decode, make_drafter
-from specmt.decoding.costs import SOURCE, Constant, iteration, seconds_in_turns
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
 from specmt.decoding.plan import Costs, best_block, yields
 from specmt.decoding.request import Request
 from specmt.decoding.trace import Recorder, Trial
 from specmt.decoding.tree import Node
 from specmt.engine.backend import Verifier
-from specmt.engine.pool import only_kernels
 from specmt.errors import UsageError
-from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, BenchOptions, default_blocks, way_of
+from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, way_of
+from specmt.evaluation.bench_timing import (
+    PREFIX,
+    Clock,
+    costs_of_iterations,
+    depth,
+    encoding_seconds,
+    speeds_of,
+    verifying_seconds,
+)
 from specmt.evaluation.machine import describe_machine
-from specmt.types import BOS, EOS, UNK
+from specmt.types import EOS
 
 if TYPE_CHECKING:
-    from specmt.decoding.autoregressive import AutoregressiveDrafter
-    from specmt.decoding.masked import MaskedDrafter
     from specmt.models.hub import Model
-
-Clock = Callable[[], float]
-
-PREFIX: Final = 24
-"""Target tokens before the window of a verifier call."""
-
-UNREAD: Final = 2
-"""Tokens that a drafter reads before it drafts: about as many as the iteration before committed."""
-
-SENTENCES: Final = 128
-"""The most sentences of a text that are decoded."""
 
 LEAST_SENTENCES: Final = 32
 """The fewest sentences whose decoding is timed, or twice the batch size, if that is more; they repeat as needed."""
-
-_MOST: Final = 20
-_BUDGET: Final = 0.4
-"""How often calls are timed at most, and for how many seconds beyond the repeats asked for."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +85,7 @@ class Tally(Recorder):
         return [float(count) / self.passes for count in self.counts]
 
 
-def stages_of_calls(bench: Bench, verifier: Verifier, *, clock: Clock = time.perf_counter) -> list[Stage]:
+def stages_of_calls(bench: Bench, verifier: Verifier, *, clock: Clock = perf_counter) -> list[Stage]:
     """Returns the stages that time verifier calls.
 
     :raises UsageError: a sentence cannot have so many rows.
@@ -111,7 +99,7 @@ def stages_of_calls(bench: Bench, verifier: Verifier, *, clock: Clock = time.per
 
 
 def stages_of_drafting(
-    bench: Bench, model: Model, sources: Sequence[list[int]], *, clock: Clock = time.perf_counter
+    bench: Bench, model: Model, sources: Sequence[list[int]], *, clock: Clock = perf_counter
 ) -> list[Stage]:
     """Returns the stages that time drafts and decoding, after those of verifier calls.
 
@@ -130,13 +118,16 @@ def stages_of_drafting(
 
     def accept() -> None:
         tally = Tally(largest)
-        decode(model, sources, _options(bench, block_size=largest), recorder=tally)
+        hypotheses = decode(model, sources, _options(bench, block_size=largest), recorder=tally)
         bench.acceptance, bench.passes = tally.acceptance, tally.passes
+        bench.tokens = sum(hypothesis.stats.tokens for hypothesis in hypotheses)
 
     def draft(size: int) -> None:
         costs = costs_of_iterations(model, bench.options, size, sources, clock)
+        bench.encode[size] = encoding_seconds(model.verifier, bench.options, list(islice(cycle(sources), size)), clock)
         bench.draft[size] = dict(costs.draft)
-        bench.predicted[size] = predict(bench.acceptance, costs, size)
+        encoding = bench.encode[size] / size * bench.sentences / bench.tokens
+        bench.predicted[size] = predict(bench.acceptance, costs, size, encoding)
         if calibration is not None:
             verifying = np.array(costs.verifying(len(calibration.acceptance) + 1))
             drafting = np.array(costs.drafting(len(calibration.acceptance)))
@@ -178,113 +169,15 @@ def run(bench: Bench, stages: Sequence[Stage], report: Callable[[str, float], No
     bench.complete = True
 
 
-@torch.inference_mode()
-def verifying_seconds(
-    verifier: Verifier, options: BenchOptions, batch_size: int, clock: Clock = time.perf_counter
-) -> dict[int, float]:
-    """Returns the seconds of a verifier call by rows a sentence, for sentences of 24 pieces and a prefix as long."""
-    place: dict[str, Any] = {"dtype": torch.int64, "device": verifier.device}
-    with _alone(verifier):
-        state = verifier.new_state(batch_size)
-        verifier.start(state, torch.arange(batch_size, **place), verifier.encode([[UNK] * SOURCE] * batch_size))
-        verifier.score(torch.full((batch_size, PREFIX), UNK, **place), torch.zeros(batch_size, **place), state)
-        starts = torch.full((batch_size,), PREFIX, **place)
-
-        def call(window: Tensor) -> float:
-            return float(verifier.score(window, starts, state)[-1, -1, 0])  # waits for the device
-
-        windows = [torch.full((batch_size, rows), UNK, **place) for rows in options.rows]
-        medians = _medians([partial(call, window) for window in windows], options, clock)
-    return dict(zip(options.rows, medians, strict=True))
-
-
-@torch.inference_mode()
-def costs_of_iterations(
-    model: Model,
-    options: BenchOptions,
-    batch_size: int,
-    sources: Sequence[list[int]],
-    clock: Clock = time.perf_counter,
-) -> Costs:
-    """Returns what iterations of the loop cost, in which verifying is all but drafting.
-
-    :param sources: sentences as ids without EOS, of which the longest are drafted for
-    """
-    largest, block_sizes = depth(model, options)
-    widths = sorted({1, 2, *range(3, largest + 1, 3), largest + 1})
-    sizes = sorted({1, *block_sizes, largest})
-    with _alone(model.verifier):
-        iterations = [iteration(model.verifier, Constant(width - 1), batch_size) for width in widths]
-        verifying = _medians(iterations, options, clock)
-        drafts = _drafts(model, options, sizes, batch_size, sources)
-        drafting = _medians(drafts, options, clock)
-    return Costs(tuple(zip(widths, verifying, strict=True)), tuple(zip(sizes, drafting, strict=True)))
-
-
-def _drafts(
-    model: Model, options: BenchOptions, sizes: Sequence[int], batch_size: int, sources: Sequence[list[int]]
-) -> list[Callable[[], object]]:
-    """Returns calls that draft blocks of some sizes in the middle of sentences, the longest ones of a text."""
-    longest = list(islice(cycle(sorted(sources, key=len, reverse=True)[:batch_size]), batch_size))
-    device = model.verifier.device
-    translations = decode(model, longest, DecodingOptions(strategy="greedy"))
-    prefixes = [[BOS, *each.tokens[: (len(each.tokens) + 1) // 2]] for each in translations]
-    lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
-    width = int(lengths.max())
-    tokens = torch.tensor([prefix + [UNK] * (width - len(prefix)) for prefix in prefixes], device=device)
-    memory = model.verifier.encode(longest)
-    requests = [Request(number, source) for number, source in enumerate(longest)]
-
-    def draft(drafter: MaskedDrafter | AutoregressiveDrafter) -> None:
-        # Whatever the drafter knows of the last tokens, it is to read them again.
-        drafter.seen[:] = (lengths - UNREAD).clamp(min=0)
-        drafter.propose(tokens, lengths).tokens.tolist()  # waits for the device
-
-    calls: list[Callable[[], object]] = []
-    for size in sizes:
-        chosen = DecodingOptions(drafter=options.drafter, block_size=size)
-        drafter = cast("MaskedDrafter | AutoregressiveDrafter", make_drafter(model, batch_size, chosen))
-        drafter.start(torch.arange(batch_size, device=device), memory, requests)
-        drafter.propose(tokens, lengths)
-        calls.append(partial(draft, drafter))
-    return calls
-
-
-def speeds_of(
-    model: Model,
-    sources: Sequence[list[int]],
-    ways: dict[str, DecodingOptions],
-    batch_size: int,
-    clock: Clock = time.perf_counter,
-) -> dict[str, float]:
-    """Returns the sentences a second of each way of decoding, one after the other."""
-    speeds = {}
-    for way, options in ways.items():
-        started = clock()
-        decode(model, sources, replace(options, batch_size=batch_size))
-        speeds[way] = len(sources) / (clock() - started)
-    return speeds
-
-
-def predict(acceptance: Sequence[float], costs: Costs, batch_size: int) -> list[float]:
-    """Returns the tokens a second with blocks of 0 … K, the encoder left out.
+def predict(acceptance: Sequence[float], costs: Costs, batch_size: int, encoding: float) -> list[float]:
+    """Returns the tokens a second with blocks of 0 … K.
 
     :param acceptance: (K) the probability that the first 1 … K tokens of a block are all accepted
+    :param encoding: the seconds of the encoder for a target token
     """
     verifying, drafting = np.array(costs.verifying(len(acceptance) + 1)), np.array(costs.drafting(len(acceptance)))
-    return [float(value) for value in batch_size * yields(acceptance, verifying, drafting)]
-
-
-def depth(model: Model, options: BenchOptions) -> tuple[int, tuple[int, ...]]:
-    """Returns the largest block size of predictions, and the block sizes whose speed is measured."""
-    if options.drafter != "masked":
-        own = AHEAD[options.drafter]
-    elif model.folder.calibration is not None:
-        own = len(model.folder.calibration.acceptance)
-    else:
-        own = 1 if model.folder.drafter is None else model.folder.drafter.block_size
-    block_sizes = options.block_sizes or default_blocks(own)
-    return max(own, *block_sizes), block_sizes
+    seconds = 1 / (batch_size * yields(acceptance, verifying, drafting)) + encoding
+    return [float(value) for value in 1 / seconds]
 
 
 def signature_of(verifier: Verifier, **facts: object) -> dict[str, object]:
@@ -336,16 +229,3 @@ def _options(bench: Bench, *, block_size: int | None = None) -> DecodingOptions:
 
 def _sizes(bench: Bench) -> tuple[int, ...]:
     return bench.options.batch_sizes
-
-
-def _medians(calls: Sequence[Callable[[], object]], options: BenchOptions, clock: Clock) -> list[float]:
-    least = min(options.repeats, _MOST)
-    seconds = seconds_in_turns(calls, least=least, most=_MOST, budget=_BUDGET, clock=clock)
-    return [statistics.median(times) for times in seconds]
-
-
-@contextmanager
-def _alone(verifier: Verifier) -> Iterator[None]:
-    """Leaves the threads to the kernels, as decoding does."""
-    with only_kernels() if verifier.own_threads else nullcontext():
-        yield

@@ -83,10 +83,16 @@ class Bench:
     sentences: int = 0
     """The sentences of the text."""
 
+    tokens: int = 0
+    """The tokens of its translations, ends of sentences included."""
+
     complete: bool = False
 
     verify: dict[int, dict[int, float]] = field(default_factory=dict)
     """Of one verifier call, by batch size and rows a sentence."""
+
+    encode: dict[int, float] = field(default_factory=dict)
+    """Of encoding as many sentences as a batch has."""
 
     draft: dict[int, dict[int, float]] = field(default_factory=dict)
     """Of drafting, by batch size and block size."""
@@ -209,13 +215,16 @@ def record(bench: Bench) -> dict[str, Any]:
         "partial": not bench.complete,
         "signature": bench.signature,
         "options": asdict(bench.options),
-        "text": None if bench.text is None else {"name": bench.text, "sentences": bench.sentences},
+        "text": None
+        if bench.text is None
+        else {"name": bench.text, "sentences": bench.sentences, "tokens": bench.tokens},
         "verify": [
             {"batch_size": size, "rows": rows, "ms": 1e3 * seconds}
             | {"added_row": None if rows == 1 else bench.added_row(size, rows)}
             for size, calls in bench.verify.items()
             for rows, seconds in calls.items()
         ],
+        "encode": [{"batch_size": size, "ms": 1e3 * seconds} for size, seconds in bench.encode.items()],
         "draft": [
             {"batch_size": size, "block_size": block, "ms": 1e3 * seconds}
             for size, calls in bench.draft.items()

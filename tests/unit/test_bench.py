@@ -19,21 +19,16 @@ from specmt.decoding.costs import seconds_in_turns
 from specmt.decoding.plan import Costs
 from specmt.errors import UsageError
 from specmt.evaluation import bench as measuring
+from specmt.evaluation import bench_timing as timing
 from specmt.evaluation.bench import (
-    PREFIX,
-    UNREAD,
     Stage,
     Tally,
-    costs_of_iterations,
-    depth,
     predict,
     random_verifier,
     run,
     signature_of,
-    speeds_of,
     stages_of_calls,
     stages_of_drafting,
-    verifying_seconds,
 )
 from specmt.evaluation.bench_plot import plot
 from specmt.evaluation.bench_results import (
@@ -50,6 +45,7 @@ from specmt.evaluation.bench_results import (
     way_of,
 )
 from specmt.evaluation.bench_tables import tables
+from specmt.evaluation.bench_timing import PREFIX, UNREAD, costs_of_iterations, depth, speeds_of, verifying_seconds
 from specmt.models.hub import Model
 from specmt.training.calibrate import calibrate
 
@@ -61,7 +57,7 @@ TINY = BenchOptions(rows=(1, 2, 4), batch_sizes=(1, 3), block_sizes=(2, 3), repe
 @pytest.fixture(autouse=True)
 def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "LEAST_SENTENCES", 4)
-    monkeypatch.setattr(measuring, "_BUDGET", 0.0)
+    monkeypatch.setattr(timing, "_BUDGET", 0.0)
     monkeypatch.setattr(costs, "SECONDS", 0.0)
 
 
@@ -160,8 +156,10 @@ def test_rows_that_have_no_room_are_refused(model: Model, sources: list[list[int
 def test_the_prediction_by_hand() -> None:
     seconds = Costs(verify=((1, 1.0), (3, 2.0)), draft=((1, 0.5), (2, 1.0)))
     # Tokens: 1, 1.5, 1.75. Seconds: 1, 1.5 + 0.5, 2 + 1.
-    assert predict([0.5, 0.25], seconds, 4) == pytest.approx([4.0, 3.0, 4 * 1.75 / 3])
-    bench = Bench(TINY, dict(SIGNATURE), predicted={4: predict([0.9, 0.8], seconds, 4)})
+    assert predict([0.5, 0.25], seconds, 4, 0.0) == pytest.approx([4.0, 3.0, 4 * 1.75 / 3])
+    # The encoder takes as long as a greedy step of a sentence of four, whatever the block size.
+    assert predict([0.5, 0.25], seconds, 4, 0.25) == pytest.approx([2.0, 1 / (1 / 3 + 0.25), 1 / (3 / 7 + 0.25)])
+    bench = Bench(TINY, dict(SIGNATURE), predicted={4: predict([0.9, 0.8], seconds, 4, 0.0)})
     assert bench.predicted_speed_ups(4) == pytest.approx([1.0, 0.95, 0.9])
     assert bench.best_predicted(4) == 0
 
@@ -276,7 +274,7 @@ def test_ways_of_decoding_take_turns(model: Model, monkeypatch: pytest.MonkeyPat
         asked.append(options)
         clock.now += 2.0 if options.strategy == "greedy" else 0.5
 
-    monkeypatch.setattr(measuring, "decode", decode)
+    monkeypatch.setattr(timing, "decode", decode)
     ways = {GREEDY: DecodingOptions(strategy="greedy"), "k=3": DecodingOptions(block_size=3)}
     assert speeds_of(model, [[5]] * 10, ways, 7, clock) == {GREEDY: 5.0, "k=3": 20.0}
     assert [options.batch_size for options in asked] == [7, 7]
@@ -294,7 +292,18 @@ def test_a_whole_benchmark(calibrated: Model, sources: list[list[int]], tmp_path
     found = json.loads(json.dumps(record(bench)))
     assert not found["partial"]
     assert list(found) == [
-        *("partial", "signature", "options", "text", "verify", "draft", "acceptance", "predicted", "measured"),
+        *(
+            "partial",
+            "signature",
+            "options",
+            "text",
+            "verify",
+            "encode",
+            "draft",
+            "acceptance",
+            "predicted",
+            "measured",
+        ),
         "break_even",
     ]
     assert found["signature"]["model"] == "tiny" and "torch" in found["signature"]
@@ -303,6 +312,8 @@ def test_a_whole_benchmark(calibrated: Model, sources: list[list[int]], tmp_path
     ]
     assert all(each["ms"] > 0 for each in found["verify"] + found["draft"])
     assert [each["block_size"] for each in found["draft"]] == [1, 2, 3, 4] * 2
+    assert [each["batch_size"] for each in found["encode"]] == [1, 3]
+    assert found["text"]["tokens"] >= found["text"]["sentences"] == len(sources)
     assert found["acceptance"]["calibrated"] == list(CALIBRATION.acceptance)
     assert len(found["acceptance"]["measured"]) == 4
     for each in found["predicted"]:

@@ -1,0 +1,172 @@
+"""How long calls and decoding take on this machine."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import cycle, islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+from torch import Tensor
+
+from specmt.config import AHEAD, DecodingOptions
+from specmt.decoding.batch import decode, make_drafter
+from specmt.decoding.costs import SOURCE, Constant, iteration, seconds_in_turns
+from specmt.decoding.plan import Costs
+from specmt.decoding.request import Request
+from specmt.engine.backend import Verifier
+from specmt.engine.pool import only_kernels
+from specmt.evaluation.bench_results import BenchOptions, default_blocks
+from specmt.types import BOS, UNK
+
+if TYPE_CHECKING:
+    from specmt.decoding.autoregressive import AutoregressiveDrafter
+    from specmt.decoding.masked import MaskedDrafter
+    from specmt.models.hub import Model
+
+Clock = Callable[[], float]
+
+PREFIX: Final = 24
+"""Target tokens before the window of a verifier call."""
+
+UNREAD: Final = 2
+"""Tokens that a drafter reads before it drafts: about as many as the iteration before committed."""
+
+_MOST: Final = 20
+_BUDGET: Final = 0.4
+"""How often calls are timed at most, and for how many seconds beyond the repeats asked for."""
+
+
+@torch.inference_mode()
+def verifying_seconds(
+    verifier: Verifier, options: BenchOptions, batch_size: int, clock: Clock = perf_counter
+) -> dict[int, float]:
+    """Returns the seconds of a verifier call by rows a sentence, for sentences of 24 pieces and a prefix as long."""
+    place: dict[str, Any] = {"dtype": torch.int64, "device": verifier.device}
+    with _alone(verifier):
+        state = verifier.new_state(batch_size)
+        verifier.start(state, torch.arange(batch_size, **place), verifier.encode([[UNK] * SOURCE] * batch_size))
+        verifier.score(torch.full((batch_size, PREFIX), UNK, **place), torch.zeros(batch_size, **place), state)
+        starts = torch.full((batch_size,), PREFIX, **place)
+
+        def call(window: Tensor) -> float:
+            return float(verifier.score(window, starts, state)[-1, -1, 0])  # waits for the device
+
+        windows = [torch.full((batch_size, rows), UNK, **place) for rows in options.rows]
+        medians = _medians([partial(call, window) for window in windows], options, clock)
+    return dict(zip(options.rows, medians, strict=True))
+
+
+@torch.inference_mode()
+def encoding_seconds(
+    verifier: Verifier, options: BenchOptions, sources: Sequence[list[int]], clock: Clock = perf_counter
+) -> float:
+    """Returns the seconds that sentences side by side take before their first token."""
+    state = verifier.new_state(len(sources))
+    rows = torch.arange(len(sources), device=verifier.device)
+
+    def call() -> float:
+        memory = verifier.encode(sources)
+        verifier.start(state, rows, memory)
+        return float(state.cross.data[-1, -1, -1, -1, 0, 0])  # waits for the device
+
+    with _alone(verifier):
+        return _medians([call], options, clock)[0]
+
+
+@torch.inference_mode()
+def costs_of_iterations(
+    model: Model,
+    options: BenchOptions,
+    batch_size: int,
+    sources: Sequence[list[int]],
+    clock: Clock = perf_counter,
+) -> Costs:
+    """Returns what iterations of the loop cost, in which verifying is all but drafting.
+
+    :param sources: sentences as ids without EOS, of which the longest are drafted for
+    """
+    largest, block_sizes = depth(model, options)
+    widths = sorted({1, 2, *range(3, largest + 1, 3), largest + 1})
+    sizes = sorted({1, *block_sizes, largest})
+    with _alone(model.verifier):
+        iterations = [iteration(model.verifier, Constant(width - 1), batch_size) for width in widths]
+        verifying = _medians(iterations, options, clock)
+        drafts = _drafts(model, options, sizes, batch_size, sources)
+        drafting = _medians(drafts, options, clock)
+    return Costs(tuple(zip(widths, verifying, strict=True)), tuple(zip(sizes, drafting, strict=True)))
+
+
+def _drafts(
+    model: Model, options: BenchOptions, sizes: Sequence[int], batch_size: int, sources: Sequence[list[int]]
+) -> list[Callable[[], object]]:
+    """Returns calls that draft blocks of some sizes in the middle of sentences, the longest ones of a text."""
+    longest = list(islice(cycle(sorted(sources, key=len, reverse=True)[:batch_size]), batch_size))
+    device = model.verifier.device
+    translations = decode(model, longest, DecodingOptions(strategy="greedy"))
+    prefixes = [[BOS, *each.tokens[: (len(each.tokens) + 1) // 2]] for each in translations]
+    lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
+    width = int(lengths.max())
+    tokens = torch.tensor([prefix + [UNK] * (width - len(prefix)) for prefix in prefixes], device=device)
+    memory = model.verifier.encode(longest)
+    requests = [Request(number, source) for number, source in enumerate(longest)]
+
+    def draft(drafter: MaskedDrafter | AutoregressiveDrafter) -> None:
+        # Whatever the drafter knows of the last tokens, it is to read them again.
+        drafter.seen[:] = (lengths - UNREAD).clamp(min=0)
+        drafter.propose(tokens, lengths).tokens.tolist()  # waits for the device
+
+    calls: list[Callable[[], object]] = []
+    for size in sizes:
+        chosen = DecodingOptions(drafter=options.drafter, block_size=size)
+        drafter = cast("MaskedDrafter | AutoregressiveDrafter", make_drafter(model, batch_size, chosen))
+        drafter.start(torch.arange(batch_size, device=device), memory, requests)
+        drafter.propose(tokens, lengths)
+        calls.append(partial(draft, drafter))
+    return calls
+
+
+def speeds_of(
+    model: Model,
+    sources: Sequence[list[int]],
+    ways: dict[str, DecodingOptions],
+    batch_size: int,
+    clock: Clock = perf_counter,
+) -> dict[str, float]:
+    """Returns the sentences a second of each way of decoding, one after the other."""
+    speeds = {}
+    for way, options in ways.items():
+        started = clock()
+        decode(model, sources, replace(options, batch_size=batch_size))
+        speeds[way] = len(sources) / (clock() - started)
+    return speeds
+
+
+def depth(model: Model, options: BenchOptions) -> tuple[int, tuple[int, ...]]:
+    """Returns the largest block size of predictions, and the block sizes whose speed is measured."""
+    if options.drafter != "masked":
+        own = AHEAD[options.drafter]
+    elif model.folder.calibration is not None:
+        own = len(model.folder.calibration.acceptance)
+    else:
+        own = 1 if model.folder.drafter is None else model.folder.drafter.block_size
+    block_sizes = options.block_sizes or default_blocks(own)
+    return max(own, *block_sizes), block_sizes
+
+
+def _medians(calls: Sequence[Callable[[], object]], options: BenchOptions, clock: Clock) -> list[float]:
+    least = min(options.repeats, _MOST)
+    seconds = seconds_in_turns(calls, least=least, most=_MOST, budget=_BUDGET, clock=clock)
+    return [statistics.median(times) for times in seconds]
+
+
+@contextmanager
+def _alone(verifier: Verifier) -> Iterator[None]:
+    """Leaves the threads to the kernels, as decoding does."""
+    with only_kernels() if verifier.own_threads else nullcontext():
+        yield
