@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "assets" / "sample.de"
 _PICTURES: Final = (".png", ".svg", ".pdf")
 _SENTENCES: Final = 128
+_BUSY: Final = 0.5
 _DEFAULTS: Final = BenchOptions()
 
 
@@ -113,6 +115,7 @@ def bench(
     if arch is not None and (file is not None or model is not None):
         raise UsageError("`--arch` has random weights, for which FILE and `--model` are of no use; leave them out.")
     _check_files(json_, picture)
+    load = os.getloadavg()[0]
     with ExitStack() as stack:
         # Whatever can go wrong with files does so before the model is loaded.
         out = stack.enter_context(Output(None))
@@ -121,9 +124,12 @@ def bench(
             found, stages = _of_architecture(arch, options, loading)
         else:
             found, stages = _of_model(file, model, options, loading)
+        found.load = load
+        if load > _BUSY and not quiet:
+            _note(f"other work keeps {load:.1f} processors busy; times will be too long, and ratios off.")
         stopped = _run(found, stages, quiet=quiet)
         if stopped is not None and not quiet:
-            click.echo("specmt: note: stopped; the figures are partial.", err=True)
+            _note("stopped; the figures are partial.")
         out.write(_report(found))
         if json_out is not None:
             json_out.write(json.dumps(record(found), indent=2, ensure_ascii=False) + "\n")
@@ -131,6 +137,10 @@ def bench(
             _draw(found, picture)
     if stopped is not None:
         raise stopped
+
+
+def _note(message: str) -> None:
+    click.echo(f"specmt: note: {message}", err=True)
 
 
 def _check_files(json_: Path | None, picture: Path | None) -> None:

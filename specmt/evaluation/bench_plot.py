@@ -92,7 +92,7 @@ def _batch_sizes(axes: Axes, bench: Bench, measured: dict[int, dict[str, Spread]
 
 def _spread(axes: Axes, measured: dict[int, dict[str, Spread]], way: str, colour: Any) -> None:
     low, high = ([getattr(ratios[way], end) for ratios in measured.values()] for end in ("low", "high"))
-    axes.fill_between(list(measured), low, high, color=colour, alpha=0.12, linewidth=0)
+    axes.fill_between(list(measured), low, high, color=colour, alpha=0.07, linewidth=0)
 
 
 def _mark(axes: Axes, break_even: float | None, colour: Any) -> None:

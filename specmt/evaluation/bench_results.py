@@ -86,6 +86,9 @@ class Bench:
     tokens: int = 0
     """The tokens of its translations, ends of sentences included."""
 
+    load: float = 0.0
+    """How many processors other work kept busy in the minute before."""
+
     complete: bool = False
 
     verify: dict[int, dict[int, float]] = field(default_factory=dict)
@@ -214,6 +217,7 @@ def record(bench: Bench) -> dict[str, Any]:
     return {
         "partial": not bench.complete,
         "signature": bench.signature,
+        "load_average": bench.load,
         "options": asdict(bench.options),
         "text": None
         if bench.text is None

@@ -29,6 +29,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "LEAST_SENTENCES", 4)
     monkeypatch.setattr(timing, "_BUDGET", 0.0)
     monkeypatch.setattr(costs, "SECONDS", 0.0)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.2, 0.3))
 
 
 @pytest.fixture
@@ -85,12 +86,17 @@ def test_a_text_of_ones_own(tiny_model: Path, tmp_path: Path, capfd: pytest.Capt
     assert "auto" not in found["break_even"]
 
 
-def test_random_weights(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_random_weights_on_a_busy_machine(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.25, 0.0, 0.0))
     json_ = tmp_path / "bench.json"
     assert run(["bench", "--arch", "small", *TINY, *CPU, "--json", str(json_)]) == 0
-    out, _ = capfd.readouterr()
+    out, err = capfd.readouterr()
     assert "A verifier call" in out and "Drafting" not in out
+    assert err == "specmt: note: other work keeps 2.2 processors busy; times will be too long, and ratios off.\n"
     found = json.loads(json_.read_text(encoding="utf-8"))
+    assert found["load_average"] == 2.25
     assert found["signature"]["model"] == "small (random weights)"
     assert not found["partial"] and found["text"] is None and len(found["verify"]) == 4
 
