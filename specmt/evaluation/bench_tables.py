@@ -30,11 +30,12 @@ def tables(bench: Bench) -> list[Table]:
 def _verify(bench: Bench) -> Table:
     return _by_batch(
         "A verifier call, ms",
-        "rows a sentence",
+        "rows",
         bench.verify,
-        lambda seconds: f"{1e3 * seconds:.2f}",
+        _milliseconds,
         notes=[
-            "Sentences of 24 pieces, after 24 tokens. A row is a position that is scored: the last token, or a draft."
+            "Sentences of 24 pieces, after 24 tokens.",
+            "A row is a position of a sentence that is scored: the last token, or a draft.",
         ],
     )
 
@@ -43,7 +44,7 @@ def _added_rows(bench: Bench) -> Table:
     rows = {size: {row: bench.added_row(size, row) for row in calls if row > 1} for size, calls in bench.verify.items()}
     return _by_batch(
         "What an added row costs, in calls of one row",
-        "rows a sentence",
+        "rows",
         rows,
         lambda cost: f"{cost:.3f}",
         notes=["The mean of all rows but the first; 1 would be as dear as a call of its own."],
@@ -56,7 +57,7 @@ def _draft(bench: Bench) -> Table:
         for size, drafts in bench.draft.items()
     }
     title = f"Drafting ({bench.options.drafter}), and encoding a batch, ms"
-    return _by_batch(title, "block size", values, lambda seconds: f"{1e3 * seconds:.2f}")
+    return _by_batch(title, "block size", values, _milliseconds)
 
 
 def _acceptance(bench: Bench) -> Table:
@@ -92,14 +93,14 @@ def _measured(bench: Bench) -> Table:
         rows.append((str(size), f"{greedy:.1f}", *(_ratio(ratios[way]) for way in ways)))
     points = bench.break_evens()
     sizes = list(there)
-    rows.append(("break-even", "", *(describe_break_even(points[way], sizes) for way in ways)))
+    rows.append(("even at", "", *(describe_break_even(points[way], sizes) for way in ways)))
     return Table(
-        "Measured speed, times greedy",
-        ("batch size", "greedy, sentences/s", *ways),
+        "Measured speed: sentences/s of greedy decoding, others times greedy",
+        ("batch", GREEDY, *ways),
         rows,
         notes=[
             "Medians of repeats taken in turns ± half of their range.",
-            "Break-even: the batch size from which greedy decoding is faster.",
+            "Even at: the break-even point, the batch size from which greedy decoding is faster.",
         ],
     )
 
@@ -120,10 +121,14 @@ def _best(bench: Bench) -> Table:
     predicted = describe_break_even(bench.break_evens()["predicted"], list(bench.predicted))
     return Table(
         "The best block size (times greedy)",
-        ("batch size", "by calibration", "predicted", "measured", "auto"),
+        ("batch", "by calibration", "predicted", "measured", "auto"),
         rows,
         notes=[f"0 is greedy decoding. Predicted break-even: {predicted}."],
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
 
 
 def _ratio(ratio: Spread) -> str:
@@ -137,7 +142,7 @@ def _by_batch(
     cell: Callable[[T], str],
     notes: list[str] | None = None,
 ) -> Table:
-    """Returns a table with a column for each batch size."""
+    """Returns a table with a column for each batch size, as narrow as a terminal."""
     keys = next(iter(values.values()))
     rows = [(str(key), *(cell(column[key]) for column in values.values())) for key in keys]
-    return Table(title, (name, *(f"batch {size}" for size in values)), rows, notes=notes or ())
+    return Table(f"{title}, by batch size", (name, *map(str, values)), rows, notes=notes or ())
