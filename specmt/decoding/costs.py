@@ -23,7 +23,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.shape import Shape
 from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
-from specmt.engine.backend import Drafting, Sentences, Trust
+from specmt.engine.backend import Counts, Drafting, Sentences, State, Trust
 from specmt.engine.native import NativeVerifier
 from specmt.errors import ModelError
 from specmt.types import UNK
@@ -66,7 +66,12 @@ class _KeepNothing(Fixed):
 
     @override
     def trust(self, rows: int) -> Trust | None:
-        return Trust(np.array([1.0] + [np.inf] * self.block_size), 1.0, 0.0)
+        return no_trust(self.block_size)
+
+
+def no_trust(block_size: int) -> Trust:
+    """Returns what lets an engine verify none of its drafts."""
+    return Trust(np.array([1.0] + [np.inf] * block_size), 1.0, 0.0)
 
 
 def _refuse(tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
@@ -104,15 +109,33 @@ def iterations(verifier: backend.Verifier, drafter: Drafter, rows: int, count: i
     drafting = drafter.drafting(rows, count) if isinstance(verifier, NativeVerifier) else None
     if not isinstance(verifier, NativeVerifier) or drafting is None:
         return lambda: [loop.step() for _ in range(count)]
-    lengths, limits, *counts = (np.zeros(rows, dtype=np.int64) for _ in Sentences.COUNTS)
-    sentences = Sentences(loop.tokens, lengths, limits, *counts)
-    limits.fill(verifier.sizes.max_length)
+    return repeated(verifier, loop.state, loop.tokens, np.full(rows, SOURCE), drafting, unread=1, count=count)
+
+
+def repeated(
+    verifier: NativeVerifier,
+    state: State,
+    tokens: Tensor,
+    lengths: Counts,
+    drafting: Drafting,
+    *,
+    unread: int,
+    count: int,
+) -> Callable[[], object]:
+    """Returns a call that lets the engine run so many iterations, always from the same place.
+
+    :param tokens: (B, T) what was committed
+    :param lengths: (B) how many tokens that is
+    :param unread: how many of them the drafter has to read
+    """
+    zeros = (np.zeros_like(lengths) for _ in range(3))
+    sentences = Sentences(tokens, lengths.copy(), np.full_like(lengths, verifier.sizes.max_length), *zeros)
 
     def run() -> None:
-        lengths.fill(SOURCE)
+        sentences.lengths[:] = lengths
         if drafting.seen is not None:
-            drafting.seen.fill_(SOURCE - 1)
-        verifier.run(loop.state, sentences, drafting, iterations=count, enough=rows, end=-1)
+            drafting.seen[:] = torch.from_numpy(lengths - unread).clamp(min=0)
+        verifier.run(state, sentences, drafting, iterations=count, enough=len(lengths), end=-1)
 
     return run
 

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from specmt.config import AHEAD, DecodingOptions
 from specmt.decoding.batch import decode, make_drafter
-from specmt.decoding.costs import SOURCE, Constant, iteration, seconds_in_turns
+from specmt.decoding.costs import SOURCE, TOGETHER, Constant, iterations, no_trust, repeated, seconds_in_turns
 from specmt.decoding.plan import Costs
 from specmt.decoding.request import Request
 from specmt.engine.backend import Verifier
+from specmt.engine.native import NativeVerifier
 from specmt.engine.pool import only_kernels
 from specmt.evaluation.bench_results import BenchOptions, default_blocks
 from specmt.types import BOS, UNK
@@ -95,24 +96,27 @@ def costs_of_iterations(
     widths = sorted({1, 2, *range(3, largest + 1, 3), largest + 1})
     sizes = sorted({1, *block_sizes, largest})
     with _alone(model.verifier):
-        iterations = [iteration(model.verifier, Constant(width - 1), batch_size) for width in widths]
-        verifying = _medians(iterations, options, clock)
-        drafts = _drafts(model, options, sizes, batch_size, sources)
-        drafting = _medians(drafts, options, clock)
+        calls = [iterations(model.verifier, Constant(width - 1), batch_size, TOGETHER) for width in widths]
+        verifying = [seconds / TOGETHER for seconds in _medians(calls, options, clock)]
+        drafts, alone = _drafts(model, options, sizes, batch_size, sources)
+        drafting = [max(0.0, seconds - verifying[0] * alone) for seconds in _medians(drafts, options, clock)]
     return Costs(tuple(zip(widths, verifying, strict=True)), tuple(zip(sizes, drafting, strict=True)))
 
 
 def _drafts(
     model: Model, options: BenchOptions, sizes: Sequence[int], batch_size: int, sources: Sequence[list[int]]
-) -> list[Callable[[], object]]:
-    """Returns calls that draft blocks of some sizes in the middle of sentences, the longest ones of a text."""
+) -> tuple[list[Callable[[], object]], bool]:
+    """Returns calls that draft blocks of some sizes in the middle of sentences, the longest ones of a text.
+
+    The engine does so by itself where it can, and then verifies a token, too: whether that is so is the second result.
+    """
     longest = list(islice(cycle(sorted(sources, key=len, reverse=True)[:batch_size]), batch_size))
     device = model.verifier.device
     translations = decode(model, longest, DecodingOptions(strategy="greedy"))
     prefixes = [[BOS, *each.tokens[: (len(each.tokens) + 1) // 2]] for each in translations]
     lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
-    width = int(lengths.max())
-    tokens = torch.tensor([prefix + [UNK] * (width - len(prefix)) for prefix in prefixes], device=device)
+    padding = model.verifier.sizes.max_length  # room for what may come
+    tokens = torch.tensor([prefix + [UNK] * (padding - len(prefix)) for prefix in prefixes], device=device)
     memory = model.verifier.encode(longest)
     requests = [Request(number, source) for number, source in enumerate(longest)]
 
@@ -121,14 +125,23 @@ def _drafts(
         drafter.seen[:] = (lengths - UNREAD).clamp(min=0)
         drafter.propose(tokens, lengths).tokens.tolist()  # waits for the device
 
+    verifier = model.verifier
+    native = verifier if isinstance(verifier, NativeVerifier) else None
+    state = verifier.new_state(batch_size)
+    verifier.start(state, torch.arange(batch_size, device=device), memory)
     calls: list[Callable[[], object]] = []
     for size in sizes:
         chosen = DecodingOptions(drafter=options.drafter, block_size=size)
         drafter = cast("MaskedDrafter | AutoregressiveDrafter", make_drafter(model, batch_size, chosen))
         drafter.start(torch.arange(batch_size, device=device), memory, requests)
         drafter.propose(tokens, lengths)
-        calls.append(partial(draft, drafter))
-    return calls
+        drafting = None if native is None else drafter.drafting(batch_size, 1)
+        if native is None or drafting is None:
+            calls.append(partial(draft, drafter))
+        else:
+            nothing = replace(drafting, trust=no_trust(size))
+            calls.append(repeated(native, state, tokens, lengths.numpy(), nothing, unread=UNREAD, count=1))
+    return calls, native is not None
 
 
 def speeds_of(

@@ -17,6 +17,8 @@ from specmt.config import Calibration, DecodingOptions
 from specmt.decoding import costs
 from specmt.decoding.costs import seconds_in_turns
 from specmt.decoding.plan import Costs
+from specmt.engine.backend import Drafting, Ran, Sentences, State
+from specmt.engine.native import NativeVerifier
 from specmt.errors import UsageError
 from specmt.evaluation import bench as measuring
 from specmt.evaluation import bench_timing as timing
@@ -46,7 +48,7 @@ from specmt.evaluation.bench_results import (
 )
 from specmt.evaluation.bench_tables import tables
 from specmt.evaluation.bench_timing import PREFIX, UNREAD, costs_of_iterations, depth, speeds_of, verifying_seconds
-from specmt.models.hub import Model
+from specmt.models.hub import Model, load_model
 from specmt.training.calibrate import calibrate
 
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)
@@ -244,8 +246,9 @@ def test_costs_of_iterations(model: Model, sources: list[list[int]], drafter: st
 
 
 def test_drafts_are_made_again_and_again_of_the_same(
-    model: Model, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    tiny_model: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    model = load_model(tiny_model, dtype="float32", kernels=False)
     assert model.drafter is not None
     read: list[list[int]] = []
     ends: list[list[int]] = []
@@ -264,6 +267,28 @@ def test_drafts_are_made_again_and_again_of_the_same(
     assert len(again) >= (1 + TINY.repeats) * sizes
     assert all(counts == [UNREAD] * 3 for counts in again)
     assert all(end == ends[0] for end in ends)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_drafts_that_the_engine_makes_are_those_of_the_same(
+    model: Model, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verifier = model.verifier
+    assert isinstance(verifier, NativeVerifier)
+    unread: list[list[int]] = []
+    run = verifier.run
+
+    def spy(state: State, sentences: Sentences, drafting: Drafting, **others: Any) -> Ran:
+        if drafting.seen is not None:
+            unread.append((torch.from_numpy(sentences.lengths) - drafting.seen).tolist())
+        ran = run(state, sentences, drafting, **others)
+        assert drafting.seen is None or (ran.windows == 0).all()
+        return ran
+
+    monkeypatch.setattr(verifier, "run", spy)
+    costs_of_iterations(model, TINY, 3, sources, Clock())
+    assert len(unread) >= (1 + TINY.repeats) * 4
+    assert all(counts == [UNREAD] * 3 for counts in unread)
 
 
 def test_ways_of_decoding_take_turns(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
