@@ -19,7 +19,7 @@ from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis, Line, Stats, Translation
 
 if TYPE_CHECKING:
-    from specmt.decoding.trace import Trace
+    from specmt.decoding.trace import Recorder, Trace
     from specmt.models.hub import Model
     from specmt.text.pieces import Pieces
 
@@ -131,10 +131,13 @@ class Translator:
         options: DecodingOptions | None = None,
         *,
         window: int | None = None,
+        recorder: Recorder | None = None,
     ) -> Iterator[Translation]:
         """Translates lines lazily, in order, as many at a time as ``window`` says.
 
         :param window: by default 8 batches; more lets sentences of like length meet, fewer answers sooner.
+        :param recorder: is told of every pass over a sentence.
+
         A translation memory is read at once, when it is first asked for. What is translated with lookups is remembered
         for those to come, in later calls too.
 
@@ -153,7 +156,7 @@ class Translator:
             window = default_window(options)
         if window < 1:
             raise UsageError(f"`window` must be at least 1, but is {window} instead.")
-        return self._translate(lines, options, window, self._memory(options))
+        return self._translate(lines, options, window, self._memory(options), recorder)
 
     def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
         """Translates a sentence and returns what happened on the way.
@@ -239,10 +242,15 @@ class Translator:
         return memory
 
     def _translate(
-        self, lines: Iterable[str | Line], options: DecodingOptions, window: int, memory: TranslationMemory | None
+        self,
+        lines: Iterable[str | Line],
+        options: DecodingOptions,
+        window: int,
+        memory: TranslationMemory | None,
+        recorder: Recorder | None,
     ) -> Iterator[Translation]:
         numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        decode = self._decode or _default_decode(memory)
+        decode = self._decode or _default_decode(memory, recorder)
         while chunk := list(islice(numbered, window)):
             yield from self._translate_window(chunk, options, decode)
 
@@ -322,10 +330,10 @@ def default_window(options: DecodingOptions) -> int:
     return WINDOW_BATCHES * options.batch_size
 
 
-def _default_decode(memory: TranslationMemory | None) -> Decode:
+def _default_decode(memory: TranslationMemory | None, recorder: Recorder | None) -> Decode:
     from specmt.decoding.batch import decode  # here, since it imports torch
 
-    return partial(decode, memory=memory)
+    return partial(decode, memory=memory, recorder=recorder)
 
 
 def _parts(source: str, target: str) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from specmt.errors import OutputError, SpecmtError
 
 _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
+    "evaluate": ("specmt.cli.evaluate:evaluate", "Measure quality and speed of strategies, side by side."),
     "trace": ("specmt.cli.trace.command:trace", "Show how a sentence is translated, step by step."),
     "bench": ("specmt.cli.bench:bench", "Measure what drafting costs and brings on this machine."),
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),

@@ -97,6 +97,27 @@ def line_bar(windows: Windows, *, enabled: bool) -> Iterator[Callable[[int], Non
 
 
 @contextmanager
+def rate_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """Yields a function that takes how many more lines are done: a bar with lines a second and the time left."""
+    if not enabled:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} lines/s"), TimeRemainingColumn())
+    started = time.perf_counter()
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=120) as progress:
+        task = progress.add_task("", total=total, rate="")
+
+        def advance(lines: int) -> None:
+            done = progress.tasks[0].completed + lines
+            progress.update(task, completed=done, rate=f"{done / (time.perf_counter() - started):.1f}")
+
+        yield advance
+
+
+@contextmanager
 def _shown_line_bar(windows: Windows) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

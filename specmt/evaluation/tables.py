@@ -29,7 +29,7 @@ class Table:
 
         table = RichTable(title=self.title, title_justify="left", caption="\n".join(self.notes), caption_justify="left")
         for number, column in enumerate(self.columns):
-            table.add_column(Text(column), justify="right" if number else "left")
+            table.add_column(Text(column), justify="right" if number else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*map(Text, row))  # Text: square brackets in a cell are no markup
         return table

@@ -228,8 +228,16 @@ class Output:
         :raises OutputError: writing failed.
         :raises BrokenPipeError: nobody reads standard output any more.
         """
+        self.write_bytes(text.encode("utf-8"))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Writes bytes, of a picture for instance.
+
+        :raises OutputError: writing failed.
+        :raises BrokenPipeError: nobody reads standard output any more.
+        """
         assert self._stream is not None, "`Output` is used outside of its `with` statement."
-        rest = memoryview(text.encode("utf-8"))
+        rest = memoryview(data)
         try:
             while rest:  # an unbuffered stream may take a part only
                 rest = rest[self._stream.write(rest) :]

@@ -1,0 +1,367 @@
+"""`specmt evaluate`: quality and speed of strategies, side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specmt.cli.options import model_options
+from specmt.cli.progress import rate_bar, spinner
+from specmt.config import DecodingOptions
+from specmt.errors import OutputError, UsageError
+from specmt.evaluation.quality import METRICS, make_metric, score
+from specmt.evaluation.sets import EvaluationSet, SetFiles, name_of, named_set, parse_set, read_set
+from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
+from specmt.text.lines import Output, open_input
+
+if TYPE_CHECKING:
+    from specmt.evaluation.results import Evaluation, Measured
+    from specmt.evaluation.runs import Start, Translate
+    from specmt.models.hub import Model
+
+_INTERRUPTED = 130
+_file = click.Path(path_type=Path, allow_dash=True)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, metavar="[SRC REF...]")
+@click.option(
+    "--strategies",
+    default="greedy,speculative",
+    show_default=True,
+    metavar="LIST",
+    help="What to compare, with commas between: greedy, speculative[:K], tolerant[:BETA:TAU], beam[:N], each with any "
+    "more decoding options of `specmt translate` as :KEY=VALUE.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="[NAME=]SRC:REF[:REF...]",
+    help="A test set, instead of SRC REF or besides; repeat for more.",
+)
+@click.option(
+    "-t", "--test-set", "named", multiple=True, metavar="NAME", help="A test set of sacreBLEU's; repeat for more."
+)
+@click.option("-l", "--language-pair", "pair", metavar="de-en", help="Its languages.  [default: --from and --to]")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines of each set.")
+@model_options
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=DecodingOptions().batch_size,
+    show_default=True,
+    metavar="N",
+    help="Most sentences decoded side by side.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How often everything is timed, after a first time that is not.",
+)
+@click.option(
+    "--latency-lines",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="How many lines of each set are translated one at a time too, evenly spread.",
+)
+@click.option(
+    "--metrics", default=",".join(METRICS), show_default=True, metavar="LIST", help="Scores, with commas between."
+)
+@click.option(
+    "--bootstrap",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Samples for intervals and paired tests; 0: neither.",
+)
+@click.option("--json", "json_file", type=_file, metavar="FILE", help="Write everything as JSON; - prints it.")
+@click.option("--csv", "csv_file", type=_file, metavar="FILE", help="Write a row for each set and strategy.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the results.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write report.md, results.json, figures.png and all translations into this folder.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress and notes.")
+def evaluate(
+    files: tuple[Path, ...],
+    strategies: str,
+    sets: tuple[str, ...],
+    named: tuple[str, ...],
+    pair: str | None,
+    limit: int | None,
+    model: str | None,
+    loading: dict[str, Any],
+    batch_size: int,
+    repeats: int,
+    latency_lines: int,
+    metrics: str,
+    bootstrap: int,
+    json_file: Path | None,
+    csv_file: Path | None,
+    plot: Path | None,
+    report: Path | None,
+    quiet: bool,
+) -> None:
+    """Translate SRC with several strategies, compare with the references REF, and measure the speed.
+
+    Strategies take turns on the same lines, so that what slows the machine down meets all of them. Ctrl-C shows the
+    results so far.
+
+    \b
+    Examples:
+      specmt evaluate news.de news.en
+      specmt evaluate news.de news.en --strategies greedy,speculative:8,tolerant:3:1,beam:5 --report runs/news
+      specmt evaluate a.de a.en --strategies greedy,speculative:drafter=autoregressive:tree=best-first:nodes=16
+      specmt evaluate --set news=a.de:a1.en:a2.en --set talks=b.de:b.en --plot figures.png
+      specmt evaluate -t wmt14 -l de-en --limit 500 --json - | jq .results[].scores.BLEU
+    """
+    # Whatever can go wrong with arguments and files does so before the model is loaded.
+    chosen = parse_strategies(strategies, batch_size=batch_size)
+    titles = metrics.split(",")
+    for name in titles:
+        if name not in METRICS or titles.count(name) > 1:
+            raise UsageError(f"`metrics` must be different ones of {', '.join(METRICS)}, but has {name!r} instead.")
+    languages = pair or f"{loading['source']}-{loading['target']}"
+    tests = _read_sets(files, sets, named, languages, limit)
+    target = languages.rpartition("-")[2]
+    for name in titles:
+        make_metric(name, [[""]], target)
+    for strategy in chosen:
+        if strategy.options.memory is not None:
+            open_input(strategy.options.memory).close()
+    _check_outputs(json_file, csv_file, plot)
+
+    with ExitStack() as stack:
+        out = stack.enter_context(Output(None))
+        json_out, csv_out, plot_out = (_output(stack, path, out) for path in (json_file, csv_file, plot))
+        if report is not None:
+            _make_folder(report)
+
+        from specmt.models.hub import load_model
+
+        started = time.perf_counter()
+        loaded = load_model(model, **loading)
+        seconds = time.perf_counter() - started
+        start = _starter(loaded, loading)
+        evaluation = _evaluation(loaded, loading, chosen, seconds)
+        measured: list[Measured] = []
+        try:
+            _measure(measured, tests, chosen, start, repeats, latency_lines, quiet=quiet)
+        except KeyboardInterrupt:
+            evaluation.partial = True
+            if not quiet:
+                click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
+        measured = [each for each in measured if each.batched.lines]
+        if not measured:
+            raise KeyboardInterrupt
+        try:
+            _score(measured, titles, target, evaluation.baseline, bootstrap)
+        except KeyboardInterrupt:
+            evaluation.partial = True
+        evaluation.results = [result for each in measured for result in each.results(evaluation.baseline)]
+
+        from specmt.evaluation.plot import draw
+        from specmt.evaluation.report import as_csv
+
+        record = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
+        if json_out is not None:
+            json_out.write(record)
+        if csv_out is not None:
+            csv_out.write(as_csv(evaluation))
+        if plot_out is not None:
+            plot_out.write_bytes(draw(evaluation))
+        if report is not None:
+            _write_report(report, evaluation, measured, record, languages)
+        if out not in (json_out, csv_out):
+            out.write(_shown(evaluation))
+    if evaluation.partial:
+        raise click.exceptions.Exit(_INTERRUPTED)
+
+
+def _read_sets(
+    files: Sequence[Path], sets: Sequence[str], named: Sequence[str], languages: str, limit: int | None
+) -> list[EvaluationSet]:
+    """Reads all test sets.
+
+    :raises UsageError: there is none, one has no reference, or two have the same name.
+    """
+    given: list[SetFiles] = []
+    if files:
+        source, *references = files
+        if not references:
+            raise UsageError(f"SRC must come with a reference REF, but {source} comes alone.")
+        given.append(SetFiles(name_of(source), source, references))
+    given += map(parse_set, sets)
+    given += [named_set(name, languages) for names in named for name in names.split(",")]
+    if not given:
+        raise UsageError("There is nothing to evaluate: give SRC and REF, `--set` or `--test-set`.")
+    names = [each.name for each in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"`set` must have different names, but {name!r} comes twice; give one as NAME=SRC:REF.")
+    return [read_set(each, limit) for each in given]
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    names = [str(path.resolve()) if str(path) != "-" else "-" for path in paths if path is not None]
+    if len(set(names)) < len(names):
+        raise UsageError("`--json`, `--csv` and `--plot` must be different files.")
+
+
+def _output(stack: ExitStack, path: Path | None, standard: Output) -> Output | None:
+    if path is None:
+        return None
+    return standard if str(path) == "-" else stack.enter_context(Output(path))
+
+
+def _make_folder(path: Path) -> None:
+    """
+    :raises OutputError: there can be no such folder, or it cannot be written to.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be made a folder ({error.strerror}).") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: cannot be written to (Permission denied).")
+
+
+def _starter(model: Model, loading: dict[str, Any]) -> Start:
+    """Returns what makes translators that remember nothing of each other's work."""
+    from specmt.translator import Translator
+
+    plans: dict[DecodingOptions, dict[object, Any]] = {}
+
+    def start(options: DecodingOptions) -> Translate:
+        translator = Translator(model, **loading)
+        translator.translate([], options)  # reads the translation memory
+        own = plans.setdefault(options, {})
+
+        def translate(lines: Any, tally: Any) -> Any:
+            model.plans = own  # what one strategy learns about its drafts must not help or mislead another
+            return list(translator.translate(lines, options, window=len(lines), recorder=tally))
+
+        return translate
+
+    return start
+
+
+def _evaluation(model: Model, loading: dict[str, Any], strategies: Sequence[Strategy], seconds: float) -> Evaluation:
+    from specmt.evaluation.machine import describe_machine
+    from specmt.evaluation.results import Evaluation
+    from specmt.translator import Translator
+
+    translator, machine = Translator(model, **loading), describe_machine()
+    return Evaluation(
+        strategies=[strategy.label for strategy in strategies],
+        baseline=baseline_of(strategies).label,
+        load_seconds=seconds,
+        signatures={each.label: translator.signature(each.options) | machine for each in strategies},
+    )
+
+
+def _measure(
+    measured: list[Measured],
+    tests: Sequence[EvaluationSet],
+    strategies: Sequence[Strategy],
+    start: Start,
+    repeats: int,
+    latency_lines: int,
+    *,
+    quiet: bool,
+) -> None:
+    """Runs all strategies over all test sets; what was measured is in the list, however this ends."""
+    from specmt.evaluation.results import Measured
+    from specmt.evaluation.runs import Run, measure, sample, windows
+    from specmt.translator import default_window
+
+    window = max(default_window(strategy.options) for strategy in strategies)
+    alone = [replace(strategy, options=replace(strategy.options, batch_size=1)) for strategy in strategies]
+    pairs = [
+        (test, Run(strategies, windows(test.lines, window)), Run(alone, sample(test.lines, latency_lines)))
+        for test in tests
+    ]
+    for strategy in strategies:  # what a model cannot do, it says at once
+        start(strategy.options)(tests[0].lines[:1], None)
+    lines = sum(len(group) for _, *runs in pairs for run in runs for group in run.groups)
+    enabled = sys.stderr is not None and sys.stderr.isatty() and not quiet
+    with rate_bar(lines * len(strategies) * (repeats + 1), enabled=enabled) as report:
+        for test, batched, single in pairs:
+            measured.append(Measured(test, batched, single))
+            for run in (batched, single):
+                measure(run, start, repeats, report=report)
+
+
+def _score(measured: Sequence[Measured], names: Sequence[str], language: str, baseline: str, samples: int) -> None:
+    with spinner("scoring") as show:
+        for each in measured:
+            labels = sorted(
+                (strategy.label for strategy in each.batched.strategies), key=lambda label: label != baseline
+            )
+            hypotheses = {label: each.hypotheses(label) for label in labels}
+            for name in names:
+                show(f"scoring {each.test_set.name}: {name}")
+                title, scores = score(name, hypotheses, each.references, language=language, samples=samples)
+                each.scores[title] = scores
+
+
+def _write_report(
+    folder: Path, evaluation: Evaluation, measured: Sequence[Measured], record: str, languages: str
+) -> None:
+    from specmt.evaluation.plot import draw
+    from specmt.evaluation.report import Files, markdown
+
+    files = {each.test_set.name: Files(each) for each in measured}
+    command = shlex.join(["specmt", *sys.argv[1:]])
+    texts = {
+        "report.md": markdown(evaluation, files, command=command, picture="figures.png", languages=languages),
+        "results.json": record,
+    }
+    for each in measured:
+        names = files[each.test_set.name]
+        for name, reference in zip(names.references, each.references, strict=True):
+            texts[name] = "".join(f"{line}\n" for line in reference)
+        for label, name in names.hypotheses.items():
+            texts[name] = "".join(f"{line}\n" for line in each.hypotheses(label))
+    for name, text in texts.items():
+        with Output(folder / name) as out:
+            out.write(text)
+    with Output(folder / "figures.png") as out:
+        out.write_bytes(draw(evaluation))
+
+
+def _shown(evaluation: Evaluation) -> str:
+    """Returns the tables for standard output, which may be a terminal with colours or no terminal at all."""
+    from rich.console import Console
+
+    from specmt.evaluation.report import metric_signatures, notes, signatures, tables
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for table in tables(evaluation):
+            console.print(table.rich())
+            console.print()
+        for note in notes(evaluation):
+            console.print(note, markup=False)
+        for label, signature in (metric_signatures(evaluation) | signatures(evaluation, short=True)).items():
+            console.print(f"{label}: {signature}", markup=False, style="dim", soft_wrap=True)
+    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))

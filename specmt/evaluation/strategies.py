@@ -1,0 +1,92 @@
+"""Strategies by name: ways to decode that are compared with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from specmt.config import DecodingOptions
+from specmt.errors import UsageError
+
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "greedy": (),
+    "speculative": ("block_size",),
+    "tolerant": ("beta", "tolerance"),
+    "beam": ("beam_size", "length_penalty"),
+}
+"""What the values without a key stand for, one after the other."""
+
+_TOLERANT: Final[dict[str, Any]] = {"strategy": "speculative", "beta": 3, "tolerance": 1.0}
+
+_KINDS: Final = {
+    field.name: str(field.type) for field in fields(DecodingOptions) if field.name not in ("strategy", "scores")
+}
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to decode, by the name that it was given."""
+
+    label: str
+    options: DecodingOptions
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether it is plain greedy decoding."""
+        return self.options.strategy == "greedy" and not self.options.samples
+
+
+def parse_strategies(text: str, **defaults: Any) -> list[Strategy]:
+    """Returns the strategies of a list such as ``greedy,speculative:8,tolerant:3:1,beam:5``.
+
+    Each is a name, then values between colons: the block size of ``speculative``, β and τ of ``tolerant``, beam size
+    and length penalty of ``beam``, and ``KEY=VALUE`` for any of the decoding options.
+
+    :param defaults: decoding options where a strategy does not say otherwise.
+    :raises UsageError: one is unknown, has an impossible value, or is named twice.
+    """
+    labels = [label.strip() for label in text.split(",")]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(f"`strategies` must differ, but {label!r} is named {labels.count(label)} times.")
+    return [Strategy(label, _options(label, defaults)) for label in labels]
+
+
+def baseline_of(strategies: Sequence[Strategy]) -> Strategy:
+    """Returns the strategy that others are compared with: greedy decoding, or else the first."""
+    return next((strategy for strategy in strategies if strategy.is_greedy), strategies[0])
+
+
+def _options(label: str, defaults: dict[str, Any]) -> DecodingOptions:
+    name, *parts = label.split(":")
+    if name not in _NAMES:
+        raise UsageError(f"`strategies` must name {', '.join(_NAMES)}, but has {name!r} instead.")
+    values = {**defaults, **(_TOLERANT if name == "tolerant" else {"strategy": name})}
+    places = iter(_NAMES[name])
+    for part in parts:
+        key, equals, value = part.partition("=")
+        option = key.replace("-", "_") if equals else next(places, None)
+        if option not in _KINDS:
+            known = ", ".join(key.replace("_", "-") for key in _KINDS)
+            raise UsageError(f"strategy {label!r}: {part!r} must be KEY=VALUE, with a key of {known}.")
+        values[option] = _value(label, option, value if equals else part)
+    try:
+        return DecodingOptions(**values)
+    except UsageError as error:
+        raise UsageError(f"strategy {label!r}: {error}") from error
+
+
+def _value(label: str, option: str, text: str) -> int | float | str | Path | None:
+    kind = _KINDS[option]
+    try:
+        if kind == "int":
+            return int(text)
+        if kind == "int | None":
+            return None if text == "auto" else int(text)
+        if kind == "float":
+            return float(text)
+    except ValueError:
+        raise UsageError(f"strategy {label!r}: `{option}` must be a number, but is {text!r} instead.") from None
+    return Path(text) if kind == "Path | None" else text
