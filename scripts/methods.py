@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from sacrebleu.metrics.chrf import CHRF
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.trace import Trial
-from specmt.decoding.tree import Node
+from specmt.evaluation.acceptance import Tally
 from specmt.models.hub import Model, load_model
 from specmt.types import Stats
 
@@ -92,35 +90,17 @@ SAMPLED: dict[str, dict[str, Any]] = {
 }
 
 
-class Depths:
-    """Counts drafted and accepted nodes by how far ahead they are."""
-
-    def __init__(self) -> None:
-        self.drafted: Counter[int] = Counter()
-        self.accepted: Counter[int] = Counter()
-        self.calls = 0
-
-    def record(
-        self, _: object, __: object, nodes: list[Node], ___: object, path: list[int], ____: object, _____: list[Trial]
-    ) -> None:
-        self.calls += 1
-        depths = [0]
-        for node in nodes:
-            depths.append(depths[node.parent] + 1)
-        self.drafted.update(depths[1:])
-        self.accepted.update(depths[place] for place in path)
-
-    def row(self) -> list[tuple[float, float]]:
-        """Returns drafted and accepted nodes a call for the first positions."""
-        calls = max(1, self.calls)
-        return [(self.drafted[d] / calls, self.accepted[d] / calls) for d in range(1, POSITIONS + 1)]
+def by_position(tally: Tally) -> list[tuple[float, float]]:
+    """Returns drafted and accepted nodes a call for the first positions."""
+    calls = max(1, tally.calls)
+    return [(tally.drafted[d] / calls, tally.accepted[d] / calls) for d in range(1, POSITIONS + 1)]
 
 
 def measure(model: Model, lines: list[str], references: list[str], options: DecodingOptions) -> dict[str, Any]:
     sources = model.pieces.encode_batch(lines)
-    depths = Depths()
+    tally = Tally()
     started = time.perf_counter()
-    hypotheses = decode(model, sources, options, memory=TranslationMemory(), recorder=depths)  # type: ignore[arg-type]
+    hypotheses = decode(model, sources, options, memory=TranslationMemory(), recorder=tally)
     seconds = time.perf_counter() - started  # with the counting, which takes microseconds a call
     texts = [model.pieces.decode(each.tokens) for each in hypotheses]
     stats = sum((each.stats for each in hypotheses), Stats())
@@ -128,7 +108,7 @@ def measure(model: Model, lines: list[str], references: list[str], options: Deco
         "tokens": [each.tokens for each in hypotheses],
         "mean_accepted_length": stats.mean_accepted_length,
         "calls_per_sentence": stats.verifier_calls / len(lines),
-        "by_position": depths.row(),
+        "by_position": by_position(tally),
         "seconds": seconds,
         "bleu": BLEU().corpus_score(texts, [references]).score,
         "chrf": CHRF().corpus_score(texts, [references]).score,

@@ -17,6 +17,7 @@ POSITIONS: Final = 5
 """How many positions the table of acceptance shows."""
 
 _SIGNIFICANT: Final = 0.05
+_SPREADS: Final = ("sentences_per_second", "tokens_per_second", "words_per_second", "speed_up")
 
 
 def tables(evaluation: Evaluation) -> list[Table]:
@@ -32,8 +33,8 @@ def notes(evaluation: Evaluation) -> list[str]:
         f"p < {_SIGNIFICANT}); same: lines whose translation is that of {against}.",
         "Times are those of the translation alone, strategies in turn; rates and ratios "
         f"(× {against}) are medians over the repeats, with the least and the greatest, ratios taken within a repeat.",
-        "Calls are verifier calls a line; 1, 2, …: of those that drafted so far ahead, the share that accepted it. MiB: "
-        "the most memory that the process held.",
+        "Calls are verifier calls a line; 1, 2, …: of those that drafted so far ahead, the share that accepted it.",
+        "MiB: the most memory that the process held, the model included.",
         f"Loading the model took {evaluation.load_seconds:.1f} s.",
     ]
     if evaluation.partial:
@@ -212,19 +213,21 @@ def _row(evaluation: Evaluation, result: Result) -> dict[str, Any]:
     row: dict[str, Any] = {"set": result.test_set, "strategy": result.strategy, "partial": evaluation.partial}
     for title, score in result.scores.items():
         row[title] = score.value
-        row |= {f"{title} {key}": getattr(score, key) for key in ("mean", "interval", "p_value", "signature")}
+        row |= {f"{title}.{key}": getattr(score, key) for key in ("mean", "interval", "p_value", "signature")}
     row |= {"baseline": evaluation.baseline, "same": result.same}
     for way, speed in (("batched", result.batched), ("single", result.single)):
-        for key, value in vars(speed).items() if speed else ():
-            if isinstance(value, Spread):
-                row |= {f"{way} {key} {part}": getattr(value, part) for part in ("median", "low", "high")}
-            elif isinstance(value, list):
-                row[f"{way} {key}"] = " ".join(map(str, value))
-            else:
-                row[f"{way} {key}"] = value
-    row |= {f"p{percent} seconds": result.latency(percent) for percent in (50, 95, 99)}
+        row |= {f"{way}.{key}": value for key, value in _flat(speed)} if speed else {}
+    row |= {f"latency.p{percent}": result.latency(percent) for percent in (50, 95, 99)}
     row |= {"load_seconds": evaluation.load_seconds}
     return row | {"signature": format_signature(evaluation.signatures[result.strategy])}
+
+
+def _flat(speed: Speed) -> Iterable[tuple[str, object]]:
+    for key, value in vars(speed).items():
+        if key in _SPREADS:
+            yield from ((f"{key}.{part}", getattr(value, part, None)) for part in ("median", "low", "high"))
+        else:
+            yield key, " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _items(signatures: Mapping[str, str]) -> str:
