@@ -41,7 +41,7 @@ _file = click.Path(path_type=Path, allow_dash=True)
     show_default=True,
     metavar="LIST",
     help="What to compare, with commas between: greedy, speculative[:K], tolerant[:BETA:TAU], beam[:N], each with any "
-    "more decoding options of `specmt translate` as :KEY=VALUE.",
+    "more decoding options of `specmt translate` as :KEY=VALUE, and with LABEL= before it to call it so.",
 )
 @click.option(
     "--set",
@@ -130,7 +130,7 @@ def evaluate(
     Examples:
       specmt evaluate news.de news.en
       specmt evaluate news.de news.en --strategies greedy,speculative:8,tolerant:3:1,beam:5 --report runs/news
-      specmt evaluate a.de a.en --strategies greedy,speculative:drafter=autoregressive:tree=best-first:nodes=16
+      specmt evaluate a.de a.en --strategies greedy,tree=speculative:drafter=autoregressive:tree=best-first:nodes=16
       specmt evaluate --set news=a.de:a1.en:a2.en --set talks=b.de:b.en --plot figures.png
       specmt evaluate -t wmt14 -l de-en --limit 500 --json - | jq .results[].scores.BLEU
     """

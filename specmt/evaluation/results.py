@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from specmt.evaluation.acceptance import Tally
 from specmt.evaluation.quality import Score
 from specmt.evaluation.runs import Run
 from specmt.evaluation.sets import EvaluationSet
-from specmt.types import Line, Stats, Translation
+from specmt.types import Line, Stats
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Measured:
 
     def hypotheses(self, label: str) -> list[str]:
         """Returns the translations of a strategy."""
-        return [each.text for group in self.batched.counted[label].translations for each in group]
+        return [each.text for group in self.batched.translations(label) for each in group]
 
     @property
     def references(self) -> list[list[str]]:
@@ -157,7 +158,7 @@ class Measured:
                     batched=speed(self.batched, label, baseline, strategy.options.batch_size),
                     single=speed(self.single, label, baseline, 1) if self.single.lines else None,
                     latency_lines=[line.index for (line,) in self.single.groups],
-                    latencies=[repeat[label] for repeat in self.single.seconds],
+                    latencies=self.single.times(label),
                 )
             )
         return results
@@ -168,29 +169,32 @@ def speed(run: Run, label: str, baseline: str, batch_size: int) -> Speed:
 
     :param baseline: the strategy that the speed-up is against.
     """
-    counted = run.counted[label]
-    stats = sum((each.stats for group in counted.translations for each in group), Stats())
-    timed = [repeat for repeat in run.seconds if repeat[label]]
+    groups, times = run.translations(label), run.times(label)
+    stats = [sum((each.stats for each in group), Stats()) for group in groups]
+    total = sum(stats, Stats())
+    tally = Tally()
+    for group in run.counted:
+        tally.add(group[label].tally)
 
     def rate(counts: Sequence[int]) -> Spread | None:
-        return _spread([sum(counts[: len(repeat[label])]) / sum(repeat[label]) for repeat in timed])
+        return _spread([sum(counts[: len(repeat)]) / sum(repeat) for repeat in times])
 
-    ratios = [sum(repeat[baseline]) / sum(repeat[label]) for repeat in timed]
+    ratios = [sum(theirs) / sum(own) for theirs, own in zip(run.times(baseline), times, strict=True)]
     return Speed(
         batch_size=batch_size,
         lines=run.lines,
-        sentences_per_second=rate([_stats(group).sentences for group in counted.translations]),
-        tokens_per_second=rate([_stats(group).tokens for group in counted.translations]),
+        sentences_per_second=rate([each.sentences for each in stats]),
+        tokens_per_second=rate([each.tokens for each in stats]),
         words_per_second=rate([sum(map(_words, group)) for group in run.groups]),
         speed_up=None if label == baseline else _spread(ratios),
-        seconds=[sum(repeat[label]) for repeat in timed],
-        verifier_calls=stats.verifier_calls,
-        tokens=stats.tokens,
-        drafted=stats.drafted,
-        accepted=stats.accepted,
-        mean_accepted_length=stats.mean_accepted_length,
-        acceptance=counted.tally.rates(),
-        peak_bytes=counted.peak,
+        seconds=list(map(sum, times)),
+        verifier_calls=total.verifier_calls,
+        tokens=total.tokens,
+        drafted=total.drafted,
+        accepted=total.accepted,
+        mean_accepted_length=total.mean_accepted_length,
+        acceptance=tally.rates(),
+        peak_bytes=max(group[label].peak for group in run.counted),
     )
 
 
@@ -206,10 +210,6 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 def _spread(values: Sequence[float]) -> Spread | None:
     return Spread(statistics.median(values), min(values), max(values)) if values else None
-
-
-def _stats(translations: Sequence[Translation]) -> Stats:
-    return sum((each.stats for each in translations), Stats())
 
 
 def _words(line: Line) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,15 +22,14 @@ Start = Callable[[DecodingOptions], Translate]
 """Makes ready to translate, with nothing remembered of what was translated before."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Counted:
-    """What a strategy did in the pass that is not timed."""
+    """What a strategy did with a group of lines in the pass that is not timed."""
 
+    translations: list[Translation]
     tally: Tally
-    translations: list[list[Translation]] = field(default_factory=list)
-    """Those of each group of lines."""
 
-    peak: int = 0
+    peak: int
     """The most resident memory of the process meanwhile, in bytes."""
 
 
@@ -38,20 +37,30 @@ class Counted:
 class Run:
     """Groups of lines, each translated at once, and what came of it as far as it came.
 
-    Only groups that all strategies are done with count, so that figures can be compared whenever the run ends.
+    Only groups that all strategies are done with are in it, so that figures can be compared whenever the run ends.
     """
 
     strategies: Sequence[Strategy]
     groups: Sequence[Sequence[Line]]
-    counted: dict[str, Counted] = field(default_factory=dict)
-    seconds: list[dict[str, list[float]]] = field(default_factory=list)
-    """For each repeat and strategy, how long the groups took."""
+
+    counted: list[dict[str, Counted]] = field(default_factory=list)
+    """For each group and strategy."""
+
+    seconds: list[list[dict[str, float]]] = field(default_factory=list)
+    """For each repeat, group and strategy."""
 
     @property
     def lines(self) -> int:
         """The number of lines that all strategies have translated."""
-        done = next((len(counted.translations) for counted in self.counted.values()), 0)
-        return sum(map(len, self.groups[:done]))
+        return sum(map(len, self.groups[: len(self.counted)]))
+
+    def translations(self, label: str) -> list[list[Translation]]:
+        """Returns a strategy's translations of each group."""
+        return [group[label].translations for group in self.counted]
+
+    def times(self, label: str) -> list[list[float]]:
+        """Returns for each repeat that came to something a strategy's seconds for each group."""
+        return [[group[label] for group in repeat] for repeat in self.seconds if repeat]
 
 
 def measure(
@@ -68,36 +77,25 @@ def measure(
 
     :param report: is told how many lines were translated, again and again.
     """
-    from specmt.evaluation.acceptance import Tally
 
-    run.counted = {strategy.label: Counted(Tally()) for strategy in run.strategies}
+    def turns(number: int) -> Iterator[tuple[str, Translate, Sequence[Line]]]:
+        first = number % len(translates)
+        for label in labels[first:] + labels[:first]:
+            yield label, translates[label], run.groups[number]
+            report(len(run.groups[number]))
+
+    labels = [strategy.label for strategy in run.strategies]
     for repeat in range(repeats + 1):
         translates = {strategy.label: start(strategy.options) for strategy in run.strategies}
         if repeat > 0:
-            run.seconds.append({label: [] for label in translates})
-        for number, group in enumerate(run.groups):
-            order = _rotate(list(translates.items()), number + repeat)
+            run.seconds.append([])
+        for number in range(len(run.groups)):
+            # Added whole: an interrupt finds every strategy with as much done.
             if repeat == 0:
-                found = {}
-                for label, translate in order:
-                    tally = Tally()
-                    reset_peak()
-                    found[label] = translate(group, tally), tally, peak_bytes()
-                    report(len(group))
-                for label, (translations, tally, peak) in found.items():
-                    counted = run.counted[label]
-                    counted.translations.append(translations)
-                    counted.tally.add(tally)
-                    counted.peak = max(counted.peak, peak)
+                run.counted.append({label: _count(translate, lines) for label, translate, lines in turns(number)})
             else:
-                seconds = {}
-                for label, translate in order:
-                    started = clock()
-                    translate(group, None)
-                    seconds[label] = clock() - started
-                    report(len(group))
-                for label, value in seconds.items():
-                    run.seconds[-1][label].append(value)
+                seconds = {label: _time(translate, lines, clock) for label, translate, lines in turns(number)}
+                run.seconds[-1].append(seconds)
 
 
 def windows(lines: Sequence[Line], size: int) -> list[Sequence[Line]]:
@@ -112,6 +110,15 @@ def sample(lines: Sequence[Line], count: int) -> list[Sequence[Line]]:
     return [[lines[number * len(lines) // count]] for number in range(count)]
 
 
-def _rotate(items: list[tuple[str, Translate]], by: int) -> list[tuple[str, Translate]]:
-    by %= len(items)
-    return items[by:] + items[:by]
+def _count(translate: Translate, lines: Sequence[Line]) -> Counted:
+    from specmt.evaluation.acceptance import Tally
+
+    tally = Tally()
+    reset_peak()
+    return Counted(translate(lines, tally), tally, peak_bytes())
+
+
+def _time(translate: Translate, lines: Sequence[Line], clock: Callable[[], float]) -> float:
+    started = clock()
+    translate(lines, None)
+    return clock() - started

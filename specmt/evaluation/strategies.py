@@ -42,16 +42,18 @@ def parse_strategies(text: str, **defaults: Any) -> list[Strategy]:
     """Returns the strategies of a list such as ``greedy,speculative:8,tolerant:3:1,beam:5``.
 
     Each is a name, then values between colons: the block size of ``speculative``, β and τ of ``tolerant``, beam size
-    and length penalty of ``beam``, and ``KEY=VALUE`` for any of the decoding options.
+    and length penalty of ``beam``, and ``KEY=VALUE`` for any of the decoding options. It is called as it is written, or
+    by what stands before, as in ``LABEL=greedy``.
 
     :param defaults: decoding options where a strategy does not say otherwise.
     :raises UsageError: one is unknown, has an impossible value, or is named twice.
     """
-    labels = [label.strip() for label in text.split(",")]
+    strategies = [_parse(each.strip(), defaults) for each in text.split(",")]
+    labels = [strategy.label for strategy in strategies]
     for label in labels:
         if labels.count(label) > 1:
             raise UsageError(f"`strategies` must differ, but {label!r} is named {labels.count(label)} times.")
-    return [Strategy(label, _options(label, defaults)) for label in labels]
+    return strategies
 
 
 def baseline_of(strategies: Sequence[Strategy]) -> Strategy:
@@ -59,8 +61,10 @@ def baseline_of(strategies: Sequence[Strategy]) -> Strategy:
     return next((strategy for strategy in strategies if strategy.is_greedy), strategies[0])
 
 
-def _options(label: str, defaults: dict[str, Any]) -> DecodingOptions:
-    name, *parts = label.split(":")
+def _parse(text: str, defaults: dict[str, Any]) -> Strategy:
+    head, *parts = text.split(":")
+    label, _, name = head.rpartition("=")
+    label = label or text
     if name not in _NAMES:
         raise UsageError(f"`strategies` must name {', '.join(_NAMES)}, but has {name!r} instead.")
     values = {**defaults, **(_TOLERANT if name == "tolerant" else {"strategy": name})}
@@ -73,7 +77,7 @@ def _options(label: str, defaults: dict[str, Any]) -> DecodingOptions:
             raise UsageError(f"strategy {label!r}: {part!r} must be KEY=VALUE, with a key of {known}.")
         values[option] = _value(label, option, value if equals else part)
     try:
-        return DecodingOptions(**values)
+        return Strategy(label, DecodingOptions(**values))
     except UsageError as error:
         raise UsageError(f"strategy {label!r}: {error}") from error
 

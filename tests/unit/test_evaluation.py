@@ -1,0 +1,493 @@
+"""Evaluation: strategies by name, test sets, timing in turn, scores and what is made of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sacrebleu.dataset import DATASETS
+
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.decoding.request import Request
+from specmt.decoding.tree import Node
+from specmt.errors import DataError, InputNotFoundError, UsageError
+from specmt.evaluation.acceptance import Tally
+from specmt.evaluation.memory import peak_bytes, reset_peak
+from specmt.evaluation.plot import draw
+from specmt.evaluation.quality import score
+from specmt.evaluation.report import Files, as_csv, markdown, metric_signatures, notes, signatures, tables
+from specmt.evaluation.results import Evaluation, Measured, percentile
+from specmt.evaluation.runs import Run, Translate, measure, sample, windows
+from specmt.evaluation.sets import EvaluationSet, SetFiles, named_set, parse_set, read_set
+from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
+from specmt.models.hub import Model
+from specmt.types import Line, Stats, Translation
+
+STRATEGIES = parse_strategies("greedy,speculative:8,tolerant")
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("greedy", {"strategy": "greedy"}),
+        ("speculative", {}),
+        ("speculative:8", {"block_size": 8}),
+        ("speculative:auto", {"block_size": None}),
+        ("tolerant", {"beta": 3, "tolerance": 1.0}),
+        ("tolerant:5:3", {"beta": 5, "tolerance": 3.0}),
+        ("tolerant:5:3:block-size=25", {"beta": 5, "tolerance": 3.0, "block_size": 25}),
+        ("beam", {"strategy": "beam"}),
+        ("beam:4:0.6", {"strategy": "beam", "beam_size": 4, "length_penalty": 0.6}),
+        (
+            "speculative:drafter=masked+lookup:tree=best-first:nodes=16:memory=old.tsv",
+            {"drafter": "masked+lookup", "tree": "best-first", "nodes": 16, "memory": Path("old.tsv")},
+        ),
+        ("greedy:temperature=0.5:top_k=3:seed=7", {"strategy": "greedy", "temperature": 0.5, "top_k": 3, "seed": 7}),
+        ("greedy:batch-size=1", {"strategy": "greedy", "batch_size": 1}),
+    ],
+)
+def test_a_strategy_says_how_to_decode(text: str, options: dict[str, Any]) -> None:
+    expected = DecodingOptions(**{"batch_size": 16, **options})
+    assert parse_strategies(text, batch_size=16) == [Strategy(text, expected)]
+    assert parse_strategies(f"x={text}", batch_size=16) == [Strategy("x", expected)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "greedy,speculativ",
+            "`strategies` must name greedy, speculative, tolerant, beam, but has 'speculativ' instead.",
+        ),
+        ("", "but has '' instead."),
+        ("greedy,", "but has '' instead."),
+        ("greedy,greedy", "`strategies` must differ, but 'greedy' is named 2 times."),
+        ("a=greedy,a=beam", "`strategies` must differ, but 'a' is named 2 times."),
+        ("greedy:5", "strategy 'greedy:5': '5' must be KEY=VALUE"),
+        ("tolerant:3:1:2", "strategy 'tolerant:3:1:2': '2' must be KEY=VALUE"),
+        ("speculative:trees=chain", "'trees=chain' must be KEY=VALUE, with a key of drafter, tree,"),
+        ("speculative:strategy=beam", "'strategy=beam' must be KEY=VALUE"),
+        ("tolerant:x:1", "strategy 'tolerant:x:1': `beta` must be a number, but is 'x' instead."),
+        ("beam:5:x", "`length_penalty` must be a number, but is 'x' instead."),
+        ("speculative:0", "strategy 'speculative:0': `block_size` must be at least 1, but is 0 instead."),
+        ("speculative:tree=bush", "`tree` must be one of"),
+        ("tolerant:drafter=self", "`tolerance` must be 0 with the drafter self"),
+    ],
+)
+def test_impossible_strategies_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_strategies(text)
+    assert message in str(error.value)
+
+
+def test_the_baseline_is_greedy_or_the_first() -> None:
+    for text, baseline in (
+        ("beam,greedy", "greedy"),
+        ("beam,speculative", "beam"),
+        ("beam,greedy:temperature=1", "beam"),
+    ):
+        assert baseline_of(parse_strategies(text)).label == baseline
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("a/news.de:a/news.en", SetFiles("news", Path("a/news.de"), [Path("a/news.en")])),
+        ("a.b.de.gz:x:y", SetFiles("a.b", Path("a.b.de.gz"), [Path("x"), Path("y")])),
+        ("talks=a=b.de:b.en", SetFiles("talks", Path("a=b.de"), [Path("b.en")])),
+    ],
+)
+def test_a_set_is_a_source_and_references(text: str, files: SetFiles) -> None:
+    assert parse_set(text) == files
+
+
+@pytest.mark.parametrize("text", ["", "a.de", "a.de:", ":a.en", "x=a.de", "a.de::a.en"])
+def test_a_set_without_one_of_them_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="`set` must be"):
+        parse_set(text)
+
+
+def test_sets_are_read_by_the_line_contract(tmp_path: Path) -> None:
+    source, one, other = (tmp_path / name for name in ("a.de", "a.en", "b.en"))
+    source.write_bytes("\ufeffeins\u2028\r\n\nzwei".encode())
+    one.write_bytes(b"one\n\ntwo\n")
+    other.write_bytes(b"1\n\n2")
+    found = read_set(SetFiles("a", source, [one, other]))
+    assert [(line.index, line.text) for line in found.lines] == [(0, "eins\u2028"), (1, ""), (2, "zwei")]
+    assert found.references == [["one", "", "two"], ["1", "", "2"]]
+    assert read_set(SetFiles("a", source, [one]), limit=1).references == [["one"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "message"),
+    [
+        (b"", b"x\n", "a.de: is empty."),
+        (b"x\n", b"", "a.en: is empty."),
+        (b"x\ny\n", b"x\n", "a.en: must have 2 lines, as "),
+        (b"x\n", b"x\n\n", "but has 2."),
+        (b"x\n", b"\xff\n", "a.en: line 1 is not valid UTF-8"),
+    ],
+)
+def test_sets_that_do_not_match_are_refused(tmp_path: Path, source: bytes, reference: bytes, message: str) -> None:
+    files = SetFiles("a", tmp_path / "a.de", [tmp_path / "a.en"])
+    files.source.write_bytes(source)
+    files.references[0].write_bytes(reference)
+    with pytest.raises(DataError) as error:
+        read_set(files)
+    assert message in str(error.value)
+
+
+def test_named_sets_are_those_of_sacrebleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_outdir", "_rawdir"):
+        monkeypatch.setattr(DATASETS["wmt14"], name, str(tmp_path))
+
+    def refuse(*_: object) -> None:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(InputNotFoundError, match=r"wmt14: is not on this machine, .* no network"):
+        named_set("wmt14", "de-en")
+    for field in ("src", "ref", "docid", "genre", "origlang"):
+        (tmp_path / f"wmt14.de-en.{field}").write_text(f"{field}\n")
+    found = read_set(named_set("wmt14", "de-en"))
+    assert found == EvaluationSet("wmt14.de-en", [Line(0, "src")], [["ref"]])
+    with pytest.raises(UsageError, match="`test-set` must be one of `sacrebleu --list`, but is 'wmt1' instead"):
+        named_set("wmt1", "de-en")
+    with pytest.raises(UsageError, match=r"`language-pair` must be one of .*de-en.*, but is 'de-xx' instead"):
+        named_set("wmt14", "de-xx")
+
+
+class Machine:
+    """Translates by upper case, at a pace that depends on the strategy and gets slower with every call."""
+
+    def __init__(self, drift: float = 0.0, interrupt_at: int | None = None) -> None:
+        self.now = 0.0
+        self.drift = drift
+        self.interrupt_at = interrupt_at
+        self.calls: list[tuple[str, int]] = []
+        self.starts = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def start(self, options: DecodingOptions) -> Translate:
+        self.starts += 1
+        self.now += 1e6  # getting ready is not timed
+
+        def translate(lines: Sequence[Line], tally: Tally | None) -> list[Translation]:
+            if len(self.calls) == self.interrupt_at:
+                raise KeyboardInterrupt
+            self.calls.append((options.strategy, lines[0].index))
+            pace = {"greedy": 2.0, "speculative": 1.0, "beam": 10.0}[options.strategy]
+            slower = 1 + self.drift * len(self.calls)
+            self.now += pace * sum(len(line.text) for line in lines) * (1.0 if tally is None else 100.0) * slower
+            if tally is not None and options.strategy == "speculative":
+                request = Request(0, [])
+                nodes = [Node(5, place, 0.0) for place in range(2)]
+                tally.record(request, [2], nodes, torch.zeros(3, 4), [1], [5, 6], [])
+            stats = Stats(lines=1, sentences=1, tokens=4, verifier_calls=2, drafted=2, accepted=1)
+            return [Translation(line, self.translation(options, line), stats=stats) for line in lines]
+
+        return translate
+
+    @staticmethod
+    def translation(options: DecodingOptions, line: Line) -> str:
+        return line.text.upper() if options.lossless else line.text
+
+
+TEXTS = ["ein haus und noch ein haus", "", "zwei hunde laufen über die straße", "drei", "vier katzen schlafen hier"]
+LINES = [Line(index, text) for index, text in enumerate(TEXTS)]
+THREE = parse_strategies("speculative:8,greedy,beam")
+
+
+def run_of(machine: Machine, strategies: Sequence[Strategy] = THREE, repeats: int = 2, size: int = 2) -> Run:
+    run = Run(strategies, windows(LINES, size))
+    measure(run, machine.start, repeats, clock=machine.clock)
+    return run
+
+
+def measured_of(machine: Machine, strategies: Sequence[Strategy] = THREE, repeats: int = 2) -> Measured:
+    single = Run([replace(s, options=replace(s.options, batch_size=1)) for s in strategies], sample(LINES, 3))
+    measured = Measured(
+        EvaluationSet("toy", LINES, [[text.upper() for text in TEXTS]]), Run(strategies, windows(LINES, 2)), single
+    )
+    for run in (measured.batched, measured.single):
+        measure(run, machine.start, repeats, clock=machine.clock)
+    return measured
+
+
+def test_strategies_take_turns_and_the_first_pass_is_not_timed() -> None:
+    machine = Machine()
+    reported: list[int] = []
+    run = Run(THREE, windows(LINES, 2))
+    measure(run, machine.start, 2, clock=machine.clock, report=reported.append)
+    assert machine.starts == 3 * 3  # nothing is remembered from pass to pass
+    turns = [machine.calls[i : i + 3] for i in range(0, len(machine.calls), 3)]
+    assert [{place for _, place in turn} for turn in turns] == [{0}, {2}, {4}] * 3
+    assert all(len({name for name, _ in turn}) == 3 for turn in turns)
+    first = [turn[0][0] for turn in turns]
+    assert {name: first.count(name) for name in first} == {"speculative": 3, "greedy": 3, "beam": 3}
+    assert sum(reported) == 3 * 3 * len(LINES)
+    lengths = [sum(len(line.text) for line in group) for group in run.groups]
+    assert run.times("greedy") == [[2.0 * length for length in lengths]] * 2
+    assert run.times("beam") == [[10.0 * length for length in lengths]] * 2
+
+
+def test_figures_are_those_of_the_clock() -> None:
+    fast, greedy, _ = measured_of(Machine()).results("greedy")
+    length = sum(map(len, TEXTS))
+    assert fast.batched.seconds == [length, length]
+    assert fast.batched.speed_up is not None
+    assert fast.batched.speed_up.median == fast.batched.speed_up.low == 2.0
+    assert greedy.batched.speed_up is None
+    assert greedy.batched.sentences_per_second is not None and greedy.batched.words_per_second is not None
+    assert greedy.batched.sentences_per_second.median == 5 / (2 * length)
+    assert greedy.batched.words_per_second.median == sum(len(text.split()) for text in TEXTS) / (2 * length)
+    assert fast.batched.acceptance == [1.0, 0.0]
+    assert (fast.batched.mean_accepted_length, fast.batched.verifier_calls) == (2.0, 2 * len(LINES))
+    assert fast.latency_lines == [0, 2, 3]
+    assert fast.latencies == [[len(TEXTS[0]), len(TEXTS[2]), len(TEXTS[3])]] * 2
+    assert fast.latency(50) == len(TEXTS[0])
+    assert fast.single is not None and fast.single.batch_size == 1
+    assert fast.same == greedy.same == 1.0
+
+
+def test_a_machine_that_slows_down_hits_all_alike() -> None:
+    """One strategy after the other, the last one would look half as fast as it is."""
+    machine = Machine(drift=0.02)
+    fast, *_ = measured_of(machine, repeats=3).results("greedy")
+    assert fast.batched.speed_up is not None
+    assert fast.batched.speed_up.median == pytest.approx(2.0, rel=0.05)
+    assert fast.batched.seconds[-1] > 1.15 * fast.batched.seconds[0]
+
+
+@pytest.mark.parametrize("call", range(27))
+def test_an_interrupt_at_any_call_leaves_all_with_as_much(call: int) -> None:
+    machine = Machine(interrupt_at=call)
+    run = Run(THREE, windows(LINES, 2))
+    with pytest.raises(KeyboardInterrupt):
+        measure(run, machine.start, 2, clock=machine.clock)
+    assert len(run.counted) == min(3, call // 3)
+    assert run.lines == min(len(LINES), 2 * (call // 3))
+    for label in ("greedy", "beam"):
+        assert sum(map(len, run.times(label))) == max(0, call // 3 - 3)
+    measured = Measured(EvaluationSet("toy", LINES, [TEXTS]), run, Run(THREE, []))
+    assert len(measured.references[0]) == run.lines
+    results = measured.results("greedy")
+    assert len(results) == (3 if run.lines else 0)
+    if call >= 12:
+        assert results[0].batched.speed_up is not None and results[0].batched.speed_up.median == 2.0
+
+
+def test_percentiles_are_numpys() -> None:
+    values = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
+    for count in range(1, 9):
+        for percent in (0, 50, 95, 99, 100):
+            assert percentile(values[:count], percent) == pytest.approx(np.percentile(values[:count], percent))
+    assert percentile([], 50) is None
+
+
+def test_samples_are_spread_evenly_and_never_blank() -> None:
+    lines = [Line(index, "x" if index % 2 else " ") for index in range(100)]
+    assert [line.index for (line,) in sample(lines, 5)] == [1, 21, 41, 61, 81]
+    assert len(sample(lines, 80)) == 50
+    assert sample(lines[:1], 5) == []
+
+
+def test_the_tally_goes_by_depth_and_ends_with_the_sentence() -> None:
+    tally, other = Tally(), Tally()
+    request, logits = Request(0, []), torch.zeros(5, 4)
+    chain = [Node(7, 0, 0.0), Node(8, 1, 0.0), Node(9, 2, 0.0)]
+    tree = [Node(7, 0, 0.0), Node(8, 0, 0.0), Node(9, 2, 0.0), Node(5, 2, 0.0)]
+    tally.record(request, [2], chain, logits, [1, 2, 3], [7, 3], [])  # ends before the third
+    tally.record(request, [2], tree, logits, [2], [8, 6], [])
+    other.record(request, [2], [], logits, [], [6], [])
+    tally.add(other)
+    assert tally.calls == 3
+    assert tally.drafted == {1: 3, 2: 3, 3: 1}
+    assert tally.reached == {1: 2, 2: 2, 3: 1}
+    assert tally.rates() == [1.0, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("tree", ["chain", "best-first"])
+def test_the_tally_agrees_with_the_statistics(model: Model, sources: list[list[int]], tree: Any) -> None:
+    tally = Tally()
+    options = DecodingOptions(block_size=4, tree=tree, nodes=6, batch_size=8)
+    hypotheses = decode(model, sources[:20], options, recorder=tally)
+    stats = sum((each.stats for each in hypotheses), Stats())
+    assert tally.calls == stats.verifier_calls
+    assert tally.drafted.total() == stats.drafted
+    assert tally.accepted.total() == stats.accepted > 0
+
+
+def test_the_peak_is_of_the_time_since_it_was_forgotten() -> None:
+    reset_peak()
+    before = peak_bytes()
+    block = bytearray(64 << 20)
+    block[::4096] = b"x" * len(block[::4096])
+    assert peak_bytes() > before + (60 << 20)
+
+
+HYPOTHESES = {
+    "greedy": ["the cat sat on the mat .", "it rains today in the city", "we see a big house", "good morning to you"],
+    "speculative:8": [
+        "the cat sat on the mat . ",
+        "it rains today in the city",
+        "we see a big house",
+        "good morning to you",
+    ],
+    "tolerant": ["a dog is there", "the weather", "house", "well hello"],
+}
+REFERENCES = [
+    ["the cat sat on the mat .", "it rains today in the town", "we see a large house", "good morning to you"],
+    ["a cat sat on a mat .", "today it rains in the city", "we see a big home", "good morning"],
+]
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++", "ter"])
+def test_equal_translations_do_not_differ_by_chance(name: str) -> None:
+    title, scores = score(name, HYPOTHESES, REFERENCES, language="en", samples=300)
+    assert title.lower() in ("bleu", "chrf2", "chrf2++", "ter")
+    greedy, same, other = scores.values()
+    assert greedy.p_value is None
+    assert same.p_value == 1.0
+    assert replace(same, p_value=None) == greedy
+    assert other.p_value is not None and other.p_value < 0.2
+    assert "nrefs:2|bs:300|" in greedy.signature
+    assert all(isinstance(value, float) for value in (greedy.value, greedy.mean, greedy.interval))
+
+
+def test_without_bootstrap_there_are_scores_alone() -> None:
+    _, sampled = score("bleu", HYPOTHESES, REFERENCES, language="en", samples=10)
+    title, scores = score("bleu", HYPOTHESES, REFERENCES, language="en", samples=0)
+    assert title == "BLEU"
+    assert [each.value for each in scores.values()] == [each.value for each in sampled.values()]
+    assert {(each.mean, each.interval, each.p_value) for each in scores.values()} == {(None, None, None)}
+    assert "bs:" not in scores["greedy"].signature
+
+
+def test_a_tokenizer_that_is_not_installed_is_a_mistake_of_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("ja-mecab")
+
+    monkeypatch.setattr("sacrebleu.metrics.bleu._get_tokenizer", refuse)
+    with pytest.raises(UsageError, match="`metrics` cannot be bleu for the language ja: "):
+        score("bleu", HYPOTHESES, REFERENCES, language="ja", samples=0)
+
+
+def evaluation_of(measured: Measured, names: Sequence[str] = ("bleu", "ter")) -> Evaluation:
+    labels = [strategy.label for strategy in measured.batched.strategies]
+    for name in names:
+        hypotheses = {label: measured.hypotheses(label) for label in labels}
+        title, scores = score(name, hypotheses, measured.references, language="en", samples=20)
+        measured.scores[title] = scores
+    baseline = baseline_of(measured.batched.strategies).label
+    signatures = {label: {"model_sha256": "f" * 64, "strategy": label, "threads": 1} for label in labels}
+    return Evaluation(labels, baseline, 0.25, signatures, measured.results(baseline))
+
+
+LOSSY = parse_strategies("greedy,speculative:8,tolerant:3:1")
+
+
+def test_json_and_csv_have_every_figure() -> None:
+    evaluation = evaluation_of(measured_of(Machine(), LOSSY))
+    record = json.loads(json.dumps(evaluation.record()))
+    _, fast, lossy = record["results"]
+    assert fast["scores"]["TER"]["value"] == 0.0
+    assert lossy["same"] == 0.2  # the blank line
+    assert fast["latency"]["p50"] == len(TEXTS[0])
+    assert len(fast["latencies"]) == 2
+    assert record["signatures"]["greedy"]["model_sha256"] == "f" * 64
+    assert record["partial"] is False
+
+    rows = list(csv.DictReader(io.StringIO(as_csv(evaluation))))
+    assert [row["strategy"] for row in rows] == ["greedy", "speculative:8", "tolerant:3:1"]
+    assert all(None not in row.values() for row in rows)
+    assert rows[0]["batched.speed_up.median"] == ""
+    assert float(rows[1]["batched.speed_up.median"]) == 2.0
+    assert float(rows[2]["TER"]) == lossy["scores"]["TER"]["value"]
+    assert rows[1]["single.acceptance"] == "1.0 0.0"
+    assert float(rows[1]["latency.p95"]) == fast["latency"]["p95"]
+    assert rows[1]["signature"] == f"model_sha256:{'f' * 64}|strategy:speculative:8|threads:1"
+
+
+def test_tables_and_report() -> None:
+    measured = measured_of(Machine(), LOSSY)
+    evaluation = evaluation_of(measured)
+    quality, speeds, latency, drafts = tables(evaluation)
+    assert quality.columns == ("", "BLEU", "TER", "same")
+    bleu = measured.scores["BLEU"]["greedy"]
+    assert quality.rows[1] == ("speculative:8", f"100.0 ±{bleu.interval:.1f}", "0.0 ±0.0", "100.0%")
+    assert quality.rows[2][2].endswith("*")
+    assert speeds.rows[1][4] == "2.00 (2.00–2.00)"
+    assert latency.title == "toy: latency, one at a time (3 lines)"
+    assert latency.rows[0][1] == f"{2e3 * len(TEXTS[0]):.1f}"
+    assert ("speculative:8", "2", "2.00", "2.00", "100%", "0%", "", "", "") not in drafts.rows
+    assert ("speculative:8", "32", "2.00", "2.00", "100%", "0%", "", "", "") in drafts.rows
+    assert len({len(row) for table in tables(evaluation) for row in [table.columns, *table.rows]}) == 4
+    assert signatures(evaluation, short=True)["all"] == "model_sha256:ffffffffffff|threads:1"
+    assert metric_signatures(evaluation)["BLEU"].startswith("nrefs:1|bs:20|")
+
+    files = Files(measured)
+    assert files.hypotheses == {
+        "greedy": "toy.greedy.txt",
+        "speculative:8": "toy.speculative-8.txt",
+        "tolerant:3:1": "toy.tolerant-3-1.txt",
+    }
+    text = markdown(evaluation, {"toy": files}, command="specmt evaluate x", picture="p.png", languages="de-en")
+    assert "(partial)" not in text
+    for part in ("| greedy | 100.0 ±", "![", "(p.png)", "f" * 64, "## toy", "p-values"):
+        assert part in text
+    assert "sacrebleu toy.reference.txt -i toy.tolerant-3-1.txt -l de-en -w 2 --confidence -m bleu chrf ter\n" in text
+
+
+def test_file_names_never_meet() -> None:
+    strategies = parse_strategies("a:b=greedy".replace("a:b", "a/b") + ",a?b=beam,a-b=tolerant")
+    files = Files(Measured(EvaluationSet("x/y", LINES, [TEXTS, TEXTS]), Run(strategies, []), Run(strategies, [])))
+    assert list(files.hypotheses.values()) == ["x-y.a-b.txt", "x-y.a-b-.txt", "x-y.a-b--.txt"]
+    assert files.references == ["x-y.reference1.txt", "x-y.reference2.txt"]
+
+
+def interrupted(at: int) -> Measured:
+    machine = Machine(interrupt_at=at)
+    measured = Measured(
+        EvaluationSet("toy", LINES, [TEXTS]), Run(LOSSY, windows(LINES, 2)), Run(LOSSY, sample(LINES, 3))
+    )
+    with pytest.raises(KeyboardInterrupt):
+        for run in (measured.batched, measured.single):
+            measure(run, machine.start, 2, clock=machine.clock)
+    return measured
+
+
+@pytest.mark.parametrize("at", [4, 12, 28, 40])
+@pytest.mark.parametrize("names", [(), ("ter",), ("bleu", "chrf")])
+def test_whatever_there_is_can_be_shown(at: int, names: Sequence[str]) -> None:
+    """Before anything was timed, amid the repeats, without latencies, with a few; without scores too."""
+    evaluation = evaluation_of(interrupted(at), names)
+    evaluation.partial = True
+    assert all("partial" in table.title for table in tables(evaluation))
+    assert "Interrupted" in notes(evaluation)[0]
+    assert json.loads(json.dumps(evaluation.record()))["partial"] is True
+    assert next(csv.DictReader(io.StringIO(as_csv(evaluation))))["partial"] == "True"
+    assert draw(evaluation).startswith(b"\x89PNG")
+    assert "# Evaluation (partial)" in markdown(evaluation, {}, command="", picture=None, languages="de-en")
+
+
+def test_the_picture_has_a_row_for_each_set() -> None:
+    evaluation = evaluation_of(measured_of(Machine(), LOSSY))
+    one = draw(evaluation)
+    evaluation.results = [*evaluation.results, *(replace(result, test_set="other") for result in evaluation.results)]
+    heights = [int.from_bytes(picture[20:24], "big") for picture in (one, draw(evaluation))]
+    assert math.isclose(heights[1], 2 * heights[0], abs_tol=2)
