@@ -178,6 +178,8 @@ def evaluate(
         except KeyboardInterrupt:
             evaluation.partial = True
         evaluation.results = [result for each in measured for result in each.results(evaluation.baseline)]
+        if not quiet:
+            _warn(measured)
 
         from specmt.evaluation.plot import draw
         from specmt.evaluation.report import as_csv
@@ -322,6 +324,15 @@ def _score(measured: Sequence[Measured], names: Sequence[str], language: str, ba
                 show(f"scoring {each.test_set.name}: {name}")
                 title, scores = score(name, hypotheses, each.references, language=language, samples=samples)
                 each.scores[title] = scores
+
+
+def _warn(measured: Sequence[Measured]) -> None:
+    """Says once what all strategies would say of the same lines."""
+    for each in measured:
+        for translations in each.batched.translations(each.batched.strategies[0].label):
+            for line, warnings in ((every.line, every.warnings) for every in translations):
+                for warning in warnings:
+                    click.echo(f"specmt: warning: {each.test_set.name}:{line.index + 1}: {warning}", err=True)
 
 
 def _write_report(

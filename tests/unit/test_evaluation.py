@@ -204,7 +204,7 @@ class Machine:
 
     @staticmethod
     def translation(options: DecodingOptions, line: Line) -> str:
-        return line.text.upper() if options.lossless else line.text
+        return line.text.upper() if options.lossless else line.text[::-1]
 
 
 TEXTS = ["ein haus und noch ein haus", "", "zwei hunde laufen über die straße", "drei", "vier katzen schlafen hier"]
@@ -434,9 +434,8 @@ def test_tables_and_report() -> None:
     assert speeds.rows[1][4] == "2.00 (2.00–2.00)"
     assert latency.title == "toy: latency, one at a time (3 lines)"
     assert latency.rows[0][1] == f"{2e3 * len(TEXTS[0]):.1f}"
-    assert ("speculative:8", "2", "2.00", "2.00", "100%", "0%", "", "", "") not in drafts.rows
     assert ("speculative:8", "32", "2.00", "2.00", "100%", "0%", "", "", "") in drafts.rows
-    assert len({len(row) for table in tables(evaluation) for row in [table.columns, *table.rows]}) == 4
+    assert all(len(row) == len(table.columns) for table in tables(evaluation) for row in table.rows)
     assert signatures(evaluation, short=True)["all"] == "model_sha256:ffffffffffff|threads:1"
     assert metric_signatures(evaluation)["BLEU"].startswith("nrefs:1|bs:20|")
 
@@ -471,8 +470,7 @@ def interrupted(at: int) -> Measured:
     return measured
 
 
-@pytest.mark.parametrize("at", [4, 12, 28, 40])
-@pytest.mark.parametrize("names", [(), ("ter",), ("bleu", "chrf")])
+@pytest.mark.parametrize(("at", "names"), [(4, ("bleu", "chrf")), (12, ()), (28, ("ter",)), (40, ("bleu",))])
 def test_whatever_there_is_can_be_shown(at: int, names: Sequence[str]) -> None:
     """Before anything was timed, amid the repeats, without latencies, with a few; without scores too."""
     evaluation = evaluation_of(interrupted(at), names)

@@ -1,0 +1,298 @@
+"""`specmt evaluate`: what it says of bad input, of a real run, and when it is interrupted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specmt.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+}
+TIMEOUT = 120
+
+SOURCE = ["Ein Hund läuft.", "", "Wo ist der Bahnhof?", "Das ist ein Haus.", "Guten Tag und auf Wiedersehen."]
+FIRST = ["A dog runs.", "", "Where is the station?", "This is a house.", "Hello and goodbye. \r"]
+SECOND = ["A dog is running.", "", "Where's the railway station?", "That is a house.", "Good day and goodbye."]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def options(model: Path) -> list[str]:
+    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
+
+
+def execute(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, command)],
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "There is nothing to evaluate"),
+        (["a.de"], 2, "SRC must come with a reference REF, but a.de comes alone."),
+        (["a.de", "none.en"], 66, "none.en: no such file."),
+        (["a.de", "."], 66, ".: is a directory"),
+        (["none.de", "a.en"], 66, "none.de: no such file."),
+        (["a.de", "a.en", "short.en"], 65, "short.en: must have 5 lines, as a.de has, but has 4."),
+        (["a.de", "empty.en"], 65, "empty.en: is empty."),
+        (["empty.en", "a.en"], 65, "empty.en: is empty."),
+        (["a.de", "latin.en"], 65, "latin.en: line 1 is not valid UTF-8 at byte offset 1"),
+        (["--set", "a.de"], 2, "`set` must be [NAME=]SRC:REF[:REF…], but is 'a.de' instead."),
+        (["a.de", "a.en", "--set", "a.de:a.en"], 2, "`set` must have different names, but 'a' comes twice"),
+        (["-t", "wmt"], 2, "`test-set` must be one of `sacrebleu --list`, but is 'wmt' instead."),
+        (["-t", "wmt14", "-l", "de-de"], 2, "`language-pair` must be one of "),
+        (["a.de", "a.en", "--strategies", "greedy,fast"], 2, "`strategies` must name greedy, "),
+        (["a.de", "a.en", "--strategies", "tolerant:0:1"], 2, "strategy 'tolerant:0:1': `beta` must be at least 1"),
+        (["a.de", "a.en", "--strategies", "speculative:memory=no.tsv"], 66, "no.tsv: no such file."),
+        (["a.de", "a.en", "--metrics", "bleu,comet"], 2, "`metrics` must be different ones of bleu, chrf, chrf++, ter"),
+        (["a.de", "a.en", "--json", "x", "--csv", "x"], 2, "must be different files."),
+        (["a.de", "a.en", "--json", "none/x"], 74, "none/x: cannot be written"),
+        (["a.de", "a.en", "--plot", "none/x.png"], 74, "none/x.png: cannot be written"),
+        (["a.de", "a.en", "--report", "a.en"], 74, "a.en: cannot be made a folder"),
+        (["a.de", "a.en", "--threads", "0"], 2, "`threads` must be at least 1"),
+    ],
+)
+def test_mistakes_are_told_before_the_model_is_loaded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specmt.models.hub.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    write(Path("a.de"), SOURCE)
+    write(Path("a.en"), FIRST)
+    write(Path("short.en"), FIRST[:4])
+    Path("empty.en").touch()
+    Path("latin.en").write_bytes(b"a\xe4\n" * 5)
+    before = sorted(os.listdir())
+    assert run(["evaluate", *arguments]) == code
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert error.startswith("specmt: error: ") and error.count("\n") == 1
+    assert message in error
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("arguments", [["--repeats", "-1"], ["--limit", "0"], ["--batch-size", "x"]])
+def test_numbers_out_of_range(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "a.de", "a.en", *arguments]) == 2
+    assert "Usage: specmt evaluate" in capfd.readouterr().err
+
+
+def test_help_does_not_import_torch() -> None:
+    script = (
+        "import sys; from specmt.cli.main import run\n"
+        "assert run(['evaluate', '--help']) == 0\n"
+        "heavy = {'torch', 'numpy', 'sacrebleu', 'matplotlib', 'fairseq2', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "tolerant[:BETA:TAU]" in result.stdout
+
+
+def test_a_model_without_drafter_says_so_at_once(
+    tiny_model_without_drafter: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
+    strategies = ["--strategies", "greedy,speculative"]
+    arguments = ["evaluate", str(source), str(reference), *strategies, *options(tiny_model_without_drafter)]
+    assert run(arguments) == 69
+    assert "the model has no drafter; use `--strategy greedy`" in capfd.readouterr().err
+
+
+def sacrebleu(folder: Path, references: list[str], hypotheses: str, *arguments: str) -> list[dict[str, Any]]:
+    """Returns what sacreBLEU's command says, with twelve digits."""
+    command = [*references, "-i", hypotheses, "-w", "12", "--confidence", "--confidence-n", "200", *arguments]
+    result = execute("sacrebleu", *command, folder=folder)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    return found if isinstance(found, list) else [found]
+
+
+def test_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
+    """A whole run of the bundled model: several references, a named set, every file that can be written."""
+    source, reference = (
+        (ROOT / "data" / f"sample.{side}").read_text(encoding="utf-8").split("\n")[40:49] for side in ("de", "en")
+    )
+    source[3] = reference[3] = ""
+    other = [line.replace("the", "a") + " \r" for line in reference]
+    for name, lines in {"a.de": source, "a.en": reference, "b.en": other}.items():
+        write(tmp_path / name, lines)
+    named = tmp_path / "sacrebleu" / "wmt14"
+    named.mkdir(parents=True)
+    for field, lines in {"src": source, "ref": other, "docid": other, "genre": other, "origlang": other}.items():
+        write(named / f"wmt14.de-en.{field}", lines)
+    sets = ["a.de", "a.en", "b.en", "--set", "x=a.de:b.en", "-t", "wmt14", "-l", "de-en"]
+    strategies = "speculative:4,greedy,loose=tolerant:3:9:block-size=4,tree=speculative:4:tree=best-first"
+    timing = ["--repeats", "2", "--latency-lines", "3", "--batch-size", "2", "--bootstrap", "200"]
+    files = ["--json", "out.json", "--csv", "-", "--plot", "out.png", "--report", "report"]
+    result = execute(
+        *["specmt", "evaluate", *sets, "--strategies", strategies, *timing, *files, "--threads", "1"],
+        folder=tmp_path,
+        SACREBLEU=str(tmp_path / "sacrebleu"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    record = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    report = tmp_path / "report"
+    assert json.loads((report / "results.json").read_text(encoding="utf-8")) == record
+    assert (tmp_path / "out.png").read_bytes() == (report / "figures.png").read_bytes()
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    names = ["speculative:4", "greedy", "loose", "tree"]
+    assert [(row["set"], row["strategy"]) for row in rows] == [(s, n) for s in ("a", "x", "wmt14.de-en") for n in names]
+    assert record["baseline"] == "greedy"
+    assert record["load_seconds"] > 0
+
+    found = {(each["test_set"], each["strategy"]): each for each in record["results"]}
+    greedy, loose = found["a", "greedy"], found["a", "loose"]
+    for references, strategy in (
+        (["../a.en", "../b.en"], "greedy"),
+        (["a.reference1.txt", "a.reference2.txt"], "loose"),
+    ):
+        hypotheses = f"a.{strategy}.txt"
+        expected = sacrebleu(report, references, hypotheses, "-m", "bleu", "chrf", "ter")
+        expected += sacrebleu(report, references, hypotheses, "-m", "chrf", "--chrf-word-order", "2")
+        assert {each["name"] for each in expected} == {"BLEU", "chrF2", "chrF2++", "TER"}
+        for each in expected:
+            own = found["a", strategy]["scores"][each["name"]]
+            assert 0 < own["value"] < 100
+            assert f"{own['value']:.12f}" == f"{each['score']:.12f}"
+            assert own["signature"] == each["signature"]
+            assert own["mean"] == pytest.approx(each["confidence_mean"], rel=1e-6)  # sacreBLEU takes them two ways
+            assert own["interval"] == pytest.approx(each["confidence_var"], rel=1e-6)
+    assert found["wmt14.de-en", "greedy"]["scores"] == found["x", "greedy"]["scores"] != greedy["scores"]
+    assert loose["same"] < 1.0 == found["a", "tree"]["same"]
+    assert found["a", "tree"]["scores"]["BLEU"]["p_value"] == 1.0
+
+    # Every line is there, blank ones too; what was drafted was counted, and timed as often as asked.
+    assert (report / "a.greedy.txt").read_text(encoding="utf-8").count("\n") == len(source)
+    tree = found["a", "tree"]
+    assert tree["batched"]["lines"] == len(source)
+    assert tree["batched"]["verifier_calls"] < greedy["batched"]["verifier_calls"]
+    assert tree["batched"]["accepted"] > 0
+    assert len(tree["batched"]["acceptance"]) == 4
+    assert tree["single"]["lines"] == 3 == len(tree["latency_lines"]) == len(tree["latencies"][1])
+    assert len(tree["latencies"]) == len(tree["batched"]["seconds"]) == 2
+    assert 0 < tree["latency"]["p50"] <= tree["latency"]["p95"] <= tree["latency"]["p99"]
+    signature = record["signatures"]["loose"]
+    for key in ("model_sha256", "strategy", "block_size", "beta", "tolerance", "tree", "dtype", "threads", "processor"):
+        assert key in signature
+    assert (signature["tolerance"], signature["block_size"], signature["batch_size"]) == (9.0, 4, 2)
+    text = (report / "report.md").read_text(encoding="utf-8")
+    assert "sacrebleu a.reference1.txt a.reference2.txt -i a.greedy.txt" in text
+    assert signature["model_sha256"] in text
+    assert not (tmp_path / ".specmt").exists()
+
+
+def test_tables_fit_in_80_columns_and_strategies_may_be_without_greedy(tiny_model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "a.de", SOURCE)
+    write(tmp_path / "a.en", FIRST)
+    strategies = ["--strategies", "tolerant:3:1,speculative:drafter=autoregressive:block-size=5"]
+    result = execute(
+        *["specmt", "evaluate", "a.de", "a.en", "--limit", "3", *strategies],
+        *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *options(tiny_model)],
+        folder=tmp_path,
+        COLUMNS="80",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    cells = [line for line in result.stdout.split("\n") if line.startswith(("┏", "┃", "│", "└"))]
+    assert len(cells) > 20
+    assert all(len(line) <= 80 for line in cells)
+    assert "…" not in "".join(cells)
+    assert "a: quality (3 lines)" in result.stdout
+    assert "× tolerant:3:1" in result.stdout
+
+
+def test_ctrl_c_shows_what_there_is(tiny_model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "a.de", SOURCE * 20)
+    write(tmp_path / "a.en", FIRST * 20)
+    files = ["--json", "out.json", "--report", "report"]
+    command = ["specmt", "evaluate", "a.de", "a.en", "--repeats", "100000", "--batch-size", "1", "--bootstrap", "20"]
+
+    def restore() -> None:
+        # A test runner in the background may ignore it, and children inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    ours, theirs = pty.openpty()
+    with (tmp_path / "tables.txt").open("wb") as tables:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, *files, *options(tiny_model)],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
+            stdout=tables,
+            stderr=theirs,
+            preexec_fn=restore,
+        )
+    os.close(theirs)
+    with process, suppress(OSError):  # which ends the reading of a terminal
+        seen, sent = b"", False
+        while select.select([ours], [], [], TIMEOUT)[0]:
+            seen += os.read(ours, 65536)
+            # The bar shows a rate as soon as some lines are done; it is drawn several times a second.
+            if not sent and len(re.findall(rb"\d lines/s", seen)) >= 10:
+                process.send_signal(signal.SIGINT)
+                sent = True
+        process.kill()
+    os.close(ours)
+    assert process.returncode == 130, seen
+    assert b"interrupted; the results so far follow" in seen
+    assert b"Traceback" not in seen
+    text = (tmp_path / "tables.txt").read_text(encoding="utf-8")
+    assert re.search(r"a: quality \(\d+ lines, partial\)", text)
+    assert "Interrupted: the figures are of the lines and repeats" in text
+    record = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert record["partial"] is True
+    greedy, fast = record["results"]
+    assert greedy["batched"]["lines"] == fast["batched"]["lines"] > 0
+    assert set(greedy["scores"]) == {"BLEU", "chrF2", "chrF2++", "TER"}
+    assert "# Evaluation (partial)" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_an_interrupt_before_anything_was_measured_leaves_nothing(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specmt.evaluation.runs.measure", interrupt)
+    write(Path("a.de"), SOURCE)
+    write(Path("a.en"), FIRST)
+    assert run(["evaluate", "a.de", "a.en", "--json", "out.json", "-q", *options(tiny_model)]) == 130
+    assert capfd.readouterr() == ("", "")
+    assert sorted(os.listdir()) == ["a.de", "a.en"]
