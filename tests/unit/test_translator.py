@@ -161,6 +161,7 @@ def memories(monkeypatch: pytest.MonkeyPatch) -> list[TranslationMemory | None]:
         options: DecodingOptions,
         places: Places,
         memory: TranslationMemory | None,
+        recorder: None,
     ) -> list[Hypothesis]:
         seen.append(memory)
         return reverse(model, sources, options, places)
