@@ -91,8 +91,16 @@ _file = click.Path(path_type=Path, allow_dash=True)
     metavar="N",
     help="Samples for intervals and paired tests; 0: neither.",
 )
-@click.option("--json", "json_file", type=_file, metavar="FILE", help="Write everything as JSON; - prints it.")
-@click.option("--csv", "csv_file", type=_file, metavar="FILE", help="Write a row for each set and strategy.")
+@click.option(
+    "--json",
+    "json_file",
+    type=_file,
+    metavar="FILE",
+    help="Write everything as JSON, or print it with -; its keys: `pydoc specmt.evaluation.results`.",
+)
+@click.option(
+    "--csv", "csv_file", type=_file, metavar="FILE", help="Write a row for each set and strategy, or print them with -."
+)
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the results.")
 @click.option(
     "--report",
@@ -151,8 +159,9 @@ def evaluate(
     _check_outputs(json_file, csv_file, plot)
 
     with ExitStack() as stack:
-        out = stack.enter_context(Output(None))
-        json_out, csv_out, plot_out = (_output(stack, path, out) for path in (json_file, csv_file, plot))
+        with Output(None):
+            pass  # it is open
+        json_out, csv_out, plot_out = (_output(stack, path) for path in (json_file, csv_file, plot))
         if report is not None:
             _make_folder(report)
 
@@ -185,16 +194,18 @@ def evaluate(
         from specmt.evaluation.report import as_csv
 
         record = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
+        rows = as_csv(evaluation)
         if json_out is not None:
             json_out.write(record)
         if csv_out is not None:
-            csv_out.write(as_csv(evaluation))
+            csv_out.write(rows)
         if plot_out is not None:
             plot_out.write_bytes(draw(evaluation))
         if report is not None:
             _write_report(report, evaluation, measured, record, languages)
-        if out not in (json_out, csv_out):
-            out.write(_shown(evaluation))
+    # When the files are complete: a pipe that closes early costs none of them.
+    with Output(None) as out:
+        out.write(record if str(json_file) == "-" else rows if str(csv_file) == "-" else _shown(evaluation))
     if evaluation.partial:
         raise click.exceptions.Exit(_INTERRUPTED)
 
@@ -229,10 +240,8 @@ def _check_outputs(*paths: Path | None) -> None:
         raise UsageError("`--json`, `--csv` and `--plot` must be different files.")
 
 
-def _output(stack: ExitStack, path: Path | None, standard: Output) -> Output | None:
-    if path is None:
-        return None
-    return standard if str(path) == "-" else stack.enter_context(Output(path))
+def _output(stack: ExitStack, path: Path | None) -> Output | None:
+    return None if path is None or str(path) == "-" else stack.enter_context(Output(path))
 
 
 def _make_folder(path: Path) -> None:

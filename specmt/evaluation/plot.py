@@ -50,6 +50,8 @@ def _speed_up(axes: Axes, results: Sequence[Result], baseline: str, colours: dic
                 [middle],
                 [score.value],
                 xerr=[[middle - low], [high - middle]],
+                yerr=score.interval,
+                elinewidth=0.6,
                 fmt="o",
                 color=colour,
                 markerfacecolor=colour if filled else "white",
@@ -73,7 +75,8 @@ def _acceptance(axes: Axes, results: Sequence[Result], colours: dict[str, str]) 
         for speed, style in ((result.batched, ":"), (result.single, "-")):
             if speed is not None and speed.acceptance:
                 places = range(1, len(speed.acceptance) + 1)
-                label = f"{result.strategy}, batches of {speed.batch_size}"
+                way = "one at a time" if speed is result.single else f"batches of {speed.batch_size}"
+                label = f"{result.strategy}, {way}"
                 axes.plot(places, speed.acceptance, style, marker=".", color=colours[result.strategy], label=label)
     axes.set(title="acceptance by position", xlabel="tokens ahead", ylabel="share of drafts accepted", ylim=(0, 1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -81,12 +84,17 @@ def _acceptance(axes: Axes, results: Sequence[Result], colours: dict[str, str]) 
 
 
 def _latency(axes: Axes, results: Sequence[Result], colours: dict[str, str]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for result in results:
         values = sorted(1e3 * value for repeat in result.latencies for value in repeat)
         if values:
             shares = [(number + 1) / len(values) for number in range(len(values))]
             axes.step(values, shares, where="post", color=colours[result.strategy], label=result.strategy)
     axes.set(title="latency, one at a time", xlabel="ms", ylabel="share of lines at most as slow", xscale="log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     _legend(axes)
 
 
