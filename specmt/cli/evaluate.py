@@ -140,7 +140,7 @@ def evaluate(
       specmt evaluate news.de news.en --strategies greedy,speculative:8,tolerant:3:1,beam:5 --report runs/news
       specmt evaluate a.de a.en --strategies greedy,tree=speculative:drafter=autoregressive:tree=best-first:nodes=16
       specmt evaluate --set news=a.de:a1.en:a2.en --set talks=b.de:b.en --plot figures.png
-      specmt evaluate -t wmt14 -l de-en --limit 500 --json - | jq .results[].scores.BLEU
+      specmt evaluate -t wmt14 -l de-en --limit 500 --json - | jq '.results[].scores.BLEU'
     """
     # Whatever can go wrong with arguments and files does so before the model is loaded.
     chosen = parse_strategies(strategies, batch_size=batch_size)
@@ -154,8 +154,11 @@ def evaluate(
     for name in titles:
         make_metric(name, [[""]], target)
     for strategy in chosen:
-        if strategy.options.memory is not None:
-            open_input(strategy.options.memory).close()
+        memory = strategy.options.memory
+        if memory is not None:
+            if memory.is_fifo():
+                raise UsageError(f"strategy {strategy.label!r}: `memory` must be a file, but {memory} is a pipe.")
+            open_input(memory).close()
     _check_outputs(json_file, csv_file, plot)
 
     with ExitStack() as stack:

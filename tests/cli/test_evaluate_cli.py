@@ -72,6 +72,11 @@ def execute(*command: str | Path, folder: Path, **environment: str) -> subproces
         (["a.de", "a.en", "--strategies", "greedy,fast"], 2, "`strategies` must name greedy, "),
         (["a.de", "a.en", "--strategies", "tolerant:0:1"], 2, "strategy 'tolerant:0:1': `beta` must be at least 1"),
         (["a.de", "a.en", "--strategies", "speculative:memory=no.tsv"], 66, "no.tsv: no such file."),
+        (
+            ["a.de", "a.en", "--strategies", "speculative:memory=pipe"],
+            2,
+            "`memory` must be a file, but pipe is a pipe.",
+        ),
         (["a.de", "a.en", "--metrics", "bleu,comet"], 2, "`metrics` must be different ones of bleu, chrf, chrf++, ter"),
         (["a.de", "a.en", "--json", "x", "--csv", "x"], 2, "must be different files."),
         (["a.de", "a.en", "--json", "none/x"], 74, "none/x: cannot be written"),
@@ -94,6 +99,7 @@ def test_mistakes_are_told_before_the_model_is_loaded(
     write(Path("a.en"), FIRST)
     write(Path("short.en"), FIRST[:4])
     Path("empty.en").touch()
+    os.mkfifo("pipe")
     Path("latin.en").write_bytes(b"a\xe4\n" * 5)
     before = sorted(os.listdir())
     assert run(["evaluate", *arguments]) == code
