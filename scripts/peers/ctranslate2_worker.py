@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Translates with CTranslate2 for compare_ctranslate2.py: one request a line of standard input, as JSON."""
+"""Translates with CTranslate2 in a process without PyTorch: one request a line of standard input, as JSON."""
 
 from __future__ import annotations
 
