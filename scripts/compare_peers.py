@@ -27,8 +27,8 @@ from typing import Any
 
 import click
 from measure import decode_lines, read_lines
-from peers.tables import notes, speed_tables
-from peers.ways import Peers, Way, all_ways
+from peers.tables import BASE, notes, speed_tables
+from peers.ways import Peers, Way, all_ways, fastest
 from rich.console import Console
 from rich.markup import escape
 from sacrebleu.metrics.bleu import BLEU
@@ -47,8 +47,6 @@ try:
 except ImportError as error:
     sys.exit(f"compare_peers.py needs the peers ({error}): pip install '.[peers]'")
 
-SETS = ("docs-test", "newstest2014.de-en")
-
 LEAST_IDENTICAL = 0.97
 """Near-ties may go the other way by rounding; fewer identical lines than this mean a wrong conversion."""
 
@@ -57,11 +55,11 @@ PACKAGES = ("specmt", "torch", "fairseq2", "ctranslate2", "transformers", "sente
 console = Console(width=140)
 
 
-def read_pairs(model: Model, count: int) -> tuple[list[str], list[str]]:
+def read_pairs(model: Model, sets: Sequence[str], count: int) -> tuple[list[str], list[str]]:
     """Returns the first lines of each set and their references, without lines that are not translated in one piece."""
     pairs = [
         (source.strip(), reference)
-        for name in SETS
+        for name in sets
         for source, reference in list(zip(read_lines(name, "de"), read_lines(name, "en"), strict=True))[:count]
     ]
     kept = [pair for pair in pairs if is_plain(model, pair[0])]
@@ -156,12 +154,14 @@ def load_models(folder: ModelFolder, dtype: str, threads: int) -> dict[str, Mode
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="auto", show_default=True, help="What specmt computes in, int8 aside.")
+@click.option("--sets", default="docs-test,newstest2014.de-en", show_default=True)
 @click.option("--lines", default=50, show_default=True, help="How many lines of each set.")
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--slow-rounds", default=2, show_default=True, help="Rounds of ways that take longer than --patience.")
 @click.option("--patience", default=5.0, show_default=True, help="In seconds a round.")
 @click.option("--batch-sizes", default="1,8,32", show_default=True)
 @click.option("--block-size", default=5, show_default=True, help="How many tokens our autoregressive drafter drafts.")
+@click.option("--only", default="", help="Only ways whose names begin so, and specmt's greedy decoding.")
 @click.option("--json", "report", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write the tables here.")
 @click.option("--check", "only_check", is_flag=True, help="Only compare greedy tokens; exits 1 under 97% alike.")
@@ -169,12 +169,14 @@ def main(
     name: str | None,
     threads: int,
     dtype: str,
+    sets: str,
     lines: int,
     rounds: int,
     slow_rounds: int,
     patience: float,
     batch_sizes: str,
     block_size: int,
+    only: str,
     report: Path | None,
     markdown: Path | None,
     only_check: bool,
@@ -186,11 +188,11 @@ def main(
     except SpecmtError as error:
         raise click.ClickException(str(error)) from error
     model = models["auto"]
-    sources, references = read_pairs(model, lines)
+    sources, references = read_pairs(model, sets.split(","), lines)
     with TemporaryDirectory(prefix="specmt-peers-") as temporary:
         write_ctranslate2(folder, Path(temporary) / "ctranslate2")
         with closing(Peers(model, Path(temporary) / "ctranslate2", threads)) as peers:
-            checks = check(models["float32"], peers, sources)
+            checks = [] if only == "specmt" else check(models["float32"], peers, sources)
             alike = all(each["identical"] >= LEAST_IDENTICAL * each["lines"] for each in checks)
             if only_check or not alike:
                 sys.exit(0 if alike else 1)
@@ -202,7 +204,7 @@ def main(
                 "signature": Translator(model).signature(DecodingOptions()),
                 "metric": str(metric.get_signature()),
                 "environment": {key: value for key, value in sorted(os.environ.items()) if key.startswith("CT2_")},
-                "sets": SETS,
+                "sets": sets.split(","),
                 "lines": len(sources),
                 "rounds": rounds,
                 "slow_rounds": slow_rounds,
@@ -212,7 +214,11 @@ def main(
                 "results": [],
             }
             for batch_size in map(int, batch_sizes.split(",")):
-                ways = list(all_ways(models, peers, sources, batch_size, block_size))
+                ways = [
+                    fastest(settings, sources, batch_size)
+                    for settings in all_ways(models, peers, batch_size, block_size)
+                    if settings[0].name.startswith((BASE, only))
+                ]
                 rows = measure(
                     ways,
                     sources,

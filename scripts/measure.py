@@ -16,6 +16,7 @@ Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -26,6 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
@@ -43,6 +45,16 @@ SETS = ("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014
 EXACT_SETS = SETS[:3]
 
 console = Console(width=120)
+
+report_option = click.option(
+    "--json", "report", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here too."
+)
+
+
+def write_report(report: Path | None, rows: Sequence[dict[str, Any]], **more: object) -> None:
+    if report is not None:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(json.dumps({**more, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def read_lines(name: str, side: str) -> list[str]:
@@ -74,22 +86,27 @@ def main(context: click.Context, name: str | None, threads: int, dtype: str, ker
 @click.option("--lines", type=int, help="Only the first lines of each set.")
 @click.option("--beam/--no-beam", default=True, show_default=True)
 @click.option("--block-size", type=int, help="Drafted tokens; default: as many as the drafter was trained with.")
+@report_option
 @click.pass_obj
-def quality(load: Callable[[], Model], lines: int | None, beam: bool, block_size: int | None) -> None:
+def quality(
+    load: Callable[[], Model], lines: int | None, beam: bool, block_size: int | None, report: Path | None
+) -> None:
     """BLEU and chrF of greedy and beam 5, mean accepted length of exact drafts."""
     model = load()
     if block_size is None and model.folder.drafter is not None:
         block_size = model.folder.drafter.block_size
     table = Table("set", "greedy BLEU", "chrF2", "beam 5 BLEU", "chrF2", "verifier calls", "mean accepted length")
     signature = ""
+    found = []
     for name in SETS:
         sources, references = read_lines(name, "de")[:lines], read_lines(name, "en")[:lines]
         _, texts, stats = decode_lines(model, sources, DecodingOptions(block_size=block_size))
-        row = [name]
         metrics = (BLEU(), CHRF())
-        for metric in metrics:
-            row.append(f"{metric.corpus_score(texts, [references]).score:.1f}")
+        bleu, chrf = (round(metric.corpus_score(texts, [references]).score, 3) for metric in metrics)
+        row = [name, f"{bleu:.1f}", f"{chrf:.1f}"]
         signature = "; ".join(str(metric.get_signature()) for metric in metrics)
+        found.append({"set": name, "lines": len(sources), "bleu": bleu, "chrf": chrf})
+        found[-1] |= {"verifier_calls": stats.verifier_calls, "mean_accepted_length": stats.mean_accepted_length}
         if beam:
             _, texts, _ = decode_lines(model, sources, DecodingOptions(strategy="beam"))
             row += [f"{metric.corpus_score(texts, [references]).score:.1f}" for metric in (BLEU(), CHRF())]
@@ -98,6 +115,7 @@ def quality(load: Callable[[], Model], lines: int | None, beam: bool, block_size
         table.add_row(*row, str(stats.verifier_calls), f"{stats.mean_accepted_length:.2f}")
     console.print(table)
     console.print(f"{signature}; {block_size} drafted tokens, {model.dtype}", style="dim")
+    write_report(report, found, metric=signature, block_size=block_size, dtype=model.dtype)
 
 
 @main.command()
@@ -233,11 +251,13 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 @main.command()
 @click.option("--counts", default="1000,100000", show_default=True)
-def memory(counts: str) -> None:
+@report_option
+def memory(counts: str, report: Path | None) -> None:
     """Peak memory of `specmt translate` in a pipe, by number of lines; checks count and order."""
     threads = str(click.get_current_context().find_root().params["threads"])
     sources = [line for line in read_lines("everyday-test", "de") if len(line) < 40]
     table = Table("lines", "peak MiB", "seconds", "lines out", "in order")
+    found = []
     for count in map(int, counts.split(",")):
         generator = random.Random(1)
         lines = [generator.choice(sources) for _ in range(count)]
@@ -253,14 +273,17 @@ def memory(counts: str) -> None:
             distinct[line] = distinct[line] or translation
         in_order = len(out) == count and all(distinct[a] == b for a, b in zip(lines, out, strict=True))
         table.add_row(str(count), f"{peak:.0f}", f"{elapsed:.0f}", str(len(out)), str(in_order))
+        found.append({"lines": count, "mebibytes": peak, "seconds": elapsed, "in_order": in_order})
     console.print(table)
+    write_report(report, found)
 
 
 @main.command()
 @click.option("--lines", default=2000, show_default=True, help="Half of them from docs-test, half from newstest2014.")
 @click.option("--dtypes", default="float32,bfloat16,int8", show_default=True)
 @click.option("--batch-sizes", default="1,2,3,8,33", show_default=True)
-def identical(lines: int, dtypes: str, batch_sizes: str) -> None:
+@report_option
+def identical(lines: int, dtypes: str, batch_sizes: str, report: Path | None) -> None:
     """Compares output files of `specmt translate`, byte by byte; exits 1 at any difference.
 
     Each batch size, one thread and two, shuffled lines (put back in order), greedy and draft trees.
@@ -274,6 +297,7 @@ def identical(lines: int, dtypes: str, batch_sizes: str) -> None:
     runs["8 drafted"] = ["--block-size", "8"]
     runs["trees of 16"] = ["--tree", "best-first", "--nodes", "16", "--block-size", "8", "--batch-size", "5"]
     table = Table("type", "run", "lines", "identical", "seconds")
+    found = []
     same = True
     for dtype in dtypes.split(","):
         wanted: list[str] | None = None
@@ -290,17 +314,21 @@ def identical(lines: int, dtypes: str, batch_sizes: str) -> None:
             wanted = wanted or out
             same = same and out == wanted
             table.add_row(dtype, name, str(len(out)), str(out == wanted), f"{elapsed:.1f}")
+            found.append({"dtype": dtype, "run": name, "lines": len(out), "identical": out == wanted})
     console.print(table)
+    write_report(report, found)
     sys.exit(0 if same else 1)
 
 
 @main.command()
 @click.option("--lines", type=int, help="Only the first lines of each set.")
+@report_option
 @click.pass_obj
-def formats(load: Callable[[], Model], lines: int | None) -> None:
+def formats(load: Callable[[], Model], lines: int | None, report: Path | None) -> None:
     """BLEU and share of lines as in float32, by number format (greedy)."""
     path = load().path
     table = Table("set", "type", "BLEU", "chrF2", "as in float32")
+    found = []
     for name in ("docs-test", "newstest2014.de-en"):
         sources, references = read_lines(name, "de")[:lines], read_lines(name, "en")[:lines]
         wanted: list[list[int]] | None = None
@@ -309,9 +337,12 @@ def formats(load: Callable[[], Model], lines: int | None) -> None:
             tokens, texts, _ = decode_lines(model, sources, DecodingOptions(strategy="greedy"))
             wanted = wanted or tokens
             share = sum(one == other for one, other in zip(tokens, wanted, strict=True)) / len(sources)
-            scores = (metric.corpus_score(texts, [references]).score for metric in (BLEU(), CHRF()))
-            table.add_row(name, dtype, *(f"{score:.1f}" for score in scores), f"{share:.1%}")
+            bleu, chrf = (round(metric.corpus_score(texts, [references]).score, 3) for metric in (BLEU(), CHRF()))
+            table.add_row(name, dtype, f"{bleu:.1f}", f"{chrf:.1f}", f"{share:.1%}")
+            row = {"set": name, "lines": len(sources), "dtype": dtype, "bleu": bleu, "chrf": chrf, "identical": share}
+            found.append(row)
     console.print(table)
+    write_report(report, found)
 
 
 @main.command()
@@ -346,7 +377,8 @@ def determinism(context: click.Context, lines: int, repeats: int, batch_sizes: s
 
 @main.command()
 @click.option("--repeats", default=5, show_default=True)
-def start(repeats: int) -> None:
+@report_option
+def start(repeats: int, report: Path | None) -> None:
     """Where the time of translating one line in a fresh process goes."""
     threads = str(click.get_current_context().find_root().params["threads"])
     stages = {
@@ -367,6 +399,7 @@ def start(repeats: int) -> None:
     for name, values in seconds.items():
         table.add_row(name, f"{statistics.median(values[1:]):.2f}")
     console.print(table)
+    write_report(report, [{"what": name, "seconds": values[1:]} for name, values in seconds.items()])
 
 
 if __name__ == "__main__":

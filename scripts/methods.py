@@ -149,7 +149,8 @@ def main(sets: str, lines: int, dtype: str, threads: int, batch_size: int, only:
                 tokens = found.pop("tokens")
                 changed = sum(one != other for one, other in zip(tokens, wanted, strict=True))
                 different += changed if kind == "exact" else 0
-                record.append({"set": name, "kind": kind, "way": way, "changed": changed / len(texts), **found})
+                row = {"set": name, "kind": kind, "way": way, "lines": len(texts), "dtype": model.dtype}
+                record.append({**row, "changed": changed / len(texts), **found})
                 table.add_row(
                     way,
                     f"{found['mean_accepted_length']:.2f}",
@@ -163,7 +164,7 @@ def main(sets: str, lines: int, dtype: str, threads: int, batch_size: int, only:
             console.print(table)
             if report is not None:
                 report.parent.mkdir(parents=True, exist_ok=True)
-                report.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+                report.write_text(json.dumps({"rows": record}, indent=1) + "\n", encoding="utf-8")
     if different:
         sys.exit(f"{different} lines of exact ways differ from greedy decoding")
 

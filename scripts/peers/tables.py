@@ -69,6 +69,18 @@ def summary(record: Record) -> Table:
     return Table("", ("sentences/s", *(f"batch {size}" for size in sizes), "BLEU"), rows)
 
 
+def against_greedy(record: Record) -> Table:
+    """Returns how many times as fast as greedy decoding the other ways were, at the first of the batch sizes."""
+    batch_size = batch_sizes(record)[0]
+    base = find(record, batch_size, BASE)
+    rows = [
+        (row["way"], interval(ratios(row, base), 2))
+        for row in record["results"]
+        if base is not None and row["batch_size"] == batch_size and row is not base
+    ]
+    return Table("", ("", f"times {BASE}, batch {batch_size}"), rows)
+
+
 def times(record: Record, batch_size: int, way: str, peer: str) -> float:
     """Returns how many times as fast as a peer a way was, as the median of the rounds.
 
@@ -84,24 +96,30 @@ def times(record: Record, batch_size: int, way: str, peer: str) -> float:
 
 def notes(record: Record) -> list[str]:
     """Returns what must be known of the figures, a paragraph each."""
-    checks = "; ".join(f"{each['peer']} {each['identical']} of {each['lines']}" for each in record["checks"])
-    return [
+    found = [
         f"{record['lines']} lines of {' and '.join(record['sets'])}, the same weights everywhere, text to text: each "
         "way gets all lines at once, to sort by length as it likes, and encodes and decodes them in the time that "
         f"counts. All ways take turns, in up to {record['rounds']} rounds; a way that takes more than "
         f"{record['patience']:g} s a round takes part in {record['slow_rounds']}. Speeds are medians of the rounds, "
         "ratios are taken within each round, and brackets hold the lowest and the highest round: with n rounds they "
-        "contain the true median with a probability of 1 − 2^(1−n), 94% for 5 and 50% for 2.",
-        "CTranslate2 and Hugging Face run in processes of their own, fairseq2 in that of specmt; each in the setting "
-        "(use of the threads, for Hugging Face and fairseq2 float32 or bfloat16, for the assistant 5 or 20 drafted "
-        "tokens at most) that was fastest on some of the lines. specmt's autoregressive drafter drafts "
-        f"{record['block_size']} tokens.",
-        "Hugging Face is `generate` of M2M100ForConditionalGeneration, an architecture equal to the verifier's, with "
-        "the verifier's weights; the assistant is M2M100 with the decoder of specmt's autoregressive drafter, and "
-        "reads the verifier's encoder output. Hugging Face assists one sentence at a time only.",
-        f"Lines whose greedy tokens in float32 are specmt's: {checks}. The last column says the same of all lines, as "
-        "text, for each way as it was measured; beam searches are meant to differ.",
+        "contain the true median with a probability of 1 − 2^(1−n), 94% for 5 and 50% for 2. specmt's autoregressive "
+        f"drafter drafts {record['block_size']} tokens. The last column is the share of lines that come out as in "
+        "specmt's greedy decoding in float32; beam searches are meant to differ."
     ]
+    if record["checks"]:
+        checks = "; ".join(f"{each['peer']} {each['identical']} of {each['lines']}" for each in record["checks"])
+        found += [
+            "CTranslate2 and Hugging Face run in processes of their own, fairseq2 in that of specmt; each in the "
+            "setting (use of the threads; float32 or bfloat16 for Hugging Face and fairseq2; 5 or 20 drafted tokens at "
+            "most for the assistant) that was fastest on some of the lines.",
+            "Hugging Face is `generate` of M2M100ForConditionalGeneration, an architecture equal to the verifier's, "
+            "with the verifier's weights. The assistant is M2M100 with the decoder of specmt's autoregressive drafter, "
+            "and reads the verifier's encoder output; Hugging Face assists one sentence at a time only.",
+            f"Lines whose greedy tokens in float32 are specmt's: {checks}.",
+        ]
+    if record["environment"]:
+        found.append(", ".join(f"`{name}={value}`" for name, value in record["environment"].items()))
+    return found
 
 
 def numbers(record: Record) -> dict[str, str]:

@@ -165,44 +165,44 @@ def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) 
     return Way(name, f"{model.dtype}, {plural(threads, 'thread')}", translate)
 
 
-def fastest(ways: Iterator[Way], lines: Sequence[str], batch_size: int) -> Way:
+def fastest(ways: Sequence[Way], lines: Sequence[str], batch_size: int) -> Way:
     """Returns the way that was fastest on some of the lines, from all over them."""
+    if len(ways) == 1:
+        return ways[0]
     count = max(TRIED, batch_size)
     some = list(lines[:: max(1, len(lines) // count)][:count])
-    seconds: list[tuple[float, Way]] = []
+    seconds = []
     for way in ways:
         way.translate(some[:2])
-        seconds.append((way.translate(some).seconds, way))
-    return min(seconds, key=lambda each: each[0])[1]
+        seconds.append(way.translate(some).seconds)
+    return ways[seconds.index(min(seconds))]
 
 
-def all_ways(
-    models: dict[str, Model], peers: Peers, lines: Sequence[str], batch_size: int, block_size: int
-) -> Iterator[Way]:
-    """Yields everything that is compared, each in its fastest setting.
+def all_ways(models: dict[str, Model], peers: Peers, batch_size: int, block_size: int) -> list[list[Way]]:
+    """Returns everything that is compared, each in every setting that it has a choice of.
 
     :param models: the model in the type that specmt is to use, ``auto``, and in others by their names.
     """
     model, threads = models["auto"], peers.threads
+    assists = model.folder.autoregressive is not None
     greedy = DecodingOptions(strategy="greedy", batch_size=batch_size)
-    yield specmt_way(BASE, model, greedy, threads)
+    ours = [specmt_way(BASE, model, greedy, threads)]
     if "int8" in models:
-        yield specmt_way("specmt greedy, int8", models["int8"], greedy, threads)
-    yield specmt_way("specmt speculative", model, DecodingOptions(batch_size=batch_size), threads)
-    assisted = model.folder.autoregressive is not None
-    if assisted:
+        ours.append(specmt_way("specmt greedy, int8", models["int8"], greedy, threads))
+    ours.append(specmt_way("specmt speculative", model, DecodingOptions(batch_size=batch_size), threads))
+    if assists:
         options = DecodingOptions(drafter="autoregressive", block_size=block_size, batch_size=batch_size)
-        yield specmt_way("specmt speculative, autoregressive", model, options, threads)
-    tried: list[Iterator[Way]] = [
+        ours.append(specmt_way("specmt speculative, autoregressive", model, options, threads))
+    theirs = [
         peers.ctranslate2_ways(compute_type, batch_size, beam_size)
         for beam_size in (1, 5)
         for compute_type in CTRANSLATE2_TYPES
     ]
-    tried += [peers.transformers_ways(batch_size, beam_size) for beam_size in (1, 5)]
-    if assisted and batch_size == 1:  # Hugging Face assists one sentence at a time only
-        tried.append(peers.transformers_ways(batch_size, assisted=True))
-    tried += [fairseq2_ways(models, batch_size, beam_size, threads) for beam_size in (1, 5)]
-    yield from (fastest(ways, lines, batch_size) for ways in tried)
+    theirs += [peers.transformers_ways(batch_size, beam_size) for beam_size in (1, 5)]
+    if assists and batch_size == 1:  # Hugging Face assists one sentence at a time only
+        theirs.append(peers.transformers_ways(batch_size, assisted=True))
+    theirs += [fairseq2_ways(models, batch_size, beam_size, threads) for beam_size in (1, 5)]
+    return [[way] for way in ours] + [list(ways) for ways in theirs]
 
 
 def fairseq2_ways(models: dict[str, Model], batch_size: int, beam_size: int, threads: int) -> Iterator[Way]:
