@@ -10,6 +10,8 @@ from benchmark_sections import SECTIONS, Record
 from specmt.evaluation.machine import format_signature
 from specmt.evaluation.tables import Table
 
+TRIAL = "**This was a trial on a few lines: the figures mean nothing.**"
+
 
 def benchmarks_markdown(benchmarks: Record) -> str:
     """Returns docs/benchmarks.md.
@@ -26,7 +28,7 @@ def benchmarks_markdown(benchmarks: Record) -> str:
         "sets from `$SPECMT_CORPORA`, and `--json FILE` to write the figures down.",
     ]
     if benchmarks["trial"]:
-        parts.append("**This was a trial on a few lines: the figures mean nothing.**")
+        parts.append(TRIAL)
     parts += [f"Machine: {machine}" for machine in dict.fromkeys(format_signature(s["machine"]) for _, s in found)]
     for section, step in found:
         parts += [f"## {section.title}", f"```sh\n{step['command']}\n```"]
@@ -46,7 +48,7 @@ def benchmarks_markdown(benchmarks: Record) -> str:
 
 def readme_parts(benchmarks: Record) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the blocks of the README that are generated, and the single figures in its prose, by name."""
-    blocks: dict[str, str] = {}
+    blocks = {"source": _source(benchmarks)}
     numbers: dict[str, str] = {}
     for section in SECTIONS:
         if section.name in benchmarks["steps"]:
@@ -55,6 +57,16 @@ def readme_parts(benchmarks: Record) -> tuple[dict[str, str], dict[str, str]]:
             if section.readme is not None:
                 blocks[section.name] = section.readme(record).markdown()
     return blocks, numbers
+
+
+def _source(benchmarks: Record) -> str:
+    """Returns where and when it was measured, as a paragraph."""
+    steps = benchmarks["steps"].values()
+    machines = dict.fromkeys(f"{step['machine']['processor']}, {step['machine']['cores']} cores" for step in steps)
+    dates = sorted({step["date"][:10] for step in steps})
+    commits = dict.fromkeys(step["commit"] for step in steps)
+    said = f"{' and '.join(machines)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {', '.join(commits)}."
+    return f"{TRIAL} {said}\n" if benchmarks["trial"] else f"{said}\n"
 
 
 _BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
