@@ -24,7 +24,7 @@ class Section:
 
     title: str
     command: str
-    """A command line; ``python`` is the interpreter that runs this."""
+    """A command line that begins with ``python`` or ``specmt``; it may name ``$SPECMT_CORPORA``."""
 
     trial: str
     """What is added for a trial: few lines and rounds."""

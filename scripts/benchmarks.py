@@ -34,6 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 JSON = ROOT / "docs" / "benchmarks.json"
 README = ROOT / "README.md"
 
+PROGRAMS = {"python": [sys.executable], "specmt": [sys.executable, "-m", "specmt"]}
+
 PACKAGES = ("specmt", "torch", "fairseq2", "ctranslate2", "transformers", "numpy", "sentencepiece", "sacrebleu")
 
 
@@ -52,8 +54,9 @@ def measure(section: Section, command: str, path: Path) -> dict[str, Any]:
     :raises ClickException: it fails.
     """
     output = path.with_suffix(".part")
-    program, *arguments = shlex.split(command)
-    full = [sys.executable if program == "python" else program, *arguments, "--json", str(output)]
+    output.unlink(missing_ok=True)  # of one that failed
+    program, *arguments = map(os.path.expandvars, shlex.split(command))
+    full = [*PROGRAMS[program], *arguments, "--json", str(output)]
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     found = {"command": command, "commit": commit(), "date": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"}
     started = time.perf_counter()

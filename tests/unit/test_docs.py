@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from benchmark_docs import benchmarks_markdown, fill, readme_parts
 from benchmark_sections import SECTIONS, methods_numbers, methods_readme
+from benchmarks import measure
+from click import ClickException
 from peers.tables import notes, numbers, speed_tables, summary, times
 
 ROOT = Path(__file__).parents[2]
@@ -146,3 +148,24 @@ def test_drafters_and_trees_side_by_side() -> None:
     assert list(table.columns) == ["tokens per verifier call", "chain", "best-first 16"]
     assert list(table.rows) == [("masked", "3.46", "4.00"), ("self", "12.00", "")]
     assert methods_numbers({"rows": rows})["methods-changed"] == "10"
+
+
+def test_a_measurement_is_kept_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECMT_CORPORA", "/corpora")
+    command = (
+        """python -c "import json, sys; json.dump({'rows': sys.argv[1:2]}, open(sys.argv[-1], 'w'))" $SPECMT_CORPORA"""
+    )
+    path = tmp_path / "x.json"
+    step = measure(SECTIONS[0], command, path)
+    assert step["record"] == {"rows": ["/corpora"]}
+    assert step["command"] == command
+    assert step["machine"]["cores"] >= 1
+    assert json.loads(path.read_text(encoding="utf-8")) == step
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(3)", "pass"])
+def test_a_measurement_that_fails_is_not_kept(tmp_path: Path, code: str) -> None:
+    with pytest.raises(ClickException, match=r"peers: .* failed"):
+        measure(SECTIONS[0], f"python -c '{code}'", tmp_path / "x.json")
+    assert list(tmp_path.iterdir()) == []
