@@ -53,7 +53,7 @@ def measure(section: Section, command: str, path: Path) -> dict[str, Any]:
 
     :raises ClickException: it fails.
     """
-    output = path.with_suffix(".part")
+    output = path.resolve().with_suffix(".part")
     output.unlink(missing_ok=True)  # of one that failed
     program, *arguments = map(os.path.expandvars, shlex.split(command))
     full = [*PROGRAMS[program], *arguments, "--json", str(output)]
