@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 7;
+constexpr int REVISION = 8;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -890,10 +890,9 @@ struct Draft {
     const float* logits;     // (B · K, stride)
     const float* hidden;     // (B · K, D)
     const int64_t* last;     // (B)
-    const float* table;      // (V, D) scaled embeddings
     const float* embedded;   // (V, 2 R) what a token adds to the gates
+    const float* corrected;  // (V, R) what a state adds to a token's logit
     Linear known, carried;   // D → 2 R, R → 2 R
-    Linear output;           // R → D, to be multiplied with scaled embeddings
     int64_t* tokens;         // (B, N)
     float* log_probs;        // (B, N)
     int64_t* parents;        // (B, N) the number of the node before, from 1; 0 for none. Null for chains
@@ -974,7 +973,7 @@ class Corrected {
   public:
     Corrected(const Draft& d, int sentence, const Candidates* candidates, Range slots)
         : d_(d), gates_(2 * d.rank), candidates_(candidates), known_(static_cast<int64_t>(d.slots) * gates_),
-          sums_(gates_), change_(d.width) {
+          sums_(gates_) {
         const float* hidden = d.hidden + (static_cast<int64_t>(sentence) * d.slots + slots.begin) * d.width;
         multiply<Float32>(slots.end - slots.begin, {hidden, d.width, nullptr}, d.known, {0, gates_ / LANES}, {},
                           known_.data() + static_cast<int64_t>(slots.begin) * gates_, gates_);
@@ -986,8 +985,8 @@ class Corrected {
         auto& [values, ids, count] = found;
         // These rows lie anywhere in a large table; they come while the state is worked out.
         for (int i = 0; i < count; ++i)
-            for (int k = 0; k < d_.width; k += LANES)
-                _mm_prefetch(reinterpret_cast<const char*>(d_.table + ids[i] * d_.width + k), _MM_HINT_T0);
+            for (int k = 0; k < d_.rank; k += LANES)
+                _mm_prefetch(reinterpret_cast<const char*>(d_.corrected + ids[i] * d_.rank + k), _MM_HINT_T0);
         multiply<Float32>(1, {state, d_.rank, nullptr}, d_.carried, {0, gates_ / LANES}, {}, sums_.data(), gates_);
         for (int i = 0; i < d_.rank; i += LANES) {
             __m512 part[2];
@@ -1001,10 +1000,9 @@ class Corrected {
             const __m512 step = _mm512_sub_ps(tanh16(part[1]), old);
             _mm512_storeu_ps(state + i, _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
         }
-        multiply<Float32>(1, {state, d_.rank, nullptr}, d_.output, {0, d_.width / LANES}, {}, change_.data(), d_.width);
         float highest = -INFINITY, sum = 0.0f;
         for (int i = 0; i < count; ++i) {
-            values[i] += dot(d_.table + ids[i] * d_.width, change_.data(), d_.width);
+            values[i] += dot(d_.corrected + ids[i] * d_.rank, state, d_.rank);
             highest = std::max(highest, values[i]);
         }
         for (int i = 0; i < count; ++i) sum += std::exp(values[i] - highest);
@@ -1017,7 +1015,7 @@ class Corrected {
     const Draft& d_;
     int gates_;
     const Candidates* candidates_;
-    std::vector<float> known_, sums_, change_;
+    std::vector<float> known_, sums_;
 };
 
 void draft_chain(const Draft& d, int sentence, Corrected& corrected) {

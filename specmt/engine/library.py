@@ -16,7 +16,7 @@ from specmt.engine.transformer import Weights, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 7
+REVISION: Final = 8
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
@@ -137,11 +137,10 @@ class Draft(ctypes.Structure):
         ("logits", _pointer),
         ("hidden", _pointer),
         ("last", _pointer),
-        ("table", _pointer),
         ("embedded", _pointer),
+        ("corrected", _pointer),
         ("known", Linear),
         ("carried", Linear),
-        ("output", Linear),
         ("tokens", _pointer),
         ("log_probs", _pointer),
         ("parents", _pointer),

@@ -267,15 +267,16 @@ class NativeDrafter(_NativeNetwork):
         known, embedded, carried = torch.tensor_split(gates, (self.width, 2 * self.width), dim=1)
         # What a token contributes to the gates: (V, 2 R)
         self._embedded = self._table @ embedded.T + weights["correction.gates.bias"].float()
-        output = weights["correction.output.weight"].float() * self.width**-0.5  # the table is scaled by its inverse
-        packed = [pack(weight, None, torch.float32) for weight in (known, carried, output)]
+        # What a state adds to the logit of a token: (V, R)
+        self._corrected = weights["embed.weight"].float() @ weights["correction.output.weight"].float()
+        packed = [pack(weight, None, torch.float32) for weight in (known, carried)]
         self._kept = [kept for _, kept in packed]
-        self._known, self._carried, self._output = (linear for linear, _ in packed)
+        self._known, self._carried = (linear for linear, _ in packed)
 
     @property
     def rank(self) -> int:
         """The width R of the correction's state."""
-        return int(self._output.inputs)
+        return self._corrected.shape[1]
 
     def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
         """Reads tokens (B', M) committed since the last call and fills a block of slots after them."""
@@ -332,11 +333,10 @@ class NativeDrafter(_NativeNetwork):
             vocab=self.vocab_size,
             width=self.width,
             rank=self.rank,
-            table=self._table.data_ptr(),
             embedded=self._embedded.data_ptr(),
+            corrected=self._corrected.data_ptr(),
             known=self._known,
             carried=self._carried,
-            output=self._output,
             **slots,
         )
 
