@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
-from torch import Tensor
-from typing_extensions import override
 
 import specmt
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
+from specmt.decoding.costs import SOURCE
 from specmt.decoding.plan import Costs, best_block, yields
-from specmt.decoding.request import Request
-from specmt.decoding.trace import Recorder, Trial
-from specmt.decoding.tree import Node
 from specmt.engine.backend import Verifier
 from specmt.errors import UsageError
+from specmt.evaluation.acceptance import Tally
 from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, way_of
 from specmt.evaluation.bench_timing import (
-    PREFIX,
     Clock,
     costs_of_iterations,
     depth,
@@ -34,7 +30,6 @@ from specmt.evaluation.bench_timing import (
     verifying_seconds,
 )
 from specmt.evaluation.machine import describe_machine
-from specmt.types import EOS
 
 if TYPE_CHECKING:
     from specmt.models.hub import Model
@@ -53,36 +48,6 @@ class Stage:
     """Of the whole, roughly: in seconds where a sentence takes 10 ms."""
 
     run: Callable[[], None]
-
-
-class Tally(Recorder):
-    """Counts how many leading tokens of drafts are accepted."""
-
-    def __init__(self, block_size: int) -> None:
-        super().__init__(beta=1)
-        self.passes = 0
-        self.counts = np.zeros(block_size, dtype=np.int64)
-
-    @override
-    def record(
-        self,
-        request: Request,
-        prefix: list[int],
-        nodes: list[Node],
-        logits: Tensor,
-        accepted: list[int],
-        emitted: list[int],
-        trials: list[Trial],
-    ) -> None:
-        self.passes += 1
-        tokens = [nodes[place - 1].token for place in accepted]
-        # What is drafted after the end of the sentence is never committed.
-        self.counts[: tokens.index(EOS) + 1 if EOS in tokens else len(tokens)] += 1
-
-    @property
-    def acceptance(self) -> list[float]:
-        """How often the first 1 … K tokens were all accepted."""
-        return [float(count) / self.passes for count in self.counts]
 
 
 def stages_of_calls(bench: Bench, verifier: Verifier, *, clock: Clock = perf_counter) -> list[Stage]:
@@ -117,9 +82,10 @@ def stages_of_drafting(
         bench.calibrated = list(calibration.acceptance)
 
     def accept() -> None:
-        tally = Tally(largest)
+        tally = Tally()
         hypotheses = decode(model, sources, _options(bench, block_size=largest), recorder=tally)
-        bench.acceptance, bench.passes = tally.acceptance, tally.passes
+        bench.acceptance = [tally.accepted[depth] / tally.calls for depth in range(1, largest + 1)]
+        bench.passes = tally.calls
         bench.tokens = sum(hypothesis.stats.tokens for hypothesis in hypotheses)
 
     def draft(size: int) -> None:
@@ -218,7 +184,7 @@ def random_verifier(arch: str, *, device: str, dtype: str, threads: int | None) 
 
 
 def _check(name: str, rows: int, verifier: Verifier) -> None:
-    most = verifier.sizes.max_length - PREFIX
+    most = verifier.sizes.max_length - SOURCE
     if rows > most:
         raise UsageError(f"`{name}` must not make more than {most} rows of a sentence here, but makes {rows} instead.")
 

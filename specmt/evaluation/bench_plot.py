@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, Spread, block_of, describe_break_even
+from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, block_of, describe_break_even
+from specmt.evaluation.spread import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from specmt.errors import UsageError
+from specmt.evaluation.spread import Spread, spread
 
 GREEDY: Final = "greedy"
 AUTO: Final = "auto"
@@ -57,15 +57,6 @@ class BenchOptions:
 
 QUICK: Final[dict[str, Any]] = {"rows": (1, 8, 32), "batch_sizes": (1, 8, 32), "block_sizes": (2, 5), "repeats": 2}
 """Options of a run of seconds."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure of several repeats."""
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass
@@ -174,11 +165,6 @@ def block_of(way: str) -> int:
 def default_blocks(largest: int) -> tuple[int, ...]:
     """Returns a few block sizes up to a largest one."""
     return tuple(size for size in (1, 2, 3, 5, 8, 13, 21, 34) if size <= largest)
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """Returns median and ends of values."""
-    return Spread(statistics.median(values), min(values), max(values))
 
 
 def break_even(ratios: Mapping[int, float]) -> float | None:

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, Spread, describe_break_even, way_of
+from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, describe_break_even, way_of
+from specmt.evaluation.spread import Spread
 from specmt.evaluation.tables import Table
 
 K = TypeVar("K")

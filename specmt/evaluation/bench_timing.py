@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import torch
-from torch import Tensor
 
 from specmt.config import AHEAD, DecodingOptions
 from specmt.decoding.batch import decode, make_drafter
-from specmt.decoding.costs import SOURCE, TOGETHER, Constant, iterations, no_trust, repeated, seconds_in_turns
+from specmt.decoding.costs import TOGETHER, Constant, iterations, no_trust, repeated, seconds_in_turns
 from specmt.decoding.plan import Costs
 from specmt.decoding.request import Request
 from specmt.engine.backend import Verifier
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
-PREFIX: Final = 24
-"""Target tokens before the window of a verifier call."""
+SMALL: Final = 256
+"""Rows of a call that is timed several times in a row: the first one waits for weights that others drove out."""
 
 UNREAD: Final = 2
 """Tokens that a drafter reads before it drafts: about as many as the iteration before committed."""
@@ -47,20 +46,15 @@ _BUDGET: Final = 0.4
 def verifying_seconds(
     verifier: Verifier, options: BenchOptions, batch_size: int, clock: Clock = perf_counter
 ) -> dict[int, float]:
-    """Returns the seconds of a verifier call by rows a sentence, for sentences of 24 pieces and a prefix as long."""
-    place: dict[str, Any] = {"dtype": torch.int64, "device": verifier.device}
+    """Returns the seconds of an iteration that verifies so many rows of each sentence, drafted at no cost."""
+    counts = [TOGETHER if batch_size * rows <= SMALL else 1 for rows in options.rows]
     with _alone(verifier):
-        state = verifier.new_state(batch_size)
-        verifier.start(state, torch.arange(batch_size, **place), verifier.encode([[UNK] * SOURCE] * batch_size))
-        verifier.score(torch.full((batch_size, PREFIX), UNK, **place), torch.zeros(batch_size, **place), state)
-        starts = torch.full((batch_size,), PREFIX, **place)
-
-        def call(window: Tensor) -> float:
-            return float(verifier.score(window, starts, state)[-1, -1, 0])  # waits for the device
-
-        windows = [torch.full((batch_size, rows), UNK, **place) for rows in options.rows]
-        medians = _medians([partial(call, window) for window in windows], options, clock)
-    return dict(zip(options.rows, medians, strict=True))
+        calls = [
+            iterations(verifier, Constant(rows - 1), batch_size, count)
+            for rows, count in zip(options.rows, counts, strict=True)
+        ]
+        medians = _medians(calls, options, clock)
+    return {rows: seconds / count for rows, count, seconds in zip(options.rows, counts, medians, strict=True)}
 
 
 @torch.inference_mode()

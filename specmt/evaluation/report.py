@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from specmt.evaluation.machine import format_signature
-from specmt.evaluation.results import Evaluation, Measured, Result, Speed, Spread
+from specmt.evaluation.results import Evaluation, Measured, Result, Speed
+from specmt.evaluation.spread import Spread
 from specmt.evaluation.tables import Table
 
 POSITIONS: Final = 5

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -23,16 +22,8 @@ from specmt.evaluation.acceptance import Tally
 from specmt.evaluation.quality import Score
 from specmt.evaluation.runs import Run
 from specmt.evaluation.sets import EvaluationSet
+from specmt.evaluation.spread import Spread, spread_if_any
 from specmt.types import Line, Stats
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure over the repeats."""
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -177,7 +168,7 @@ def speed(run: Run, label: str, baseline: str, batch_size: int) -> Speed:
         tally.add(group[label].tally)
 
     def rate(counts: Sequence[int]) -> Spread | None:
-        return _spread([sum(counts[: len(repeat)]) / sum(repeat) for repeat in times])
+        return spread_if_any([sum(counts[: len(repeat)]) / sum(repeat) for repeat in times])
 
     ratios = [sum(theirs) / sum(own) for theirs, own in zip(run.times(baseline), times, strict=True)]
     return Speed(
@@ -186,7 +177,7 @@ def speed(run: Run, label: str, baseline: str, batch_size: int) -> Speed:
         sentences_per_second=rate([each.sentences for each in stats]),
         tokens_per_second=rate([each.tokens for each in stats]),
         words_per_second=rate([sum(map(_words, group)) for group in run.groups]),
-        speed_up=None if label == baseline else _spread(ratios),
+        speed_up=None if label == baseline else spread_if_any(ratios),
         seconds=list(map(sum, times)),
         verifier_calls=total.verifier_calls,
         tokens=total.tokens,
@@ -206,10 +197,6 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
     place = (len(values) - 1) * percent / 100
     low = int(place)
     return values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (place - low)
-
-
-def _spread(values: Sequence[float]) -> Spread | None:
-    return Spread(statistics.median(values), min(values), max(values)) if values else None
 
 
 def _words(line: Line) -> int:

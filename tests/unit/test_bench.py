@@ -15,16 +15,16 @@ from torch import Tensor
 
 from specmt.config import Calibration, DecodingOptions
 from specmt.decoding import costs
-from specmt.decoding.costs import seconds_in_turns
+from specmt.decoding.costs import TOGETHER, seconds_in_turns
 from specmt.decoding.plan import Costs
 from specmt.engine.backend import Drafting, Ran, Sentences, State
 from specmt.engine.native import NativeVerifier
 from specmt.errors import UsageError
 from specmt.evaluation import bench as measuring
 from specmt.evaluation import bench_timing as timing
+from specmt.evaluation.acceptance import Tally
 from specmt.evaluation.bench import (
     Stage,
-    Tally,
     predict,
     random_verifier,
     run,
@@ -43,11 +43,11 @@ from specmt.evaluation.bench_results import (
     default_blocks,
     describe_break_even,
     record,
-    spread,
     way_of,
 )
 from specmt.evaluation.bench_tables import tables
-from specmt.evaluation.bench_timing import PREFIX, UNREAD, costs_of_iterations, depth, speeds_of, verifying_seconds
+from specmt.evaluation.bench_timing import UNREAD, costs_of_iterations, depth, speeds_of, verifying_seconds
+from specmt.evaluation.spread import spread
 from specmt.models.hub import Model, load_model
 from specmt.training.calibrate import calibrate
 
@@ -105,45 +105,28 @@ def test_calls_are_timed_in_turns_after_running_once() -> None:
     assert list(map(len, seconds_in_turns(calls, least=1, most=4, budget=99.0, clock=clock))) == [4, 4]
 
 
-class Scorer:
-    """A verifier whose calls take a second and a tenth for each row."""
-
-    own_threads = False
-    device = torch.device("cpu")
-    dtype = torch.float32
-    sizes = SimpleNamespace(max_length=128)
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.windows: list[tuple[tuple[int, ...], set[int]]] = []
-
-    def new_state(self, rows: int) -> None:
-        pass
-
-    def encode(self, sources: list[list[int]]) -> None:
-        pass
-
-    def start(self, state: None, rows: Tensor, memory: None) -> None:
-        pass
-
-    def score(self, tokens: Tensor, starts: Tensor, state: None) -> Tensor:
-        self.windows.append((tuple(tokens.shape), set(starts.tolist())))
-        self.clock.now += 1.0 + 0.1 * tokens.numel()
-        return torch.zeros(*tokens.shape, 5)
-
-
-def test_verifier_calls_are_timed_by_rows_and_batch_size() -> None:
+def test_verifier_calls_are_timed_by_rows_and_batch_size(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    scorer: Any = Scorer(clock)
-    bench = Bench(replace(TINY, rows=(4, 2)), dict(SIGNATURE))
-    run(bench, stages_of_calls(bench, scorer, clock=clock), lambda *_: None)
+    timed: list[tuple[int, int, int]] = []
+
+    def iterations(verifier: Any, drafter: costs.Constant, rows: int, count: int) -> Callable[[], object]:
+        def call() -> None:
+            timed.append((rows, drafter.size + 1, count))
+            clock.now += count * (1.0 + 0.1 * rows * (drafter.size + 1))
+
+        return call
+
+    monkeypatch.setattr(timing, "iterations", iterations)
+    bench = Bench(replace(TINY, rows=(4, 2, 90)), dict(SIGNATURE))
+    verifier: Any = SimpleNamespace(own_threads=False, sizes=SimpleNamespace(max_length=128))
+    run(bench, stages_of_calls(bench, verifier, clock=clock), lambda *_: None)
     assert bench.complete
-    assert bench.verify[1] == pytest.approx({1: 1.1, 2: 1.2, 4: 1.4})
-    assert bench.verify[3] == pytest.approx({1: 1.3, 2: 1.6, 4: 2.2})
+    assert bench.verify[1] == pytest.approx({1: 1.1, 2: 1.2, 4: 1.4, 90: 10.0})
+    assert bench.verify[3] == pytest.approx({1: 1.3, 2: 1.6, 4: 2.2, 90: 28.0})
     assert bench.added_row(3, 4) == pytest.approx((2.2 / 1.3 - 1) / 3)
-    # A prefix first, then windows behind it: one to warm up and as many as asked for.
-    assert scorer.windows[:2] == [((1, PREFIX), {0}), ((1, 1), {PREFIX})]
-    assert scorer.windows.count(((3, 4), {PREFIX})) == 1 + TINY.repeats
+    # One to warm up and as many as asked for, short ones several times in a row.
+    assert timed.count((3, 4, TOGETHER)) == 1 + TINY.repeats
+    assert timed.count((3, 90, 1)) == 1 + TINY.repeats
 
 
 def test_rows_that_have_no_room_are_refused(model: Model, sources: list[list[int]]) -> None:
@@ -226,12 +209,13 @@ def test_numbers_are_put_in_order_with_the_row_to_compare_with() -> None:
 
 def test_acceptance_is_what_calibration_counts(model: Model, sources: list[list[int]]) -> None:
     assert model.drafter is not None
-    tally = Tally(4)
+    tally = Tally()
     options = DecodingOptions(block_size=4)
     hypotheses = measuring.decode(model, sources, options, recorder=tally)
     wanted = calibrate(model.verifier, model.drafter, sources, 4).acceptance
-    assert tally.acceptance == pytest.approx(wanted, abs=1e-4)
-    assert tally.passes == sum(hypothesis.stats.verifier_calls for hypothesis in hypotheses)
+    # Calibration also counts what is accepted where a sentence may not go on.
+    assert [tally.accepted[depth] / tally.calls for depth in range(1, 5)] == pytest.approx(wanted, abs=5e-3)
+    assert tally.calls == sum(hypothesis.stats.verifier_calls for hypothesis in hypotheses)
 
 
 @pytest.mark.parametrize("drafter", ["masked", "autoregressive", "self"])
