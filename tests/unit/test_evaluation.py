@@ -335,9 +335,10 @@ def test_the_tally_agrees_with_the_statistics(model: Model, sources: list[list[i
 def test_the_peak_is_of_the_time_since_it_was_forgotten() -> None:
     reset_peak()
     before = peak_bytes()
-    block = bytearray(64 << 20)
+    block = bytearray(256 << 20)
     block[::4096] = b"x" * len(block[::4096])
-    assert peak_bytes() > before + (60 << 20)
+    # With room for pages that the system takes away meanwhile.
+    assert peak_bytes() > before + (128 << 20)
 
 
 HYPOTHESES = {
