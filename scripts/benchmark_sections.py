@@ -9,6 +9,7 @@ from typing import Any
 
 from peers import tables as peers_tables
 
+from specmt.evaluation.machine import format_signature
 from specmt.evaluation.tables import Table
 
 Record = Mapping[str, Any]
@@ -42,38 +43,153 @@ def percent(share: float) -> str:
     return "100%" if share == 1 else f"{share:.1%}"
 
 
-# Quality
+# What `specmt evaluate` writes
+
+
+def score(result: Record, metric: str) -> str:
+    """Returns a score with half of its interval, and a star where it differs from the first strategy's."""
+    found = result["scores"][metric]
+    differs = found["p_value"] is not None and found["p_value"] < 0.05
+    return f"{found['value']:.1f} ±{found['interval']:.1f}{'*' * differs}"
+
+
+def accepted_length(result: Record) -> str:
+    return f"{result['batched']['mean_accepted_length']:.2f}"
 
 
 def quality_tables(record: Record) -> list[Table]:
-    columns = ("test set", "lines", "BLEU", "chrF2", "verifier calls", "tokens per verifier call")
+    columns = ("test set, strategy", "lines", "BLEU", "chrF2", "tokens per verifier call", "lines as greedy")
     rows = [
         (
-            row["set"],
-            f"{row['lines']:,}",
-            f"{row['bleu']:.1f}",
-            f"{row['chrf']:.1f}",
-            f"{row['verifier_calls']:,}",
-            f"{row['mean_accepted_length']:.2f}",
+            f"{row['test_set']}, {row['strategy']}",
+            f"{row['batched']['lines']:,}",
+            score(row, "BLEU"),
+            score(row, "chrF2"),
+            accepted_length(row),
+            percent(row["same"]),
         )
-        for row in record["rows"]
+        for row in record["results"]
     ]
     return [Table("", columns, rows)]
 
 
 def quality_readme(record: Record) -> Table:
-    ahead = f"tokens per verifier call ({record['block_size']} drafted)"
     rows = [
-        (row["set"], f"{row['lines']:,}", f"{row['bleu']:.1f}", f"{row['mean_accepted_length']:.2f}")
-        for row in record["rows"]
+        (
+            row["test_set"],
+            f"{row['batched']['lines']:,}",
+            score(row, "BLEU"),
+            accepted_length(row),
+            percent(row["same"]),
+        )
+        for row in record["results"]
+        if row["strategy"] != record["baseline"]
     ]
-    return Table("", ("test set", "lines", "BLEU (greedy = speculative)", ahead), rows)
+    columns = ("test set", "lines", "BLEU", "tokens per verifier call (10 drafted)", "lines as greedy")
+    return Table("", columns, rows)
 
 
 def quality_notes(record: Record) -> list[str]:
+    signatures = {metric: each["signature"] for metric, each in record["results"][0]["scores"].items()}
     return [
-        f"Speculative decoding with the masked drafter, {record['block_size']} tokens drafted, in {record['dtype']}; "
-        f"greedy decoding says the same. {record['metric']}"
+        "± is half of the bootstrap's 95% interval; * differs from greedy (paired bootstrap, p < 0.05).",
+        *(f"{metric}: `{signature}`" for metric, signature in signatures.items()),
+        *(f"{strategy}: `{format_signature(each)}`" for strategy, each in record["signatures"].items()),
+    ]
+
+
+def strategies_tables(record: Record) -> list[Table]:
+    columns = ("strategy", "BLEU", "chrF2", "TER", "lines as greedy", "tokens per verifier call")
+    speeds = ("strategy", "sentences/s", "times greedy", "one line: p50, p95, p99 ms", "one line: times greedy")
+    tables = []
+    for name in dict.fromkeys(row["test_set"] for row in record["results"]):
+        rows = [row for row in record["results"] if row["test_set"] == name]
+        quality = [
+            (
+                row["strategy"],
+                *(score(row, metric) for metric in ("BLEU", "chrF2", "TER")),
+                percent(row["same"]),
+                accepted_length(row),
+            )
+            for row in rows
+        ]
+        speed = [
+            (
+                row["strategy"],
+                f"{row['batched']['sentences_per_second']['median']:.1f}",
+                ratio(row["batched"]["speed_up"]),
+                ", ".join(f"{1000 * row['latency'][f'p{point}']:.1f}" for point in (50, 95, 99)),
+                ratio(row["single"]["speed_up"]),
+            )
+            for row in rows
+        ]
+        batch, single = rows[0]["batched"], rows[0]["single"]
+        title = f"{name}, {batch['lines']} lines in batches of {batch['batch_size']}, {single['lines']} one at a time"
+        tables += [Table(f"{name}, {batch['lines']} lines", columns, quality), Table(title, speeds, speed)]
+    return tables
+
+
+def strategies_readme(record: Record) -> Table:
+    first = record["results"][0]["test_set"]
+    rows = [
+        (
+            row["strategy"],
+            score(row, "BLEU"),
+            percent(row["same"]),
+            accepted_length(row),
+            ratio(row["single"]["speed_up"]),
+        )
+        for row in record["results"]
+        if row["test_set"] == first
+    ]
+    columns = (
+        "strategy",
+        f"BLEU {first}",
+        "lines as greedy",
+        "tokens per verifier call",
+        "times greedy, one line at a time",
+    )
+    return Table("", columns, rows)
+
+
+def ratio(spread: Record | None) -> str:
+    """Returns a ratio with its ends over the repeats, or nothing for that of a strategy to itself."""
+    return "" if spread is None else f"{spread['median']:.2f} [{spread['low']:.2f}, {spread['high']:.2f}]"
+
+
+# What `specmt bench` writes
+
+
+def bench_tables(record: Record) -> list[Table]:
+    batches = [row["batch_size"] for row in record["measured"]]
+    columns = tuple(f"batch {batch}" for batch in batches)
+    calls = {(row["batch_size"], row["rows"]): row["ms"] for row in record["verify"]}
+    drafts = {(row["batch_size"], row["block_size"]): row["ms"] for row in record["draft"]}
+
+    def grid(title: str, first: str, cells: Mapping[tuple[int, int], float]) -> Table:
+        sizes = sorted({size for _, size in cells})
+        rows = [(str(size), *(f"{cells[batch, size]:.2f}" for batch in batches)) for size in sizes]
+        return Table(title, (first, *columns), rows)
+
+    speeds = {row["batch_size"]: row["ways"] for row in record["measured"]}
+    greedy, *ways = speeds[batches[0]]
+    rows = [(greedy, *(f"{median(speeds[batch][greedy]['sentences_per_second']):.1f}" for batch in batches))]
+    rows += [(way, *(f"{speeds[batch][way]['speed_up']['median']:.2f}" for batch in batches)) for way in ways]
+    rows.append(("best predicted", *(f"{max(row['speed_up']):.2f}" for row in record["predicted"])))
+    return [
+        grid("Verifying, ms, by rows a sentence", "rows", calls),
+        grid("Drafting, ms, by block size", "block size", drafts),
+        Table("Speed: greedy in sentences/s, others times greedy", ("way", *columns), rows),
+    ]
+
+
+def bench_notes(record: Record) -> list[str]:
+    accepted = ", ".join(f"{share:.2f}" for share in record["acceptance"]["measured"])
+    even = record["break_even"]
+    points = ", ".join(f"{way} {'never' if size is None else format(size, '.1f')}" for way, size in even.items())
+    return [
+        f"How often the first 1, 2, … drafts of a block are all accepted: {accepted}.",
+        f"Greedy decoding is faster from these batch sizes on: {points}.",
     ]
 
 
@@ -225,6 +341,15 @@ def nothing(record: Record) -> list[str]:
     return []
 
 
+SETS = ("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")
+
+
+def sets(*names: str) -> str:
+    """Returns options that name test sets."""
+    tests = "$SPECMT_CORPORA/tests"
+    return " ".join(f"--set {name}={tests}/{name}.de:{tests}/{name}.en" for name in names)
+
+
 SECTIONS = (
     Section(
         name="peers",
@@ -248,11 +373,30 @@ SECTIONS = (
     Section(
         name="quality",
         title="Quality",
-        command="python scripts/measure.py --dtype auto quality --no-beam",
-        trial="--lines 10",
+        command=f"specmt evaluate {sets(*SETS)} --strategies greedy,speculative:10 --repeats 0 --latency-lines 0 "
+        "--metrics bleu,chrf",
+        trial="--limit 10",
         tables=quality_tables,
         notes=quality_notes,
         readme=quality_readme,
+    ),
+    Section(
+        name="strategies",
+        title="Strategies",
+        command=f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 200 --latency-lines 40 --repeats 2 "
+        "--strategies greedy,speculative,ar=speculative:5:drafter=autoregressive,tolerant:3:1,tolerant:5:3,beam:5",
+        trial="--limit 10 --latency-lines 2 --repeats 1",
+        tables=strategies_tables,
+        notes=quality_notes,
+        readme=strategies_readme,
+    ),
+    Section(
+        name="bench",
+        title="What calls cost",
+        command="specmt bench --batch-sizes 1,4,16,64 --block-sizes 2,5,8 --rows 1,2,4,8,16,32,64",
+        trial="--quick",
+        tables=bench_tables,
+        notes=bench_notes,
     ),
     Section(
         name="methods",

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""Measures what the README and the model card state: quality, exactness, speed, memory and samples of a model.
+"""Measures what the commands of specmt do not: memory, the same output in any company, formats, start and samples.
 
 Run one measurement at a time on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets:
 
-  python scripts/measure.py quality
-  python scripts/measure.py exactness
-  python scripts/measure.py speed
   python scripts/measure.py memory
   python scripts/measure.py identical
   python scripts/measure.py formats
@@ -30,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
 from rich.console import Console
 from rich.table import Table
 from sacrebleu.metrics.bleu import BLEU
@@ -42,7 +38,6 @@ from specmt.models.hub import Model, load_model
 from specmt.types import Stats
 
 SETS = ("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")
-EXACT_SETS = SETS[:3]
 
 console = Console(width=120)
 
@@ -80,121 +75,6 @@ def decode_lines(model: Model, lines: list[str], options: DecodingOptions) -> tu
 @click.pass_context
 def main(context: click.Context, name: str | None, threads: int, dtype: str, kernels: bool) -> None:
     context.obj = lambda: load_model(name, dtype=dtype, threads=threads, kernels=kernels)
-
-
-@main.command()
-@click.option("--lines", type=int, help="Only the first lines of each set.")
-@click.option("--beam/--no-beam", default=True, show_default=True)
-@click.option("--block-size", type=int, help="Drafted tokens; default: as many as the drafter was trained with.")
-@report_option
-@click.pass_obj
-def quality(
-    load: Callable[[], Model], lines: int | None, beam: bool, block_size: int | None, report: Path | None
-) -> None:
-    """BLEU and chrF of greedy and beam 5, mean accepted length of exact drafts."""
-    model = load()
-    if block_size is None and model.folder.drafter is not None:
-        block_size = model.folder.drafter.block_size
-    table = Table("set", "greedy BLEU", "chrF2", "beam 5 BLEU", "chrF2", "verifier calls", "mean accepted length")
-    signature = ""
-    found = []
-    for name in SETS:
-        sources, references = read_lines(name, "de")[:lines], read_lines(name, "en")[:lines]
-        _, texts, stats = decode_lines(model, sources, DecodingOptions(block_size=block_size))
-        metrics = (BLEU(), CHRF())
-        bleu, chrf = (round(metric.corpus_score(texts, [references]).score, 3) for metric in metrics)
-        row = [name, f"{bleu:.1f}", f"{chrf:.1f}"]
-        signature = "; ".join(str(metric.get_signature()) for metric in metrics)
-        found.append({"set": name, "lines": len(sources), "bleu": bleu, "chrf": chrf})
-        found[-1] |= {"verifier_calls": stats.verifier_calls, "mean_accepted_length": stats.mean_accepted_length}
-        if beam:
-            _, texts, _ = decode_lines(model, sources, DecodingOptions(strategy="beam"))
-            row += [f"{metric.corpus_score(texts, [references]).score:.1f}" for metric in (BLEU(), CHRF())]
-        else:
-            row += ["", ""]
-        table.add_row(*row, str(stats.verifier_calls), f"{stats.mean_accepted_length:.2f}")
-    console.print(table)
-    console.print(f"{signature}; {block_size} drafted tokens, {model.dtype}", style="dim")
-    write_report(report, found, metric=signature, block_size=block_size, dtype=model.dtype)
-
-
-@main.command()
-@click.option("--lines", type=int, help="Only the first lines of each set.")
-@click.option("--block-sizes", default="1,3,7,12,25", show_default=True)
-@click.option("--batch-sizes", default="1,16", show_default=True)
-@click.pass_obj
-def exactness(load: Callable[[], Model], lines: int | None, block_sizes: str, batch_sizes: str) -> None:
-    """Compares exact speculative output with greedy output, token by token; exits 1 at any difference."""
-    model = load()
-    table = Table("set", "lines", "k", "batch", "differences", "verifier calls", "mean accepted length")
-    differences = 0
-    for name in EXACT_SETS:
-        sources = read_lines(name, "de")[:lines]
-        greedy, _, _ = decode_lines(model, sources, DecodingOptions(strategy="greedy", batch_size=1))
-        for block_size in map(int, block_sizes.split(",")):
-            for batch_size in map(int, batch_sizes.split(",")):
-                options = DecodingOptions(block_size=block_size, batch_size=batch_size)
-                tokens, _, stats = decode_lines(model, sources, options)
-                different = sum(a != b for a, b in zip(tokens, greedy, strict=True))
-                differences += different
-                table.add_row(
-                    name,
-                    str(len(sources)),
-                    str(block_size),
-                    str(batch_size),
-                    str(different),
-                    str(stats.verifier_calls),
-                    f"{stats.mean_accepted_length:.2f}",
-                )
-    console.print(table)
-    sys.exit(1 if differences else 0)
-
-
-@main.command()
-@click.option("--lines", default=200, show_default=True)
-@click.option("--repeats", default=5, show_default=True)
-@click.option("--block-sizes", default="", help="Also measure these block sizes, comma-separated.")
-@click.option("--batch-sizes", default="1", show_default=True)
-@click.pass_obj
-def speed(load: Callable[[], Model], lines: int, repeats: int, block_sizes: str, batch_sizes: str) -> None:
-    """Text to text: greedy, speculative and fairseq2 beam 5 on the same docs-test lines, in turn; medians."""
-    from specmt.translator import Translator
-
-    model = load()
-    translator = Translator(model)
-    sources = read_lines("docs-test", "de")[:lines]
-    for batch_size in map(int, batch_sizes.split(",")):
-        ways = {
-            "greedy": DecodingOptions(strategy="greedy", batch_size=batch_size),
-            "speculative": DecodingOptions(batch_size=batch_size),
-            "fairseq2 beam 5": DecodingOptions(strategy="beam", batch_size=batch_size),
-        }
-        for size in filter(None, block_sizes.split(",")):
-            ways[f"speculative k={size}"] = DecodingOptions(block_size=int(size), batch_size=batch_size)
-        seconds: dict[str, list[float]] = {way: [] for way in ways}
-        for way in ways.values():  # warm-up: a full batch, so that what calls cost is measured by then
-            list(translator.translate(sources[: max(10, batch_size)], way))
-        for _ in range(repeats):
-            for way, options in ways.items():
-                started = time.perf_counter()
-                list(translator.translate(sources, options))
-                seconds[way].append(time.perf_counter() - started)
-        table = Table("strategy", "batch", "median s", "min s", "max s", "sentences/s", "times greedy", "times beam 5")
-        for way, values in seconds.items():
-            median = statistics.median(values)
-            ratios = [
-                statistics.median(b / v for b, v in zip(seconds[base], values, strict=True))
-                for base in ("greedy", "fairseq2 beam 5")
-            ]
-            table.add_row(
-                way,
-                str(batch_size),
-                *(f"{v:.2f}" for v in (median, min(values), max(values))),
-                f"{len(sources) / median:.1f}",
-                *(f"{ratio:.2f}" for ratio in ratios),
-            )
-        console.print(table)
-    console.print(f"{torch.get_num_threads()} threads, {model.dtype}, torch {torch.__version__}", style="dim")
 
 
 @main.command()
