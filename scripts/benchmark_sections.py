@@ -354,7 +354,7 @@ SECTIONS = (
     Section(
         name="peers",
         title="Beside other programs",
-        command="python scripts/compare_peers.py",
+        command="python scripts/compare_peers.py --lines 30",
         trial="--lines 4 --rounds 2 --slow-rounds 1 --threads 1",
         tables=peers_tables.speed_tables,
         notes=peers_tables.notes,
@@ -383,7 +383,7 @@ SECTIONS = (
     Section(
         name="strategies",
         title="Strategies",
-        command=f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 200 --latency-lines 40 --repeats 2 "
+        command=f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 150 --latency-lines 30 --repeats 2 "
         "--strategies greedy,speculative,ar=speculative:5:drafter=autoregressive,tolerant:3:1,tolerant:5:3,beam:5",
         trial="--limit 10 --latency-lines 2 --repeats 1",
         tables=strategies_tables,
