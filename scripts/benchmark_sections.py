@@ -174,7 +174,7 @@ def bench_tables(record: Record) -> list[Table]:
     speeds = {row["batch_size"]: row["ways"] for row in record["measured"]}
     greedy, *ways = speeds[batches[0]]
     rows = [(greedy, *(f"{median(speeds[batch][greedy]['sentences_per_second']):.1f}" for batch in batches))]
-    rows += [(way, *(f"{speeds[batch][way]['speed_up']['median']:.2f}" for batch in batches)) for way in ways]
+    rows += [(way, *(f"{speeds[batch][way]['speed_up']:.2f}" for batch in batches)) for way in ways]
     rows.append(("best predicted", *(f"{max(row['speed_up']):.2f}" for row in record["predicted"])))
     return [
         grid("Verifying, ms, by rows a sentence", "rows", calls),

@@ -77,11 +77,11 @@ def write_pages(benchmarks: dict[str, Any]) -> None:
     :raises ClickException: the README asks for figures that were not measured.
     """
     try:
-        readme = fill(README.read_text(encoding="utf-8"), benchmarks)
+        readme, page = fill(README.read_text(encoding="utf-8"), benchmarks), benchmarks_markdown(benchmarks)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     JSON.write_text(json.dumps(benchmarks, indent=1) + "\n", encoding="utf-8")
-    JSON.with_suffix(".md").write_text(benchmarks_markdown(benchmarks), encoding="utf-8")
+    JSON.with_suffix(".md").write_text(page, encoding="utf-8")
     README.write_text(readme, encoding="utf-8")
     click.echo("docs/benchmarks.json, docs/benchmarks.md and README.md are written.", err=True)
 
