@@ -91,17 +91,18 @@ def _run(
 ) -> Iterator[tuple[int, Hypothesis]]:
     verifier = model.verifier
     is_plain = options.lossless and not (options.samples or options.scores) and recorder is None
-    loop = Loop(
-        verifier,
-        make_drafter(model, rows, options, memory),
-        make_acceptor(options),
-        rows,
-        max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
-        scores=options.scores,
-        recorder=recorder,
-        runner=verifier if is_plain and isinstance(verifier, NativeVerifier) else None,
-    )
+    # From the start: torch's threads would still be spinning, after empty caches were filled, when the kernels begin.
     with only_kernels() if verifier.own_threads else nullcontext():
+        loop = Loop(
+            verifier,
+            make_drafter(model, rows, options, memory),
+            make_acceptor(options),
+            rows,
+            max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
+            scores=options.scores,
+            recorder=recorder,
+            runner=verifier if is_plain and isinstance(verifier, NativeVerifier) else None,
+        )
         yield from loop.run(requests)
 
 

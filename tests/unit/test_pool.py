@@ -31,14 +31,20 @@ def test_decoding_on_kernels_leaves_torch_one_thread(
     tiny_model: Path, sources: list[list[int]], kernels: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(tiny_model, dtype="float32", threads=2, kernels=kernels)
-    score = model.verifier.score
-    seen: set[tuple[int, int]] = set()
+    seen: dict[str, set[tuple[int, int]]] = {"new_state": set(), "encode": set()}
 
-    def watch(*call: Any) -> torch.Tensor:
-        seen.add((thread_count(), torch.get_num_threads()))
-        return score(*call)
+    def watch(name: str) -> None:
+        method = getattr(model.verifier, name)
 
-    monkeypatch.setattr(model.verifier, "score", watch)
+        def watched(*call: Any) -> Any:
+            seen[name].add((thread_count(), torch.get_num_threads()))
+            return method(*call)
+
+        monkeypatch.setattr(model.verifier, name, watched)
+
+    # Caches, too: torch's threads would still be spinning when the kernels begin.
+    for name in seen:
+        watch(name)
     decode(model, sources[:3], DecodingOptions(block_size=2))
-    assert seen == {(2, 1 if kernels else 2)}
+    assert all(counts == {(2, 1 if kernels else 2)} for counts in seen.values())
     assert torch.get_num_threads() == 2
