@@ -401,7 +401,7 @@ SECTIONS = (
     Section(
         name="methods",
         title="Drafters and trees",
-        command="python scripts/methods.py --lines 500 --sets docs-test --only exact",
+        command="python scripts/methods.py --lines 300 --sets docs-test --only exact",
         trial="--lines 10",
         tables=methods_tables,
         notes=methods_notes,
@@ -411,7 +411,7 @@ SECTIONS = (
     Section(
         name="formats",
         title="Number formats",
-        command="python scripts/measure.py formats --lines 1000",
+        command="python scripts/measure.py formats --lines 500",
         trial="--lines 10",
         tables=formats_tables,
         notes=nothing,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from specmt.config import DecodingOptions
 from specmt.evaluation.memory import peak_bytes, reset_peak
@@ -20,6 +21,10 @@ Translate = Callable[[Sequence[Line], "Tally | None"], list[Translation]]
 
 Start = Callable[[DecodingOptions], Translate]
 """Makes ready to translate, with nothing remembered of what was translated before."""
+
+
+REST: Final = 0.02
+"""Seconds between strategies."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +74,26 @@ def measure(
     repeats: int,
     *,
     clock: Callable[[], float] = time.perf_counter,
+    rest: Callable[[float], None] = time.sleep,
     report: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Translates all groups with each strategy: once to warm up and to count, then ``repeats`` times by the clock.
 
-    Strategies take turns group by group, and each is first as often as the others.
+    Strategies take turns group by group, in an order drawn anew for each group, after a moment of rest: beam search
+    leaves threads behind that spin for some milliseconds, and whoever came next would pay for it every time.
 
+    :param rest: lets a number of seconds pass
     :param report: is told how many lines were translated, again and again.
     """
 
     def turns(number: int) -> Iterator[tuple[str, Translate, Sequence[Line]]]:
-        first = number % len(translates)
-        for label in labels[first:] + labels[:first]:
+        for label in generator.sample(labels, len(labels)):
+            rest(REST)
             yield label, translates[label], run.groups[number]
             report(len(run.groups[number]))
 
     labels = [strategy.label for strategy in run.strategies]
+    generator = random.Random(len(labels))
     for repeat in range(repeats + 1):
         translates = {strategy.label: start(strategy.options) for strategy in run.strategies}
         if repeat > 0:
