@@ -27,6 +27,13 @@ from specmt.types import Stats
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.de"
 GREEDY = DecodingOptions(strategy="greedy", batch_size=1)
 SPECULATIVE = DecodingOptions(strategy="speculative", batch_size=1)
+DRAFTING = {
+    "speculative": SPECULATIVE,
+    "speculative, autoregressive drafter, 5 ahead": DecodingOptions(
+        drafter="autoregressive", block_size=5, batch_size=1
+    ),
+}
+"""The first drafts only what pays here, maybe nothing; the second drafts always."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +88,22 @@ def demo(model: Path | None, *, shown: int, repeats: int) -> bool:
     if len(lines) > shown:
         console.print(f"… and {len(lines) - shown} more lines; see all: .venv/bin/specmt translate data/sample.de\n")
 
-    run(translator, lines, GREEDY)  # both strategies are warm now
-    runs: dict[str, list[Run]] = {"greedy": [], "speculative": []}
+    ways = {"greedy": GREEDY, **DRAFTING}
+    if model is not None:  # which may have no autoregressive drafter
+        ways = {"greedy": GREEDY, "speculative": SPECULATIVE}
+    for options in ways.values():
+        run(translator, lines, options)  # now all are warm
+    runs: dict[str, list[Run]] = {way: [] for way in ways}
     for _ in range(repeats):
-        runs["greedy"].append(run(translator, lines, GREEDY))
-        runs["speculative"].append(run(translator, lines, SPECULATIVE))
+        for way, options in ways.items():
+            runs[way].append(run(translator, lines, options))
     signature = translator.signature(SPECULATIVE)
     settings = ", ".join(f"{name} {signature[name]}" for name in ("model", "block_size", "device", "dtype", "threads"))
     console.print(f"batch size 1, {settings}; median of {repeats} runs each")
     console.print(comparison_table(runs))
 
     reference = runs["greedy"][0].texts
-    others = [first, *runs["greedy"], *runs["speculative"]]
+    others = [first, *(each for way in runs.values() for each in way)]
     identical = [all(each.texts[i] == reference[i] for each in others) for i in range(len(lines))]
     console.print(f"identical lines {sum(identical)}/{len(lines)}")
     for i in (i for i, same in enumerate(identical) if not same):
