@@ -811,8 +811,8 @@ struct Best {
     float log_prob;
 };
 
-// The best of so many logits, the lowest id among equals.
-Best find_best(const float* logits, int count) {
+// The lowest of the best tokens.
+int64_t best_token(const float* logits, int count) {
     const auto real = [&](int i) {
         return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
     };
@@ -820,12 +820,23 @@ Best find_best(const float* logits, int count) {
     __m512 most = nothing;
     for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(i), logits + i));
     const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-    __m512 sums = _mm512_setzero_ps();
-    int id = -1;
     for (int i = 0; i < count; i += LANES) {
         const __m512 x = _mm512_mask_loadu_ps(nothing, real(i), logits + i);
-        const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ);
-        if (id < 0 && best) id = i + __builtin_ctz(best);
+        if (const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ)) return i + __builtin_ctz(best);
+    }
+    return 0;
+}
+
+// The same, with its log-probability.
+Best find_best(const float* logits, int count) {
+    const auto real = [&](int i) {
+        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
+    };
+    const int64_t id = best_token(logits, count);
+    const __m512 highest = _mm512_set1_ps(logits[id]);
+    __m512 sums = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_maskz_loadu_ps(real(i), logits + i);
         sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(real(i), exp16(_mm512_sub_ps(x, highest))));
     }
     return {id, -std::log(_mm512_reduce_add_ps(sums))};
@@ -1154,22 +1165,6 @@ struct Run {
 
 namespace {
 
-// The lowest of the best tokens.
-int64_t best_token(const float* logits, int count) {
-    const auto real = [&](int i) {
-        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
-    };
-    const __m512 nothing = _mm512_set1_ps(-INFINITY);
-    __m512 most = nothing;
-    for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(i), logits + i));
-    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-    for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_mask_loadu_ps(nothing, real(i), logits + i);
-        if (const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ)) return i + __builtin_ctz(best);
-    }
-    return 0;
-}
-
 class Runner {
   public:
     explicit Runner(const Run& run) : r(run) {}
@@ -1194,6 +1189,22 @@ class Runner {
         return std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return r.lengths[row] + r.block <= r.room; });
     }
 
+    // Returns a step over the windows of the rows that have not ended.
+    Step step_over(int64_t width, const Cache& self, const Cache& cross, const int64_t* sources) const {
+        Step step{};
+        step.threads = r.threads;
+        step.sentences = static_cast<int32_t>(rows.size());
+        step.width = static_cast<int32_t>(width);
+        step.rows = rows.data();
+        step.tokens = window.data();
+        step.starts = starts.data();
+        step.sources = sources;
+        step.self = self;
+        step.cross = cross;
+        step.logits = logits.data();
+        return step;
+    }
+
     // Returns how many tokens were drafted for each sentence.
     int draft() {
         const int64_t count = static_cast<int64_t>(rows.size());
@@ -1212,18 +1223,8 @@ class Runner {
             std::copy_n(r.tokens + rows[b] * r.stride + starts[b], counts[b], window.data() + b * width);
         logits.resize(count * (r.choice ? r.block : 1) * r.drafter->project.outputs);
         hidden.resize(count * r.block * r.drafter->width);
-        Step step{};
-        step.threads = r.threads;
-        step.sentences = static_cast<int32_t>(count);
-        step.width = static_cast<int32_t>(width);
-        step.rows = rows.data();
-        step.tokens = window.data();
-        step.starts = starts.data();
+        Step step = step_over(width, r.draft_self, r.draft_cross, r.draft_sources);
         step.counts = counts.data();
-        step.sources = r.draft_sources;
-        step.self = r.draft_self;
-        step.cross = r.draft_cross;
-        step.logits = logits.data();
         if (!r.choice) return run_ahead(*r.drafter, step, r.block, r.end, drafts.data(), log_probs.data());
         step.slots = r.block;
         step.hidden = hidden.data();
@@ -1276,18 +1277,7 @@ class Runner {
             for (int k = 0; k < kept; ++k) window[b * width + 1 + k] = drafts[b * r.block + k];
         }
         logits.resize(count * width * outputs);
-        Step step{};
-        step.threads = r.threads;
-        step.sentences = static_cast<int32_t>(count);
-        step.width = static_cast<int32_t>(width);
-        step.rows = rows.data();
-        step.tokens = window.data();
-        step.starts = starts.data();
-        step.sources = r.sources;
-        step.self = r.self;
-        step.cross = r.cross;
-        step.logits = logits.data();
-        run_step(*r.verifier, step);
+        run_step(*r.verifier, step_over(width, r.self, r.cross, r.sources));
         own.resize(count * width);
         in_parallel(r.threads, [&](int thread, int threads) {
             const Range mine = share(static_cast<int>(own.size()), thread, threads);
