@@ -2,7 +2,7 @@
 """Measures everything that docs/benchmarks.md and the README state, and writes both.
 
 Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets, after pip install '.[peers]'; it
-takes less than 20 minutes on two cores. What was measured already, by the same command, is not measured again: the
+takes about 20 minutes on two cores. What was measured already, by the same command, is not measured again: the
 figures wait in runs/benchmarks.
 
   python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.{json,md}, README.md

@@ -180,11 +180,11 @@ def evaluate(
             _measure(measured, tests, chosen, start, repeats, latency_lines, quiet=quiet)
         except KeyboardInterrupt:
             evaluation.partial = True
-            if not quiet:
-                click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
         measured = [each for each in measured if each.batched.lines]
         if not measured:
             raise KeyboardInterrupt
+        if evaluation.partial and not quiet:
+            click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
         try:
             _score(measured, titles, target, evaluation.baseline, bootstrap)
         except KeyboardInterrupt:
