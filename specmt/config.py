@@ -99,6 +99,9 @@ class DecodingOptions:
     scores: bool = False
     """Whether hypotheses carry their log-probability."""
 
+    protect: bool = True
+    """Whether addresses, placeholders and paths are kept from the model, to come out as they went in."""
+
     def __post_init__(self) -> None:
         _check_choice("strategy", self.strategy, STRATEGIES)
         _check_choice("tree", self.tree, TREES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.text.memory import read_memory
+from specmt.text.protect import protect, restore, says_nothing, stand_ins
 from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis, Line, Stats, Translation
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from specmt.models.hub import Model
     from specmt.text.pieces import Pieces
 
-Places = Sequence[tuple[int, int]]
+Place = tuple[int, int]
+Places = Sequence[Place]
 """The line that each sentence comes from, and its number among the sentences of the line."""
 
 Decode = Callable[[Any, Sequence[list[int]], DecodingOptions, Places], list[Hypothesis]]
@@ -72,8 +74,24 @@ class _Part:
     """A sentence of a line, or text between sentences that the model need not see."""
 
     text: str
+    """With stand-ins for what the model need not see."""
+
     separator: str
     ids: list[int]
+
+    literals: list[str] = field(default_factory=list)
+    """What the stand-ins of the line mean."""
+
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """What the model said, at last and before; nothing where there are no ids."""
+
+    translation: str = ""
+    """What it said at last."""
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the translation lacks a stand-in, or has one too many."""
+        return bool(self.literals) and stand_ins(self.translation) != stand_ins(self.text)
 
 
 @final
@@ -214,6 +232,7 @@ class Translator:
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
+        signature["protect"] = options.protect
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature
@@ -255,39 +274,63 @@ class Translator:
             yield from self._translate_window(chunk, options, decode)
 
     def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
-        split = self._split([line.text.strip() for line in lines])
-        sources: list[list[int]] = []
-        places: list[tuple[int, int]] = []
-        for line, (parts, _) in zip(lines, split, strict=True):
-            ids = [part.ids for part in parts if part.ids]
-            sources += ids
-            places += [(line.index, number) for number in range(len(ids))]
-        hypotheses = iter(decode(self.model, sources, options, places) if sources else [])
-        return [
-            self._join(line, parts, [next(hypotheses) for part in parts if part.ids], warnings, options)
-            for line, (parts, warnings) in zip(lines, split, strict=True)
+        split = self._split([line.text.strip() for line in lines], options)
+        todo = [
+            ((line.index, number), part)
+            for line, (parts, _) in zip(lines, split, strict=True)
+            for number, part in enumerate(part for part in parts if part.ids)
         ]
+        self._decode_parts(todo, options, decode)
+        # Where the model did not copy its stand-ins, it has to see what they stand for.
+        self._decode_parts([each for each in todo if each[1].has_lost and self._uncover(each[1])], options, decode)
+        return [self._join(line, *each, options) for line, each in zip(lines, split, strict=True)]
 
-    def _split(self, texts: list[str]) -> list[tuple[list[_Part], list[str]]]:
+    def _decode_parts(self, todo: list[tuple[Place, _Part]], options: DecodingOptions, decode: Decode) -> None:
+        """Translates parts, each with its place."""
+        if not todo:
+            return
+        hypotheses = decode(self.model, [part.ids for _, part in todo], options, [place for place, _ in todo])
+        for (_, part), hypothesis in zip(todo, hypotheses, strict=True):
+            part.hypotheses.insert(0, hypothesis)
+            # A model may say a line break, byte by byte; the line must stay one.
+            part.translation = " ".join(self.model.pieces.decode(hypothesis.tokens).split("\n")).strip()
+
+    def _uncover(self, part: _Part) -> bool:
+        """Puts what stand-ins stand for in their place, if the model can read so much; returns whether it can."""
+        text = restore(part.text, part.literals)
+        ids = self.model.pieces.encode(text)
+        if len(ids) >= self.model.max_source_length:
+            return False
+        part.text, part.ids, part.literals = text, ids, []
+        return True
+
+    def _split(self, texts: list[str], options: DecodingOptions) -> list[tuple[list[_Part], list[str]]]:
         """Returns the parts of every text, encoded, and what to warn of."""
         pieces = self.model.pieces
         limit = self.model.max_source_length - 1  # EOS
-        fields = [split_layout(text) for text in texts]
+        fields = [
+            [(*(protect(text) if options.protect else (text, [])), separator) for text, separator in split_layout(line)]
+            for line in texts
+        ]
         # Text that is surely too long is cut before it is encoded.
-        encoded = iter(pieces.encode_batch([text for line in fields for text, _ in line if _is_short(text, limit)]))
+        short = [text for line in fields for text, _, _ in line if _is_short(text, limit)]
+        encoded = iter(pieces.encode_batch(short))
         split: list[tuple[list[_Part], list[str]]] = []
         for line in fields:
             parts: list[_Part] = []
             is_long = False
-            for text, separator in line:
+            for text, literals, separator in line:
                 ids = next(encoded) if _is_short(text, limit) else None
+                if literals and says_nothing(text):
+                    parts.append(_Part(text, separator, [], literals))
+                    continue
                 if ids is not None and len(ids) <= limit:
-                    parts.append(_Part(text, separator, ids))
+                    parts.append(_Part(text, separator, ids, literals))
                     continue
                 is_long = True
                 cut = segment(text, limit, lambda t: len(pieces.encode(t)))
                 cut_ids = pieces.encode_batch([text for text, _ in cut])
-                parts += [_Part(*each, ids) for each, ids in zip(cut, cut_ids, strict=True)]
+                parts += [_Part(*each, ids, literals) for each, ids in zip(cut, cut_ids, strict=True)]
                 parts[-1].separator += separator
             warnings = []
             if is_long:
@@ -295,29 +338,21 @@ class Translator:
             split.append((parts, warnings))
         return split
 
-    def _join(
-        self,
-        line: Line,
-        parts: list[_Part],
-        hypotheses: list[Hypothesis],
-        warnings: list[str],
-        options: DecodingOptions,
-    ) -> Translation:
-        pieces = self.model.pieces
-        decoded = iter(hypotheses)
+    def _join(self, line: Line, parts: list[_Part], warnings: list[str], options: DecodingOptions) -> Translation:
         text = "".join(
-            # A model may say a line break, byte by byte; the line must stay one.
-            (" ".join(pieces.decode(next(decoded).tokens).split("\n")).strip() if part.ids else part.text)
-            + part.separator
-            for part in parts
+            restore(part.translation if part.ids else part.text, part.literals) + part.separator for part in parts
         )
         core = line.text.strip()
         head, _, tail = line.text.partition(core) if core else (line.text, "", "")
-        stats = sum((hypothesis.stats for hypothesis in hypotheses), Stats())
+        hypotheses = [part.hypotheses[0] for part in parts if part.ids]
+        stats = sum((each.stats for part in parts for each in part.hypotheses), Stats())
+        lost = sum(part.has_lost for part in parts if part.ids)
+        if lost:
+            warnings = [*warnings, f"{lost} of {len(parts)} parts may lack addresses or placeholders"]
         return Translation(
             line,
             head + text + tail,
-            tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
+            tokens=[piece for hypothesis in hypotheses for piece in self.model.pieces.pieces(hypothesis.tokens)],
             score=math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan,
             stats=replace(stats, lines=1, sentences=len(hypotheses)),
             lossless=options.lossless,

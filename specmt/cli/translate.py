@@ -66,6 +66,12 @@ _file = click.Path(path_type=Path, allow_dash=True)
     help="Most source pieces decoded side by side.",
 )
 @click.option(
+    "--protect/--no-protect",
+    default=_DEFAULTS.protect,
+    show_default=True,
+    help="Keep addresses, placeholders and paths as they are: the model sees %1, %2, … in their place.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(("text", "tsv", "jsonl")),

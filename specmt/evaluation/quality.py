@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from sacrebleu.significance import Result
 
 METRICS: Final = ("bleu", "chrf", "chrf++", "ter")
+
+GRAM: Final = 4
+REPEATS: Final = 3
+"""A text that says so many words in a row more often than that has got caught in a loop."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,13 @@ def score(
         p_value = None if label == first else 1.0 if is_same else results[own].p_value
         scores[label] = Score(value, mean, interval, p_value, str(signature))
     return title, scores
+
+
+def loops(text: str) -> bool:
+    """Returns whether a text repeats itself: the same 4 words in a row more than 3 times."""
+    words = text.split()
+    counts = Counter(zip(*(words[start:] for start in range(GRAM)), strict=False))
+    return max(counts.values(), default=0) > REPEATS
 
 
 def _values(result: Result) -> tuple[float, float | None, float | None]:

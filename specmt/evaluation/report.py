@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from specmt.evaluation.machine import format_signature
+from specmt.evaluation.quality import GRAM, REPEATS
 from specmt.evaluation.results import Evaluation, Measured, Result, Speed
 from specmt.evaluation.spread import Spread
 from specmt.evaluation.tables import Table
@@ -31,7 +32,8 @@ def notes(evaluation: Evaluation) -> list[str]:
     against = evaluation.baseline
     said = [
         f"Scores are sacreBLEU's, ± half of the bootstrap's 95% interval; * differs from {against} (paired bootstrap, "
-        f"p < {_SIGNIFICANT}); same: lines whose translation is that of {against}.",
+        f"p < {_SIGNIFICANT}); same: lines whose translation is that of {against}; loops: lines whose translation has "
+        f"the same {GRAM} words more than {REPEATS} times.",
         "Times are those of the translation alone, strategies in turn; rates and ratios "
         f"(× {against}) are medians over the repeats, with the least and the greatest, ratios taken within a repeat.",
         "Calls are verifier calls a line; 1, 2, …: of those that drafted so far ahead, the share that accepted it.",
@@ -135,8 +137,8 @@ def _tables(evaluation: Evaluation, results: Sequence[Result]) -> Iterable[Table
     first = results[0]
     end = ", partial" if evaluation.partial else ""
     titles = list(first.scores)
-    quality = [(result.strategy, *_scores(result), f"{result.same:.1%}") for result in results]
-    yield Table(f"{first.test_set}: quality ({_lines(first.batched)}{end})", ("", *titles, "same"), quality)
+    quality = [(result.strategy, *_scores(result), f"{result.same:.1%}", f"{result.loops:.1%}") for result in results]
+    yield Table(f"{first.test_set}: quality ({_lines(first.batched)}{end})", ("", *titles, "same", "loops"), quality)
 
     ratio = f"× {evaluation.baseline}"
     batches = sorted({result.batched.batch_size for result in results})
@@ -215,7 +217,7 @@ def _row(evaluation: Evaluation, result: Result) -> dict[str, Any]:
     for title, score in result.scores.items():
         row[title] = score.value
         row |= {f"{title}.{key}": getattr(score, key) for key in ("mean", "interval", "p_value", "signature")}
-    row |= {"baseline": evaluation.baseline, "same": result.same}
+    row |= {"baseline": evaluation.baseline, "same": result.same, "loops": result.loops}
     for way, speed in (("batched", result.batched), ("single", result.single)):
         row |= {f"{way}.{key}": value for key, value in _flat(speed)} if speed else {}
     row |= {f"latency.p{percent}": result.latency(percent) for percent in (50, 95, 99)}

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from specmt.evaluation.acceptance import Tally
-from specmt.evaluation.quality import Score
+from specmt.evaluation.quality import Score, loops
 from specmt.evaluation.runs import Run
 from specmt.evaluation.sets import EvaluationSet
 from specmt.evaluation.spread import Spread, spread_if_any
@@ -75,6 +75,9 @@ class Result:
 
     same: float
     """The share of lines whose translation is the baseline's."""
+
+    loops: float
+    """The share of lines whose translation repeats itself, as in ``quality.loops``."""
 
     batched: Speed
     """In windows of batches, as ``specmt translate`` reads files."""
@@ -146,6 +149,7 @@ class Measured:
                     strategy=label,
                     scores={title: scores[label] for title, scores in self.scores.items()},
                     same=sum(one == other for one, other in zip(own, first, strict=True)) / len(own),
+                    loops=sum(map(loops, own)) / len(own),
                     batched=speed(self.batched, label, baseline, strategy.options.batch_size),
                     single=speed(self.single, label, baseline, 1) if self.single.lines else None,
                     latency_lines=[line.index for (line,) in self.single.groups],

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from specmt.training.cleaning import LITERAL, WORD
+from specmt.text.protect import LITERAL
+from specmt.training.cleaning import WORD
 
 Pair = tuple[str, str]
 Change = Callable[[str, str, random.Random], Pair]

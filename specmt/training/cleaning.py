@@ -7,19 +7,7 @@ import unicodedata
 from collections import Counter
 from typing import Final
 
-LITERAL: Final = re.compile(
-    r"""
-      (?P<url> \b(?:https?|ftp)://[^\s<>"„“”»«]*[\w/] | \bwww\.[\w.-]+\.\w[^\s<>"„“”»«]*[\w/] )
-    | (?P<email> [\w.+-]+@[\w-]+(?:\.[\w-]+)+ )
-    | (?P<tag> </?(?:a|abbr|b|big|blockquote|br|button|cite|code|div|em|font|form|h[1-6]|hr|i|img|input|kbd|li|ol|p|pre|
-            q|s|samp|small|span|strong|sub|sup|table|td|th|tr|tt|u|ul|var)(?:\s[^<>]*)?/?> )
-    | (?P<braces> \$?\{\{?[\w.:$-]*\}?\} )
-    | (?P<printf> %\(\w+\)[-+0-9.]*[a-zA-Z] |
-            %(?:\d+\$)?[-+0.\d]*(?:l{0,2}[diu]|[sfgxXc@])(?!\w) | %\d+(?!\w|%|[.,]\d) )
-    """,
-    re.VERBOSE,
-)
-"""What a translation must hold as it stands: addresses, tags, placeholders."""
+from specmt.text.protect import LITERAL
 
 WORD: Final = re.compile(r"[^\W\d_]+")
 

@@ -28,7 +28,7 @@ from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.evaluation.acceptance import Tally
 from specmt.evaluation.memory import peak_bytes, reset_peak
 from specmt.evaluation.plot import draw
-from specmt.evaluation.quality import score
+from specmt.evaluation.quality import loops, score
 from specmt.evaluation.report import Files, as_csv, markdown, metric_signatures, notes, signatures, tables
 from specmt.evaluation.results import Evaluation, Measured, percentile
 from specmt.evaluation.runs import Run, Translate, measure, sample, windows
@@ -394,6 +394,14 @@ def test_without_bootstrap_there_are_scores_alone() -> None:
     assert "bs:" not in scores["greedy"].signature
 
 
+def test_a_text_that_says_four_words_four_times_loops() -> None:
+    assert not loops("")
+    assert not loops("a b c d " * 3)
+    assert loops("x a b c d " * 4)
+    assert loops("no " * 7)
+    assert not loops("no " * 6)
+
+
 def test_a_tokenizer_that_is_not_installed_is_a_mistake_of_usage(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("ja-mecab")
@@ -435,6 +443,7 @@ def test_json_and_csv_have_every_figure() -> None:
     assert float(rows[1]["batched.speed_up.median"]) == 2.0
     assert float(rows[2]["TER"]) == lossy["scores"]["TER"]["value"]
     assert rows[1]["single.acceptance"] == "1.0 0.0"
+    assert float(rows[2]["loops"]) == lossy["loops"] == 0.0
     assert float(rows[1]["latency.p95"]) == fast["latency"]["p95"]
     assert rows[1]["signature"] == f"model_sha256:{'f' * 64}|strategy:speculative:8|threads:1"
 
@@ -443,9 +452,9 @@ def test_tables_and_report() -> None:
     measured = measured_of(Machine(), LOSSY)
     evaluation = evaluation_of(measured)
     quality, speeds, latency, drafts = tables(evaluation)
-    assert quality.columns == ("", "BLEU", "TER", "same")
+    assert quality.columns == ("", "BLEU", "TER", "same", "loops")
     bleu = measured.scores["BLEU"]["greedy"]
-    assert quality.rows[1] == ("speculative:8", f"100.0 ±{bleu.interval:.1f}", "0.0 ±0.0", "100.0%")
+    assert quality.rows[1] == ("speculative:8", f"100.0 ±{bleu.interval:.1f}", "0.0 ±0.0", "100.0%", "0.0%")
     assert quality.rows[2][2].endswith("*")
     assert speeds.rows[1][4] == "2.00 (2.00–2.00)"
     assert latency.title == "toy: latency, one at a time (3 lines)"
