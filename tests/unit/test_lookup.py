@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
-from specmt.decoding.lookup import LookupDrafter, Texts, continuation, find_words
+from specmt.decoding.lookup import LookupDrafter, Plans, Texts, continuation, find_words
 from specmt.decoding.memory import Neighbour, TranslationMemory
+from specmt.decoding.plan import Fixed
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Memory
@@ -158,6 +159,10 @@ class Letters:
         return [f"▁{token}" for token in ids]
 
 
+def always(block_size: int) -> Plans:
+    return Plans(Fixed(block_size), Fixed(block_size))
+
+
 def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
     requests = [Request(row, source) for row, source in sources.items()]
     drafter.start(torch.tensor([*sources]), UNSEEN, requests)
@@ -187,7 +192,7 @@ def drafts_of(tree: Tree, rows: int) -> list[list[int]]:
 def test_rows_start_propose_move_and_finish() -> None:
     memory = TranslationMemory()
     memory.add([10, 11, 12, 13], [20, 21, 22])
-    drafter = LookupDrafter(memory, Letters(), block_size=3)  # type: ignore[arg-type]
+    drafter = LookupDrafter(memory, Letters(), always(3))  # type: ignore[arg-type]
     known, other = [10, 11, 12, 13], [50, 51, 52, 53, 54]
     start(drafter, {0: other, 1: known})
     assert propose(drafter, [BOS]) == [[]]
@@ -202,7 +207,7 @@ def test_rows_start_propose_move_and_finish() -> None:
     drafter.finish(0, [20, 29])
     drafter.finish(1, [60, 61])
     assert memory.size == 3
-    later = LookupDrafter(memory, Letters(), block_size=32)  # type: ignore[arg-type]
+    later = LookupDrafter(memory, Letters(), always(32))  # type: ignore[arg-type]
     start(later, {0: known})
     assert propose(later, [BOS]) == [[20, 29, EOS]]
     assert propose(later, [BOS, 20, 21]) == [[22, EOS]]
