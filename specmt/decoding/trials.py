@@ -18,6 +18,9 @@ HASTE: Final = 0.05
 SHARE: Final = 0.015
 """The share of the time that trials may cost: as long as greedy decoding was never timed, and later."""
 
+WORST: Final = 6.0
+"""How many times as long the other way is thought to take at most."""
+
 MEMORY: Final = 384.0
 """The tokens of a sentence after which what was seen counts half."""
 
@@ -33,13 +36,17 @@ class Yield:
     """Tokens a second: a ratio of sums in which what is long ago fades."""
 
     def __init__(self) -> None:
+        self.count = 0
         self.tokens = 0.0
         self.seconds = 0.0
 
     def add(self, tokens: float, seconds: float) -> None:
         """Adds what a sentence got, on average, in so many seconds."""
-        if self.tokens > 0.0:
+        if self.count == 1:  # the first time much is touched that never was before
+            self.seconds = min(self.seconds, self.tokens * seconds / tokens)
+        if self.count > 0:
             seconds = min(seconds, HICCUP * tokens * self.seconds / self.tokens)
+        self.count += 1
         self.fade(0.5 ** (tokens / MEMORY))
         self.tokens += tokens
         self.seconds += seconds
@@ -101,7 +108,7 @@ class Trials:
         if self._leads != (worth > 1.0):
             self._leads = not self._leads
             self._since, self._gap = 0.0, self._first
-        loss = max(worth, 1.0 / worth) - 1.0  # of a trial, for each of its tokens, in tokens
+        loss = min(max(worth, 1.0 / worth), WORST) - 1.0  # of a trial, for each of its tokens, in tokens
         share = SHARE if self._seen[False].seconds > 0.0 else HASTE
         tries = self._since >= TRIAL * max(self._gap, loss / share)
         if tries:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.config import Calibration, DecodingOptions
-from specmt.decoding import batch, costs, trials
-from specmt.decoding.batch import decode, make_plan
-from specmt.decoding.plan import Adaptive, Costs, Fixed, best_block, best_window, log_odds, survival
+from specmt.config import Calibration, DecodingOptions, TreeName
+from specmt.decoding import batch, costs, loop, trials
+from specmt.decoding.batch import decode, make_masked_plan
+from specmt.decoding.memory import TranslationMemory
+from specmt.decoding.plan import Adaptive, Costs, Fixed, Plan, best_block, best_window, log_odds, survival
 from specmt.decoding.shape import Chain
 from specmt.decoding.tree import Tree
 from specmt.engine import keep
@@ -188,6 +191,55 @@ def test_costs_that_change_from_call_to_call_change_no_output(
         assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
 
 
+class Fickle(Plan):
+    """Drafts or does not, at random."""
+
+    def __init__(self, block_size: int, seed: int) -> None:
+        self.block_size = block_size
+        self.random = random.Random(seed)
+        self.heard: Counter[bool] = Counter()
+        self.tokens = 0.0
+
+    def slots(self, rows: int) -> int:
+        return self.block_size * self.random.randrange(2)
+
+    def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
+        assert tokens > 0.0
+        assert seconds > 0.0
+        self.heard[block_size > 0] += 1
+        self.tokens += tokens
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("tree", ["chain", "best-first"])
+@pytest.mark.parametrize("drafter", ["masked", "autoregressive", "lookup"])
+def test_a_plan_that_changes_its_mind_at_any_time_changes_no_output(
+    tiny_model: Path,
+    sources: list[list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    kernels: bool,
+    drafter: str,
+    tree: TreeName,
+    batch_size: int,
+) -> None:
+    model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+    greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
+    memory = TranslationMemory()
+    for source, hypothesis in zip(sources[::2], greedy[::2], strict=True):
+        memory.add(source, hypothesis.tokens)
+    plan = Fickle(4, batch_size)
+    monkeypatch.setattr(loop, "ITERATIONS", 3)
+    monkeypatch.setattr(batch, "make_plan", lambda *_, **__: plan)
+    monkeypatch.setattr(batch, "make_masked_plan", lambda *_, **__: plan)
+    got = decode(model, sources, DecodingOptions(drafter=drafter, tree=tree, batch_size=batch_size), memory=memory)
+    assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+    assert min(plan.heard[False], plan.heard[True]) > 5
+    total = sum(hypothesis.stats.tokens for hypothesis in got)
+    assert sum(hypothesis.stats.accepted for hypothesis in got) > 0.05 * total
+    if batch_size == 1:
+        assert plan.tokens == pytest.approx(total)  # it hears of all
+
+
 def test_sentences_wait_for_the_drafter_until_it_drafts(
     calibrated: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,11 +262,11 @@ def test_sentences_wait_for_the_drafter_until_it_drafts(
 
 def test_a_lossy_output_does_not_depend_on_the_machine(calibrated: Path) -> None:
     model = load_model(calibrated)
-    plan = make_plan(model, DecodingOptions(tolerance=1.0), Chain())
+    plan = make_masked_plan(model, DecodingOptions(tolerance=1.0), Chain())
     assert isinstance(plan, Fixed)
     assert plan.block_size == 4
-    assert isinstance(make_plan(model, DecodingOptions(), Chain()), Adaptive)
-    assert isinstance(make_plan(model, DecodingOptions(block_size=3), Chain()), Fixed)
+    assert isinstance(make_masked_plan(model, DecodingOptions(), Chain()), Adaptive)
+    assert isinstance(make_masked_plan(model, DecodingOptions(block_size=3), Chain()), Fixed)
 
 
 def test_costs_are_measured_once(

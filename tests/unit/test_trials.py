@@ -127,7 +127,7 @@ def test_a_machine_that_slows_down_as_a_whole_is_still_the_same() -> None:
         ways.append(drafts := chooser.choose())
         chooser.learn(drafts, 20.0, 60.0 / (1.5 if drafts else 1.0))
     assert ways.count(False) < 30
-    assert all(ways[-20:])
+    assert sum(ways[-100:]) > 90
 
 
 def test_a_single_line_is_no_place_for_trials() -> None:
@@ -162,6 +162,15 @@ def test_a_hiccup_is_not_taken_at_its_word() -> None:
     for _ in range(60):
         seen.add(20.0, 200.0)
     assert seen.seconds / seen.tokens == pytest.approx(10.0, rel=0.2)  # but what lasts is believed
+
+
+def test_what_the_first_line_of_all_took_is_not_held_against_its_way() -> None:
+    chooser = Trials(1.2)
+    machine = Machine(1.5)
+    chooser.begin()
+    chooser.learn(chooser.choose(), 20.0, 2000.0)
+    machine.translate(chooser, 200)
+    assert machine.share > 0.9
 
 
 def test_the_share_of_trials_is_bounded_whatever_the_clock_says() -> None:
