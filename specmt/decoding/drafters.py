@@ -74,7 +74,7 @@ class Planned(Drafter):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._block_size = 0
-        self._began = 0.0
+        self._began: float | None = None
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
@@ -84,12 +84,15 @@ class Planned(Drafter):
     def slots(self, rows: int) -> int:
         """Returns the block size of the iterations that begin now; 0 for no drafts."""
         self._block_size = self.plan.slots(rows)
-        self._began = perf_counter()
+        if self._began is None:  # not before: the plan may have measured what calls cost
+            self._began = perf_counter()
         return self._block_size
 
     @override
     def told(self, rows: int, tokens: float) -> None:
-        self.plan.learn(rows, self._block_size, tokens, perf_counter() - self._began)
+        if self._began is not None:
+            self.plan.learn(rows, self._block_size, tokens, perf_counter() - self._began)
+            self._began = None
 
 
 class CombinedDrafter(Drafter):

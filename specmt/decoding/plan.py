@@ -80,7 +80,7 @@ class Fixed(Plan):
         return self.block_size
 
 
-HOPELESS: Final = 0.5
+HOPELESS: Final = 0.2
 """Drafting that is thought to yield less than this, in yields of greedy decoding, is never tried."""
 
 

@@ -27,6 +27,9 @@ MEMORY: Final = 384.0
 FADED: Final = 0.6
 """What earlier trials count when there is another."""
 
+CHUNK: Final = 16.0
+"""The tokens of a sentence that are looked at together: hiccups are told from what they are alike."""
+
 HICCUP: Final = 3.0
 """More than so many times the usual seconds count as so many: something else had the machine."""
 
@@ -37,11 +40,16 @@ class Yield:
 
     def __init__(self) -> None:
         self.count = 0
+        self.newest = 0.0, 0.0  # tokens and seconds that are no chunk yet
         self.tokens = 0.0
         self.seconds = 0.0
 
     def add(self, tokens: float, seconds: float) -> None:
         """Adds what a sentence got, on average, in so many seconds."""
+        self.newest = tokens, seconds = self.newest[0] + tokens, self.newest[1] + seconds
+        if tokens < CHUNK:
+            return
+        self.newest = 0.0, 0.0
         if self.count == 1:  # the first time much is touched that never was before
             self.seconds = min(self.seconds, self.tokens * seconds / tokens)
         if self.count > 0:

