@@ -50,7 +50,7 @@ EXACT: dict[str, dict[str, Any]] = {
         "nodes": 24,
         "block_size": 7,
     },
-    "lookup": {"drafter": "lookup"},
+    "lookup": {"drafter": "lookup", "block_size": 32},
     "masked+lookup, chain": {"drafter": "masked+lookup", "block_size": 10},
     "masked+lookup, best-first 24": {
         "drafter": "masked+lookup",

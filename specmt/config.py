@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -49,9 +49,10 @@ class DecodingOptions:
     strategy: Strategy = "speculative"
     """``speculative`` (draft and verify), ``greedy`` (the same loop without a drafter) or ``beam``."""
 
-    drafter: str = "masked"
+    drafter: str | None = None
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
-    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together."""
+    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``None`` is
+    the masked drafter, and a lookup for a model that does not have one (`for_model`)."""
 
     tree: TreeName = "chain"
     """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""
@@ -149,8 +150,19 @@ class DecodingOptions:
     @property
     def drafters(self) -> tuple[str, ...]:
         """The names of the drafters; a translation memory is looked up in, whatever they are."""
-        names = self.drafter.split("+")
+        names = (self.drafter or "masked").split("+")
         return tuple(names if self.memory is None or "lookup" in names else [*names, "lookup"])
+
+    def for_model(self, *, has_drafter: bool) -> DecodingOptions:
+        """Returns the options for a model that has a masked drafter, or has none: who drafts is named in them.
+
+        A lookup never changes an output. Where what is drafted would, there must be a drafter, or none for samples.
+        """
+        if self.drafter is not None:
+            return self
+        if has_drafter or not self.lossless:
+            return replace(self, drafter="masked")
+        return replace(self, drafter="none" if self.samples else "lookup")
 
     @property
     def looks_up(self) -> bool:

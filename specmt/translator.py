@@ -59,7 +59,7 @@ class LoadedModel(Protocol):
 
     @property
     def has_drafter(self) -> bool:
-        """Whether it can decode speculatively."""
+        """Whether it has a masked drafter."""
 
     def block_size(self, options: DecodingOptions) -> int | None:
         """Returns the number of tokens that its drafter proposes; ``None`` if that changes as it goes."""
@@ -165,9 +165,10 @@ class Translator:
         :raises DataError: the translation memory is damaged.
         """
         options = options or DecodingOptions()
+        options = self._for_model(options)
         if options.strategy == "speculative" and options.drafter == "masked" and not self.model.has_drafter:
             raise ModelError(
-                f"{self.model.path}: the model has no drafter; use `--strategy greedy`, "
+                f"{self.model.path}: the model has no masked drafter; leave `--drafter` and `--tolerance` out, "
                 "or train one with `specmt train drafter`."
             )
         if window is None:
@@ -182,7 +183,7 @@ class Translator:
         :raises DataError: it is blank, or has more pieces than a sentence can have.
         :raises UsageError: the strategy is beam search.
         """
-        options = options or DecodingOptions()
+        options = self._for_model(options or DecodingOptions())
         if options.strategy == "beam":
             raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
         from specmt.decoding.batch import decode  # here, since they import torch
@@ -201,12 +202,14 @@ class Translator:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
         if options.strategy != "speculative":
             return True
+        options = self._for_model(options)
         return not options.looks_up and self.model.block_size(options) is not None
 
     def signature(self, options: DecodingOptions) -> dict[str, object]:
         """Returns everything that the figures of a run depend on, the machine aside."""
         import torch
 
+        options = self._for_model(options)
         speculative = options.strategy == "speculative" and options.drafter != "none"
         signature: dict[str, object] = {"specmt": specmt.__version__, "torch": torch.__version__}
         signature |= {"model": self.model.path.name, "model_sha256": self.model.sha256, "strategy": options.strategy}
@@ -236,6 +239,9 @@ class Translator:
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature
+
+    def _for_model(self, options: DecodingOptions) -> DecodingOptions:
+        return options.for_model(has_drafter=self.model.has_drafter)
 
     def _memory(self, options: DecodingOptions) -> TranslationMemory | None:
         """Returns what drafts are copied from: one memory for each file, and one for no file."""

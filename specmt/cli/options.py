@@ -77,11 +77,10 @@ def decoding_options(
         click.option(
             "--drafter",
             metavar="|".join(DRAFTERS),
-            default=_DEFAULTS.drafter,
-            show_default=True,
             help="Who proposes tokens in the speculative strategy. masked: a network that fills a block of slots at "
             "once. autoregressive: a small one that goes token by token. self: the model itself, in its fastest number "
-            "format. lookup: what was said before, here, in --memory or in the source. With +, several together.",
+            "format. lookup: what was said before, here, in --memory or in the source. With +, several together.  "
+            "[default: masked, or lookup where the model has no such network]",
         ),
         click.option(
             "--memory",

@@ -15,11 +15,11 @@ from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.costs import costs_of
 from specmt.decoding.drafters import CombinedDrafter, Drafter, NoDrafter
-from specmt.decoding.lookup import LookupDrafter
+from specmt.decoding.lookup import LookupDrafter, Plans
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.plan import Adaptive, Fixed, Plan
+from specmt.decoding.plan import Adaptive, Fixed, Learning, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
@@ -37,6 +37,11 @@ logger = logging.getLogger(__name__)
 
 MOST_NODES: Final = 24
 """The nodes of a best-first tree, where nobody says how many and none is too many."""
+
+WORTH: Final = 1.05
+WORTH_OF_LIKENESS: Final = 2.0
+"""How many times the yield of greedy decoding drafts are thought to have before they were tried: not much more, or, of
+lookups for sentences like others, so much."""
 
 
 def decode(
@@ -61,6 +66,7 @@ def decode(
         from specmt.decoding.search import beam_search
 
         return beam_search(model.reference, sources, options, model.verifier.prefixes)
+    options = options.for_model(has_drafter=model.has_drafter)
     places = places or [(number, 0) for number in range(len(sources))]
     pairs = enumerate(zip(sources, places, strict=True))
     requests = [Request(number, source, *place) for number, (source, place) in pairs]
@@ -91,17 +97,18 @@ def _run(
 ) -> Iterator[tuple[int, Hypothesis]]:
     verifier = model.verifier
     is_plain = options.lossless and not (options.samples or options.scores) and recorder is None
+    runner = verifier if is_plain and isinstance(verifier, NativeVerifier) else None
     # From the start: torch's threads would still be spinning, after empty caches were filled, when the kernels begin.
     with only_kernels() if verifier.own_threads else nullcontext():
         loop = Loop(
             verifier,
-            make_drafter(model, rows, options, memory),
+            make_drafter(model, rows, options, memory, by_itself=runner is not None),
             make_acceptor(options),
             rows,
             max_source_tokens=options.batch_tokens * rows // min(options.batch_size, len(requests)),
             scores=options.scores,
             recorder=recorder,
-            runner=verifier if is_plain and isinstance(verifier, NativeVerifier) else None,
+            runner=runner,
         )
         yield from loop.run(requests)
 
@@ -126,41 +133,53 @@ def sampling(options: DecodingOptions) -> Sampling:
     return Sampling(options.temperature, options.top_k, options.seed)
 
 
-def make_drafter(model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None = None) -> Drafter:
+def make_drafter(
+    model: Model,
+    rows: int,
+    options: DecodingOptions,
+    memory: TranslationMemory | None = None,
+    *,
+    by_itself: bool = False,
+) -> Drafter:
     """Returns the drafter that the options ask for.
 
+    :param by_itself: whether the engine runs the loop by itself where it can: what is learnt holds for that
     :raises ModelError: the model does not have it.
     """
+    options = options.for_model(has_drafter=model.has_drafter)
     if options.strategy == "greedy":
         return NoDrafter()
-    drafters = [_make_drafter(name, model, rows, options, memory) for name in options.drafters]
+    drafters = [_make_drafter(name, model, rows, options, memory, by_itself) for name in options.drafters]
     return drafters[0] if len(drafters) == 1 else CombinedDrafter(drafters)
 
 
 def _make_drafter(
-    name: str, model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None
+    name: str, model: Model, rows: int, options: DecodingOptions, memory: TranslationMemory | None, by_itself: bool
 ) -> Drafter:
     if name == "none":
         return NoDrafter()
     if name == "lookup":
+        kinds = {"alike": WORTH_OF_LIKENESS, "unlike": WORTH}
+        plans = {kind: make_plan(model, options, name, (kind, by_itself), worth) for kind, worth in kinds.items()}
         memory, start = TranslationMemory() if memory is None else memory, model.verifier.prefixes.start
-        return LookupDrafter(memory, model.pieces, options.ahead(name), start)
+        return LookupDrafter(memory, model.pieces, Plans(**plans), start)
     shape = make_shape(options)
     if name == "self":
-        return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)
+        return AutoregressiveDrafter(model.fast_verifier, rows, Fixed(options.ahead(name)), shape)
     if name == "autoregressive":
         if model.autoregressive is None:
             raise ModelError(
                 f"{model.path}: the model has no autoregressive drafter; train one with "
                 "`specmt train drafter --kind autoregressive`, or use another."
             )
-        return AutoregressiveDrafter(model.autoregressive, rows, options.ahead(name), shape)
+        plan = make_plan(model, options, name, (shape, by_itself))
+        return AutoregressiveDrafter(model.autoregressive, rows, plan, shape)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
-            "or use --drafter none."
+            "or leave --drafter out."
         )
-    return MaskedDrafter(model.drafter, rows, make_plan(model, options, shape), shape)
+    return MaskedDrafter(model.drafter, rows, make_masked_plan(model, options, shape, by_itself=by_itself), shape)
 
 
 def make_shape(options: DecodingOptions) -> Shape:
@@ -170,13 +189,26 @@ def make_shape(options: DecodingOptions) -> Shape:
     return BestFirst(options.nodes or MOST_NODES, options.beta) if options.tree == "best-first" else Chain()
 
 
-def make_plan(model: Model, options: DecodingOptions, shape: Shape) -> Plan:
-    """Returns how far to look ahead."""
+def make_masked_plan(model: Model, options: DecodingOptions, shape: Shape, *, by_itself: bool = False) -> Plan:
+    """Returns how far the masked drafter looks ahead; what is learnt outlives a batch."""
     block_size = model.block_size(options)
     calibration = model.folder.calibration
     if block_size is not None or calibration is None:
         return Fixed(block_size or 1)
     nodes = shape.nodes if isinstance(shape, BestFirst) else len(calibration.acceptance)
-    if shape not in model.plans:
-        model.plans[shape] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)
-    return model.plans[shape]
+    key = options.drafters, shape, by_itself
+    if key not in model.plans:
+        model.plans[key] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)
+    return model.plans[key]
+
+
+def make_plan(model: Model, options: DecodingOptions, name: str, kind: object, worth: float = WORTH) -> Plan:
+    """Returns how far another drafter looks ahead, whose costs nobody knows; what is learnt outlives a batch.
+
+    :param kind: of drafts, sentences and loops
+    :param worth: how many times the yield of greedy decoding drafting is thought to have
+    """
+    ahead = options.ahead(name)
+    if model.block_size(options) is not None or len(options.drafters) > 1:
+        return Fixed(ahead)
+    return model.plans.setdefault((options.drafters, kind), Learning(ahead, worth=worth))

@@ -53,7 +53,7 @@ class Constant(NoDrafter):
         return Tree(torch.full((len(lengths), self.size), UNK, device=tokens.device))
 
     @override
-    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+    def drafting(self, rows: int) -> Drafting | None:
         return Drafting(self.size)
 
 
@@ -106,7 +106,7 @@ def iterations(verifier: backend.Verifier, drafter: Drafter, rows: int, count: i
     """Returns a call that runs so many iterations over sentences that do not end."""
     loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
-    drafting = drafter.drafting(rows, count) if isinstance(verifier, NativeVerifier) else None
+    drafting = drafter.drafting(rows) if isinstance(verifier, NativeVerifier) else None
     if not isinstance(verifier, NativeVerifier) or drafting is None:
         return lambda: [loop.step() for _ in range(count)]
     return repeated(verifier, loop.state, loop.tokens, np.full(rows, SOURCE), drafting, unread=1, count=count)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
+from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree, merge, no_tree
-from specmt.engine.backend import Drafting, Memory, Ran
+from specmt.engine.backend import Drafting, Memory, Network, State
 
 
 class Drafter(Protocol):
@@ -27,12 +29,12 @@ class Drafter(Protocol):
         :param lengths: (B') how many there are
         """
 
-    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+    def drafting(self, rows: int) -> Drafting | None:
         """Returns how an engine is to draft by itself for the first rows; ``None`` where only `propose` can."""
         return None
 
-    def told(self, rows: int, ran: Ran) -> None:
-        """Hears what came of that."""
+    def told(self, rows: int, tokens: float) -> None:
+        """Hears how many tokens each of the first rows got, on average, since it was last asked for drafts."""
         return
 
     def finish(self, row: int, tokens: list[int]) -> None:
@@ -54,7 +56,7 @@ class NoDrafter(Drafter):
         return no_tree(len(lengths), tokens.device)
 
     @override
-    def drafting(self, rows: int, iterations: int) -> Drafting | None:
+    def drafting(self, rows: int) -> Drafting | None:
         return Drafting(0)
 
     @override
@@ -64,6 +66,33 @@ class NoDrafter(Drafter):
     @override
     def move(self, source: int, target: int) -> None:
         pass
+
+
+class Planned(Drafter):
+    """Drafts as a plan says, which hears what came of that and how long it took."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._block_size = 0
+        self._began: float | None = None
+
+    @override
+    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        if 0 in rows.tolist():  # rows become free from behind: none is left of those before
+            self.plan.begin()
+
+    def slots(self, rows: int) -> int:
+        """Returns the block size of the iterations that begin now; 0 for no drafts."""
+        self._block_size = self.plan.slots(rows)
+        if self._began is None:  # not before: the plan may have measured what calls cost
+            self._began = perf_counter()
+        return self._block_size
+
+    @override
+    def told(self, rows: int, tokens: float) -> None:
+        if self._began is not None:
+            self.plan.learn(rows, self._block_size, tokens, perf_counter() - self._began)
+            self._began = None
 
 
 class CombinedDrafter(Drafter):
@@ -80,6 +109,11 @@ class CombinedDrafter(Drafter):
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         return merge([drafter.propose(tokens, lengths) for drafter in self.drafters])
+
+    @override
+    def told(self, rows: int, tokens: float) -> None:
+        for drafter in self.drafters:
+            drafter.told(rows, tokens)
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:
@@ -103,6 +137,35 @@ def unseen(tokens: Tensor, seen: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
     counts = lengths - starts
     offsets = torch.arange(int(counts.max()), device=tokens.device)
     return tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1)), counts
+
+
+class Waiting:
+    """Sentences that a drafter's network is given when something is drafted for them, not before."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[Memory, int]] = {}  # the memory, and the number in it, of each row's sentence
+
+    def add(self, rows: Tensor, memory: Memory) -> None:
+        self._rows |= {row: (memory, number) for number, row in enumerate(rows.tolist())}
+
+    def start(self, network: Network, state: State, active: int) -> None:
+        """Gives a network those of the first rows; what waits behind them has been decoded without drafts."""
+        while self._rows:
+            _, (memory, _) = next(iter(self._rows.items()))
+            group = {row: number for row, (other, number) in self._rows.items() if other is memory}
+            self._rows = {row: pair for row, pair in self._rows.items() if row not in group}
+            rows = [row for row in group if row < active]
+            if rows:
+                network.start(
+                    state, torch.tensor(rows, device=network.device), memory.pick([group[row] for row in rows])
+                )
+
+    def move(self, source: int, target: int) -> bool:
+        """Copies one row over another; returns whether its sentence waits."""
+        self._rows.pop(target, None)
+        if source in self._rows:
+            self._rows[target] = self._rows.pop(source)
+        return target in self._rows
 
 
 class Requests:

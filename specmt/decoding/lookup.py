@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple, final
 
@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.drafters import Drafter
+from specmt.decoding.drafters import Planned
 from specmt.decoding.memory import Neighbour, TranslationMemory
+from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
-from specmt.decoding.tree import Tree
-from specmt.engine.backend import Memory
+from specmt.decoding.tree import Tree, no_tree
+from specmt.engine.backend import Drafting, Memory
 from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, PAD
 
@@ -33,6 +34,12 @@ docs-test, 61% on news, 50% to 68% on files of documentation and interface strin
 _ENOUGH: Final = 4
 """More agreement than this does not make the translation of a source that is only alike any surer."""
 
+_UNLIKE: Final = 0.25
+"""Less likeness than this is worth no piece, whatever agrees."""
+
+_ALIKE: Final = 0.5
+"""Where there is so much likeness, much may be copied: what drafts gain is learnt apart from other sentences."""
+
 _AT_START: Final = 3
 """What likeness alone is worth, in pieces that agree, before there are any."""
 
@@ -46,14 +53,32 @@ class Word(NamedTuple):
     """How many pieces to propose for each that agrees."""
 
 
+class Plans(NamedTuple):
+    """How far to look ahead."""
+
+    alike: Plan
+    """Where at least half of the sentences are like one that was translated before."""
+
+    unlike: Plan
+    """Elsewhere."""
+
+
 @dataclass(frozen=True)
 class Texts:
     """What the draft of a sentence can be copied from."""
 
     source: list[int]
-    words: list[Word]
+
+    words: list[Word] | None
+    """``None`` as long as they were not looked for."""
+
     neighbours: list[Neighbour]
     """With the last token of the start and EOS around their targets."""
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether there is a neighbour of which much may be copied."""
+        return any(neighbour.similarity >= _ALIKE for neighbour in self.neighbours)
 
 
 def find_words(pieces: Sequence[str]) -> list[Word]:
@@ -95,7 +120,7 @@ def continuation(tokens: Sequence[int], texts: Texts, block_size: int) -> list[i
         if copy and worth > best:
             best, draft, is_known = worth, copy, neighbour.similarity == 1.0
     if not is_known:
-        draft = copy_word(tokens, texts.source, texts.words) or draft
+        draft = copy_word(tokens, texts.source, texts.words or []) or draft
     return draft[:block_size]
 
 
@@ -161,37 +186,61 @@ def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) ->
 
 
 @final
-class LookupDrafter(Drafter):
+class LookupDrafter(Planned):
     """Copies from the source, from a translation memory, and from what it has seen finished."""
 
     def __init__(
-        self, memory: TranslationMemory, pieces: Pieces, block_size: int, start: Sequence[int] = (BOS,)
+        self, memory: TranslationMemory, pieces: Pieces, plans: Plans, start: Sequence[int] = (BOS,)
     ) -> None:
         """
         :param start: what every target begins with
         """
+        super().__init__(plans.unlike)
         self.memory = memory
         self.start_token, self.skipped = start[-1], len(start) - 1
         self.pieces = pieces
-        self.block_size = block_size
+        self.plans = plans
         self.rows: dict[int, Texts] = {}
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        if 0 in rows.tolist():
+            for plan in self.plans:
+                plan.begin()
         for row, request in zip(rows.tolist(), requests, strict=True):
-            source = request.source
-            neighbours = [
-                Neighbour(similarity, [self.start_token, *target, EOS])
-                for similarity, target in self.memory.nearest(source)
-            ]
-            self.rows[row] = Texts(source, find_words(self.pieces.pieces(source)), neighbours)
+            near = [each for each in self.memory.nearest(request.source) if each.similarity >= _UNLIKE]
+            neighbours = [Neighbour(similarity, [self.start_token, *target, EOS]) for similarity, target in near]
+            self.rows[row] = Texts(request.source, None, neighbours)
+
+    @override
+    def slots(self, rows: int) -> int:
+        alike = sum(self.rows[row].is_alike for row in range(rows))
+        self.plan = self.plans.alike if 2 * alike >= rows else self.plans.unlike
+        count = super().slots(rows)
+        if count and not any([self._has_drafts(row) for row in range(rows)]):
+            self._block_size = count = 0
+        return count
+
+    def _has_drafts(self, row: int) -> bool:
+        """Returns whether there is something to copy; words are looked for here, where something is to be drafted."""
+        texts = self.rows[row]
+        if texts.words is None:
+            self.rows[row] = texts = replace(texts, words=find_words(self.pieces.pieces(texts.source)))
+        return bool(texts.words or texts.neighbours)
+
+    @override
+    def drafting(self, rows: int) -> Drafting | None:
+        return None if self.slots(rows) else Drafting(0)
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
+        count = self.slots(len(lengths))
+        if count == 0:
+            return no_tree(len(lengths), tokens.device)
         ends = (lengths - self.skipped).tolist()
         rows = tokens[:, self.skipped : self.skipped + max(ends)].tolist()
         drafts = [
-            continuation(row[:end], self.rows[number], self.block_size)
+            continuation(row[:end], self.rows[number], count)
             for number, (row, end) in enumerate(zip(rows, ends, strict=True))
         ]
         counts = [len(draft) for draft in drafts]

@@ -90,7 +90,7 @@ class Loop:
         waiting = deque(requests)
         while waiting or self.rows:
             self.admit(waiting)
-            drafting = None if self.runner is None else self.drafter.drafting(len(self.rows), ITERATIONS)
+            drafting = None if self.runner is None else self.drafter.drafting(len(self.rows))
             if self.runner is None or drafting is None:
                 finished = self.step()
             else:
@@ -150,7 +150,8 @@ class Loop:
             limits=np.array([opening + row.limit for row in self.rows]),
             **{name: np.zeros(count, dtype=np.int64) for name in ("calls", "drafted", "accepted")},
         )
-        self.drafter.told(count, runner.run(self.state, sentences, drafting, iterations=ITERATIONS, enough=enough))
+        ran = runner.run(self.state, sentences, drafting, iterations=ITERATIONS, enough=enough)
+        self.drafter.told(count, float(ran.gained.sum()))
         counts = (sentences.lengths - opening, sentences.calls, sentences.drafted, sentences.accepted)
         for stats, *new in zip(done, *(values.tolist() for values in counts), strict=True):
             stats.tokens = new[0]
@@ -179,6 +180,7 @@ class Loop:
         drafted = [tree.tokens.shape[1]] * count if tree.counts is None else tree.counts.tolist()
 
         finished: list[int] = []
+        gained = 0
         for number, row in enumerate(self.rows):
             emitted = tokens[number][: accepted[number] + 1]
             if EOS in emitted:
@@ -189,6 +191,7 @@ class Loop:
                 nodes, path = nodes_of(tree, number), verdict.path(number)
                 trials = [] if verdict.trials is None else verdict.trials[number]
                 self.recorder.record(row.request, prefix, nodes, logits[number], path, emitted, trials)
+            gained += len(emitted)
             row.stats.tokens += len(emitted)
             row.stats.verifier_calls += 1
             row.stats.drafted += drafted[number]
@@ -198,6 +201,7 @@ class Loop:
             if emitted[-1] == EOS or row.stats.tokens >= row.limit:
                 finished.append(number)
         self._write(lengths, verdict.tokens)
+        self.drafter.told(count, gained / count)
         return finished
 
     def _finish(self, finished: Sequence[int]) -> Iterator[tuple[int, Hypothesis]]:

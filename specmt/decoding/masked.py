@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.drafters import Drafter, Requests, unseen
+from specmt.decoding.drafters import Planned, Requests, Waiting, unseen
 from specmt.decoding.levels import sampled_tree
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine import backend
-from specmt.engine.backend import Drafting, Memory, Ran, Slots, State
+from specmt.engine.backend import Drafting, Memory, Slots, State
 from specmt.engine.candidates import tree_size
 
 
@@ -36,48 +36,35 @@ class _SlotExpander:
         return ids, log_probs
 
 
-class MaskedDrafter(Drafter):
+class MaskedDrafter(Planned):
     """Fills a block of [MASK] slots in one pass, keeping the keys and values of the committed prefix."""
 
     def __init__(self, network: backend.Drafter, rows: int, plan: Plan, shape: Shape | None = None) -> None:
+        super().__init__(plan)
         self.network = network
-        self.plan = plan
         self.shape = shape or Chain()
         self.requests = Requests(rows)
-        self.window: int | None = None  # drafts verified in the last iteration, if there were any
+        self.waiting = Waiting()
         self.state: State = network.new_state(rows)
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
-        self.waiting: dict[int, tuple[Memory, int]] = {}
-        """The memory, and the number in it, of the sentences of rows that nothing was drafted for yet."""
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        super().start(rows, memory, requests)
         self.seen[rows] = 0
         self.requests.start(rows, requests)
-        self.waiting |= {row: (memory, number) for number, row in enumerate(rows.tolist())}
+        self.waiting.add(rows, memory)
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
-        count = self.plan.slots(len(lengths))
+        count = self.slots(len(lengths))
         if count == 0:
-            self.window = None
             return no_tree(len(lengths), tokens.device)
-        self._start_waiting(len(lengths))
+        self.waiting.start(self.network, self.state, len(lengths))
         fresh, counts = unseen(tokens, self.seen, lengths)
-        if self.plan.learns:
-            self._learn(counts)
         slots = self.network.fill(fresh, lengths - counts, counts, count, self.state)
         self.seen[: len(lengths)] = lengths
         return self._choose(slots, lengths)
-
-    def _learn(self, counts: Tensor) -> None:
-        """Tells the plan what came of the last draft: what was committed since, in rows that had one.
-
-        :param counts: (B') the tokens of each row that were not read yet
-        """
-        known = counts[self.seen[: len(counts)] > 0]
-        if self.window is not None and len(known):
-            self.plan.learn(len(counts), self.window, float(known.sum()) / len(known))
 
     def _choose(self, slots: Slots, lengths: Tensor) -> Tree:
         """Returns the trees of blocks of slots."""
@@ -93,35 +80,17 @@ class MaskedDrafter(Drafter):
         else:
             tokens, log_probs = self.network.chain(slots)
             tree = Tree(tokens, log_probs=log_probs)
-        self.window = self.plan.keep(tree)
-        return tree.first(self.window)
-
-    def _start_waiting(self, active: int) -> None:
-        """Gives the first rows the sentences that wait; what waits behind them has been decoded without drafts."""
-        while self.waiting:
-            _, (memory, _) = next(iter(self.waiting.items()))
-            group = {row: number for row, (other, number) in self.waiting.items() if other is memory}
-            self.waiting = {row: pair for row, pair in self.waiting.items() if row not in group}
-            rows = [row for row in group if row < active]
-            if rows:
-                places = torch.tensor(rows, device=self.seen.device)
-                self.network.start(self.state, places, memory.pick([group[row] for row in rows]))
+        return tree.first(self.plan.keep(tree))
 
     @override
-    def drafting(self, rows: int, iterations: int) -> Drafting | None:
-        if not (isinstance(self.shape, Chain) and self.network.own_threads):
-            return None
-        count = self.plan.slots(rows, iterations)
+    def drafting(self, rows: int) -> Drafting | None:
+        count = self.slots(rows)
         if count == 0:
             return Drafting(0)
-        self._start_waiting(rows)
+        if not (isinstance(self.shape, Chain) and self.network.own_threads):
+            return None
+        self.waiting.start(self.network, self.state, rows)
         return Drafting(count, self.network, self.state, self.seen, self.plan.trust(rows))
-
-    @override
-    def told(self, rows: int, ran: Ran) -> None:
-        if self.plan.learns:
-            for window, tokens in zip(*ran, strict=True):
-                self.plan.learn(rows, int(window), float(tokens))
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:
@@ -130,9 +99,6 @@ class MaskedDrafter(Drafter):
     @override
     def move(self, source: int, target: int) -> None:
         self.requests.move(source, target)
-        self.waiting.pop(target, None)
-        if source in self.waiting:
-            self.waiting[target] = self.waiting.pop(source)
-        else:
+        if not self.waiting.move(source, target):
             self.state.move(source, target, int(self.seen[source]))
         self.seen[target] = self.seen[source]

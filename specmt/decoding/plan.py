@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from specmt.config import Calibration
 from specmt.decoding.tree import Tree
+from specmt.decoding.trials import FIRST, Trials
 from specmt.engine.backend import Trust
 
 Array = npt.NDArray[np.float64]
@@ -48,86 +49,109 @@ def _interpolate(points: tuple[tuple[int, float], ...], largest: int) -> list[fl
 class Plan(Protocol):
     """Decides how many slots are filled and how many drafts are verified."""
 
-    learns: bool
-    """Whether it wants to know what came of what it kept."""
+    def begin(self) -> None:
+        """Hears that there are new sentences only."""
+        return
 
-    def slots(self, rows: int, iterations: int = 1) -> int:
+    def slots(self, rows: int) -> int:
         """Returns the block size for iterations over a number of sentences side by side; 0 drafts nothing."""
 
     def trust(self, rows: int) -> Trust | None:
         """Returns what `keep` goes by; ``None`` keeps all."""
+        return None
 
     def keep(self, tree: Tree) -> int:
         """Returns how many nodes of trees are worth verifying: the first ones, which must be the likeliest."""
+        return tree.tokens.shape[1]
 
-    def learn(self, rows: int, window: int, tokens: float) -> None:
-        """Is told how many tokens a sentence got, on average, from so many kept nodes."""
+    def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
+        """Hears what iterations with blocks of a size brought: the tokens that a sentence got, on average."""
+        return
 
 
 class Fixed(Plan):
     """Always the same block, verified as a whole."""
 
-    learns = False
-
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
 
     @override
-    def slots(self, rows: int, iterations: int = 1) -> int:
+    def slots(self, rows: int) -> int:
         return self.block_size
 
-    @override
-    def trust(self, rows: int) -> Trust | None:
-        return None
 
-    @override
-    def keep(self, tree: Tree) -> int:
-        return tree.tokens.shape[1]
-
-    @override
-    def learn(self, rows: int, window: int, tokens: float) -> None:
-        pass
+HOPELESS: Final = 0.2
+"""Drafting that is thought to yield less than this, in yields of greedy decoding, is never tried."""
 
 
-PAUSE: Final = 16
-"""Iterations without drafts, where those before did not pay."""
+class Learning(Plan):
+    """A block or nothing ahead, whichever turns out to yield more tokens a second.
 
-MEMORY: Final = 32
-"""How many iterations back the yield of drafting is remembered, roughly."""
-
-
-class Adaptive(Plan):
-    """What yields most tokens a second, nothing ahead included.
-
-    What text of its kind taught about the drafter decides how far to look ahead. What it then brings may be less, on
-    text of another kind: while drafting yields less than greedy decoding would, it pauses and is tried now and then.
+    What is learnt at a number of sentences side by side holds up to the next power of 2.
     """
 
-    learns = True
+    def __init__(self, block_size: int, *, worth: float, first: int = 1) -> None:
+        """
+        :param worth: how many times the yield of greedy decoding drafting is thought to have
+        :param first: when it is tried whether that is so (`Trials`); at once by default
+        """
+        self.block_size = block_size
+        self._worth = worth
+        self._first = first
+        self._trials: dict[int, Trials | None] = {}
+
+    @override
+    def begin(self) -> None:
+        for trials in self._trials.values():
+            if trials is not None:
+                trials.begin()
+
+    @override
+    def slots(self, rows: int) -> int:
+        trials = self._trials_of(rows)
+        return self._thought(_rounded(rows))[0] if trials is not None and trials.choose() else 0
+
+    @override
+    def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
+        trials = self._trials_of(rows)
+        if trials is not None and tokens > 0.0:
+            trials.learn(block_size > 0, tokens, seconds)
+
+    def _trials_of(self, rows: int) -> Trials | None:
+        """Returns the trials at a number of sentences; ``None`` where drafting is hopeless."""
+        size = _rounded(rows)
+        if size not in self._trials:
+            worth = self._thought(size)[1]
+            self._trials[size] = None if worth < HOPELESS else Trials(worth, first=self._first)
+        return self._trials[size]
+
+    def _thought(self, rows: int) -> tuple[int, float]:
+        """Returns the block size, and what drafting is thought to be worth."""
+        return self.block_size, self._worth
+
+
+class Adaptive(Learning):
+    """What yields most tokens a second, nothing ahead included.
+
+    What calls cost and what text of its kind taught about the drafter decide how far to look ahead. Text of another
+    kind may bring less, and iterations may take longer than when they were measured, one after the other: what they
+    really take and bring decides whether to look ahead.
+    """
 
     def __init__(self, calibration: Calibration, costs: Callable[[int], Costs], nodes: int | None = None) -> None:
         """
         :param costs: returns the costs of calls over a number of sentences.
         :param nodes: the most nodes of a tree; those of a chain by default.
         """
+        super().__init__(len(calibration.acceptance), worth=1.0, first=FIRST)
         self.calibration = calibration
         self.nodes = nodes or len(calibration.acceptance)
         self._costs = costs
-        self._chosen: dict[int, tuple[int, Array, float]] = {}
-        self._worth = 1.0  # of drafting, in yields of greedy decoding: a running mean, without prejudice at first
-        self._seen = 0
-        self._pause = 0
-
-    @override
-    def slots(self, rows: int, iterations: int = 1) -> int:
-        if self._pause > 0:
-            self._pause -= iterations
-            return 0
-        return self._choose(rows)[0]
+        self._chosen: dict[int, tuple[int, float, Array]] = {}
 
     @override
     def trust(self, rows: int) -> Trust | None:
-        return Trust(self._choose(rows)[1], self.calibration.scale, self.calibration.shift)
+        return Trust(self._choose(rows)[2], self.calibration.scale, self.calibration.shift)
 
     @override
     def keep(self, tree: Tree) -> int:
@@ -135,27 +159,29 @@ class Adaptive(Plan):
             return tree.tokens.shape[1]
         parents = None if tree.parents is None else tree.parents.numpy(force=True)
         chances = survival(tree.log_probs.double().numpy(force=True), self.calibration, parents)
-        return best_window(chances.sum(0), len(chances), self._choose(len(chances))[1])
+        return best_window(chances.sum(0), len(chances), self._choose(len(chances))[2])
 
     @override
-    def learn(self, rows: int, window: int, tokens: float) -> None:
-        _, seconds, greedy = self._choose(rows)
-        price = float(seconds[window]) / greedy  # in steps of greedy decoding
-        self._seen += 1
-        self._worth += (tokens / price - self._worth) / min(self._seen, MEMORY)
-        if self._seen >= MEMORY and self._worth < 1.0:
-            self._pause = PAUSE
+    def _thought(self, rows: int) -> tuple[int, float]:
+        return self._choose(rows)[:2]
 
-    def _choose(self, rows: int) -> tuple[int, Array, float]:
-        """Returns the block size, the seconds of iterations that verify 0 … K of its tokens, and of a greedy one."""
-        if rows not in self._chosen:
+    def _choose(self, rows: int) -> tuple[int, float, Array]:
+        """Returns the best block size, its worth, and the seconds of iterations that verify 0 … N of its tokens."""
+        size = _rounded(rows)
+        if size not in self._chosen:
             largest = len(self.calibration.acceptance)
-            costs = self._costs(1 << (rows - 1).bit_length())
+            costs = self._costs(size)
             verifying = np.array(costs.verifying(max(self.nodes, largest) + 1))
-            size = best_block(self.calibration.acceptance, verifying[: largest + 1], np.array(costs.drafting(largest)))
-            drafting = costs.drafting(size)[-1] if size else 0.0
-            self._chosen[rows] = size, verifying + drafting, float(verifying[0])
-        return self._chosen[rows]
+            drafting = np.array(costs.drafting(largest))
+            found = yields(self.calibration.acceptance, verifying[: largest + 1], drafting)
+            best = int(found[1:].argmax())
+            self._chosen[size] = best + 1, float(found[best + 1] / found[0]), verifying + drafting[best]
+        return self._chosen[size]
+
+
+def _rounded(rows: int) -> int:
+    """Returns the next power of 2."""
+    return 1 << (rows - 1).bit_length()
 
 
 def best_block(acceptance: Sequence[float], verifying: Array, drafting: Array) -> int:

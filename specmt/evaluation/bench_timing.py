@@ -130,7 +130,7 @@ def _drafts(
         drafter = cast("MaskedDrafter | AutoregressiveDrafter", make_drafter(model, batch_size, chosen))
         drafter.start(torch.arange(batch_size, device=device), memory, requests)
         drafter.propose(tokens, lengths)
-        drafting = None if native is None else drafter.drafting(batch_size, 1)
+        drafting = None if native is None else drafter.drafting(batch_size)
         if native is None or drafting is None:
             calls.append(partial(draft, drafter))
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from specmt.config import DecodingOptions
+from specmt.config import AHEAD, DecodingOptions
 from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
@@ -85,7 +85,7 @@ class Model:
 
     @property
     def has_drafter(self) -> bool:
-        """Whether it can draft."""
+        """Whether it has a masked drafter."""
         return self.drafter is not None
 
     def block_size(self, options: DecodingOptions) -> int | None:
@@ -94,14 +94,23 @@ class Model:
         A lossy output and a sample depend on what is drafted, and must not on how fast the machine is: their block size
         is fixed.
         """
+        options = options.for_model(has_drafter=self.has_drafter)
         if options.drafter == "none":
             return 0
         if options.block_size is not None:
             return options.block_size
-        if "masked" not in options.drafters or self.folder.drafter is None:
-            return max((options.ahead(name) for name in options.drafters if name != "masked"), default=1)
-        adapts = options.lossless and not options.samples and self.folder.calibration is not None
-        return None if adapts else self.folder.drafter.block_size
+        if "masked" in options.drafters:
+            adapts = self.folder.calibration is not None
+        else:
+            adapts = options.drafters in (("autoregressive",), ("lookup",))
+        return None if adapts and options.lossless and not options.samples else self.own_block_size(options)
+
+    def own_block_size(self, options: DecodingOptions) -> int:
+        """Returns the number of tokens that the drafter is made for; 0 for none."""
+        options = options.for_model(has_drafter=self.has_drafter)
+        if "masked" in options.drafters and self.folder.drafter is not None:
+            return self.folder.drafter.block_size
+        return max((options.ahead(name) for name in options.drafters if name in AHEAD), default=0)
 
     @cached_property
     def fast_verifier(self) -> Verifier:

@@ -134,10 +134,10 @@ def test_a_model_without_drafter_says_so_at_once(
     tiny_model_without_drafter: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
-    strategies = ["--strategies", "greedy,speculative"]
+    strategies = ["--strategies", "greedy,speculative:drafter=masked"]
     arguments = ["evaluate", str(source), str(reference), *strategies, *options(tiny_model_without_drafter)]
     assert run(arguments) == 69
-    assert "the model has no drafter; use `--strategy greedy`" in capfd.readouterr().err
+    assert "the model has no masked drafter; leave `--drafter`" in capfd.readouterr().err
 
 
 def sacrebleu(folder: Path, references: list[str], hypotheses: str, *arguments: str) -> list[dict[str, Any]]:

@@ -153,6 +153,21 @@ def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], 
         assert "replayed" not in report
 
 
+def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_path: Path) -> None:
+    options = model_options(tiny_model_without_drafter)
+    data = b"Guten Tag.\nWo ist der Bahnhof?\n" * 3
+    stats = tmp_path / "stats.json"
+    wanted = specmt("translate", *options, "--strategy", "greedy", data=data)
+    got = specmt("translate", *options, "--batch-size", "1", "--block-size", "32", "--stats", stats, data=data)
+    assert (got.returncode, got.stdout) == (0, wanted.stdout)
+    report = json.loads(stats.read_text())
+    assert report["signature"]["drafter"] == "lookup"
+    assert report["verifier_calls"] < 0.7 * report["tokens"]  # four of six lines came before
+    result = specmt("translate", *options, "--drafter", "masked", data=data)
+    assert result.returncode == 69
+    assert "the model has no masked drafter" in error_of(result)
+
+
 def test_usage_errors_of_the_parser() -> None:
     for arguments in (["translate", "--trees", "chain"], ["translate", "--strategy", "x"], ["translte"]):
         result = specmt(*arguments)

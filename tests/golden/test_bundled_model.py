@@ -114,8 +114,8 @@ def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translatio
     calls = {}
     for name, options in {
         "masked": DecodingOptions(block_size=10),
-        "lookup": DecodingOptions(drafter="lookup", memory=memory),
-        "both": DecodingOptions(memory=memory),
+        "lookup": DecodingOptions(drafter="lookup", block_size=32, memory=memory),
+        "both": DecodingOptions(block_size=10, memory=memory),
     }.items():
         got = list(translator.translate(revised, options))
         assert [each.text for each in got] == [each.text for each in greedy]

@@ -132,6 +132,21 @@ def test_drafters_by_name() -> None:
     assert DecodingOptions(block_size=2).ahead("self") == 2
 
 
+def test_who_drafts_for_a_model_with_a_masked_drafter_and_without() -> None:
+    def drafter(*, has_drafter: bool = False, **options: Any) -> str | None:
+        return DecodingOptions(**options).for_model(has_drafter=has_drafter).drafter
+
+    assert DecodingOptions().drafter is None
+    assert drafter(has_drafter=True) == drafter(has_drafter=True, tolerance=1.0) == "masked"
+    assert drafter() == drafter(memory=MEMORY) == drafter(tree="best-first") == "lookup"
+    assert DecodingOptions(memory=MEMORY).for_model(has_drafter=False).drafters == ("lookup",)
+    # Without drafts there are no samples but the model's own, and nothing that τ could let pass.
+    assert drafter(temperature=0.5) == drafter(temperature=0.5, tree="sampled") == "none"
+    assert drafter(tolerance=1.0) == "masked"
+    for name in ("masked", "autoregressive", "lookup", "none"):
+        assert drafter(drafter=name) == name
+
+
 def test_what_is_lossless() -> None:
     for options in ({}, {"tolerance": 1.0, "beta": 1}, {"temperature": 1.0}, {"tolerance": 1.0, "strategy": "beam"}):
         assert DecodingOptions(**options).lossless  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.config import DecodingOptions
+from specmt.decoding import trials
 from specmt.decoding.batch import decode
-from specmt.decoding.lookup import LookupDrafter, Texts, continuation, find_words
+from specmt.decoding.lookup import LookupDrafter, Plans, Texts, continuation, find_words
 from specmt.decoding.memory import Neighbour, TranslationMemory
+from specmt.decoding.plan import Fixed, Learning
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Memory
-from specmt.models.hub import Model
+from specmt.engine.backend import Drafting, Memory
+from specmt.models.hub import Model, load_model
 from specmt.types import BOS, EOS, PAD, Stats
 
 quick = settings(max_examples=100, deadline=None)
@@ -158,6 +162,10 @@ class Letters:
         return [f"▁{token}" for token in ids]
 
 
+def always(block_size: int) -> Plans:
+    return Plans(Fixed(block_size), Fixed(block_size))
+
+
 def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
     requests = [Request(row, source) for row, source in sources.items()]
     drafter.start(torch.tensor([*sources]), UNSEEN, requests)
@@ -187,7 +195,7 @@ def drafts_of(tree: Tree, rows: int) -> list[list[int]]:
 def test_rows_start_propose_move_and_finish() -> None:
     memory = TranslationMemory()
     memory.add([10, 11, 12, 13], [20, 21, 22])
-    drafter = LookupDrafter(memory, Letters(), block_size=3)  # type: ignore[arg-type]
+    drafter = LookupDrafter(memory, Letters(), always(3))  # type: ignore[arg-type]
     known, other = [10, 11, 12, 13], [50, 51, 52, 53, 54]
     start(drafter, {0: other, 1: known})
     assert propose(drafter, [BOS]) == [[]]
@@ -202,7 +210,7 @@ def test_rows_start_propose_move_and_finish() -> None:
     drafter.finish(0, [20, 29])
     drafter.finish(1, [60, 61])
     assert memory.size == 3
-    later = LookupDrafter(memory, Letters(), block_size=32)  # type: ignore[arg-type]
+    later = LookupDrafter(memory, Letters(), always(32))  # type: ignore[arg-type]
     start(later, {0: known})
     assert propose(later, [BOS]) == [[20, 29, EOS]]
     assert propose(later, [BOS, 20, 21]) == [[22, EOS]]
@@ -212,14 +220,14 @@ def total_of(stats: Sequence[Stats]) -> Stats:
     return sum(stats, Stats())
 
 
-LOOKUP = DecodingOptions(drafter="lookup")
+LOOKUP = DecodingOptions(drafter="lookup", block_size=32)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 33])
 def test_output_is_that_of_greedy_decoding_and_a_memory_saves_calls(
     model: Model, sources: list[list[int]], batch_size: int
 ) -> None:
-    options = DecodingOptions(drafter="lookup", batch_size=batch_size)
+    options = DecodingOptions(drafter="lookup", block_size=32, batch_size=batch_size)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
     wanted = [hypothesis.tokens for hypothesis in greedy]
     memory = TranslationMemory()
@@ -253,3 +261,73 @@ def test_hostile_memories_change_no_token(model: Model, sources: list[list[int]]
         memory.add(source, hostile(target))
     got = decode(model, sources, LOOKUP, memory=memory)
     assert [hypothesis.tokens for hypothesis in got] == wanted
+
+
+class Asked(Learning):
+    """Notes how often it was asked, and what it heard."""
+
+    def __init__(self) -> None:
+        super().__init__(8, worth=1.05)
+        self.begun = 0
+        self.asked: list[int] = []
+        self.heard: list[int] = []
+
+    def begin(self) -> None:
+        self.begun += 1
+        super().begin()
+
+    def slots(self, rows: int) -> int:
+        self.asked.append(rows)
+        return super().slots(rows)
+
+    def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
+        self.heard.append(block_size)
+        super().learn(rows, block_size, tokens, seconds)
+
+
+def test_sentences_like_others_are_learnt_about_apart() -> None:
+    memory = TranslationMemory()
+    memory.add([10, 11, 12, 13], [20, 21, 22])
+    alike, unlike = Asked(), Asked()
+    drafter = LookupDrafter(memory, Letters(), Plans(alike, unlike))  # type: ignore[arg-type]
+    start(drafter, {0: [10, 11, 12, 13]})
+    assert drafter.drafting(1) is None
+    drafter.told(1, 1.0)
+    assert (alike.asked, alike.heard) == ([1], [8])
+    start(drafter, {1: [50, 51, 52], 2: [60, 61, 62]})
+    assert drafter.drafting(2) is None  # half of them
+    assert drafter.drafting(3) is None
+    drafter.told(3, 1.0)
+    assert (alike.asked, unlike.asked) == ([1, 2], [3])
+    assert (alike.begun, unlike.begun) == (1, 1)
+
+
+def test_nothing_to_copy_is_not_waited_for() -> None:
+    """The engine goes on by itself, without drafts."""
+    plans = Plans(Asked(), Asked())
+    drafter = LookupDrafter(TranslationMemory(), Letters(), plans)  # type: ignore[arg-type]
+    start(drafter, {0: [50, 51, 52]})
+    assert drafter.drafting(1) == Drafting(0)
+    drafter.told(1, 16.0)
+    assert isinstance(plans.unlike, Asked)
+    assert plans.unlike.heard == [0]
+    assert drafter.propose(torch.tensor([[BOS]]), torch.tensor([1])).tokens.shape == (1, 0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_a_model_without_drafter_looks_up(
+    tiny_model_without_drafter: Path, sources: list[list[int]], batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "TRIAL", math.inf)  # time decides about nothing
+    bare = load_model(tiny_model_without_drafter, device="cpu", dtype="float32")
+    greedy = decode(bare, sources, DecodingOptions(strategy="greedy"))
+    memory = TranslationMemory()
+    for source, hypothesis in zip(sources[::2], greedy[::2], strict=True):
+        memory.add(source, hypothesis.tokens)
+    got = decode(bare, sources, DecodingOptions(batch_size=batch_size), memory=memory)
+    assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+    calls, slow = (total_of([each.stats for each in found]).verifier_calls for found in (got, greedy))
+    assert calls < 0.7 * slow
+    assert {kind for _, (kind, _) in bare.plans} == {"alike", "unlike"}  # type: ignore[misc, attr-defined]
+    assert bare.block_size(DecodingOptions()) is None
+    assert bare.block_size(DecodingOptions(block_size=3)) == 3

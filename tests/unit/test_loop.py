@@ -572,7 +572,7 @@ def test_wider_beams_find_better_scores(model: Model, sources: list[list[int]]) 
 def test_a_model_without_drafter_says_so(tiny_model_without_drafter: Path, sources: list[list[int]]) -> None:
     bare = load_model(tiny_model_without_drafter, device="cpu")
     with pytest.raises(ModelError, match="specmt train drafter"):
-        decode(bare, sources, DecodingOptions())
+        decode(bare, sources, DecodingOptions(drafter="masked"))
     wanted = tokens_of(decode(bare, sources[:5], GREEDY))
     assert tokens_of(decode(bare, sources[:5], DecodingOptions(drafter="none"))) == wanted
 
@@ -589,7 +589,7 @@ def test_a_replay_says_what_the_strict_path_says(
         getattr(torch, fast),
         kernels=isinstance(model.verifier, NativeVerifier),
     )
-    got = run(model, sources, AutoregressiveDrafter(network, batch_size, 6), rows=batch_size)
+    got = run(model, sources, AutoregressiveDrafter(network, batch_size, Fixed(6)), rows=batch_size)
     assert tokens_of(got) == tokens_of(greedy)
     stats = total_of(got)
     assert stats.verifier_calls < 0.3 * stats.tokens
@@ -614,7 +614,7 @@ def test_faults_of_the_fast_path_change_no_output(
             logits = model.verifier.score(*call)
             return logits + strength * torch.randn(logits.shape, generator=generator)
 
-    got = run(model, sources, AutoregressiveDrafter(Faulty(), 8, 5))
+    got = run(model, sources, AutoregressiveDrafter(Faulty(), 8, Fixed(5)))
     assert tokens_of(got) == tokens_of(greedy)
     stats = total_of(got)
     assert stats.accepted < stats.drafted

@@ -351,7 +351,10 @@ def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sou
 def test_the_autoregressive_drafter_spares_calls_and_changes_nothing(model: Model, sources: list[list[int]]) -> None:
     greedy, drafted = (
         decode(model, sources, options)
-        for options in (DecodingOptions(strategy="greedy"), DecodingOptions(drafter="autoregressive", batch_size=7))
+        for options in (
+            DecodingOptions(strategy="greedy"),
+            DecodingOptions(drafter="autoregressive", block_size=5, batch_size=7),
+        )
     )
     assert [each.tokens for each in drafted] == [each.tokens for each in greedy]
     calls = [sum(each.stats.verifier_calls for each in hypotheses) for hypotheses in (drafted, greedy)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from specmt.config import Calibration, DecodingOptions
-from specmt.decoding import batch, plan
+from specmt.decoding import batch, trials
 from specmt.decoding.batch import decode
 from specmt.decoding.plan import Costs
 from specmt.engine.backend import Drafting, Ran, Sentences
@@ -98,7 +99,7 @@ def test_it_keeps_the_drafts_that_are_worth_it(
     step_by_step: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(batch, "costs_of", lambda *_: COSTS)
-    monkeypatch.setattr(plan, "PAUSE", 0)  # which sets in at other iterations
+    monkeypatch.setattr(trials, "TRIAL", math.inf)  # time decides about nothing
     calibration = Calibration(acceptance=(0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25), scale=0.9, shift=-0.4)
     drafted = []
     for _ in range(2):

@@ -332,7 +332,7 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
     if kind == "masked":
         proposer = MaskedDrafter(drafter, LINES, Fixed(block), shape)
     else:
-        proposer = AutoregressiveDrafter(drafter, LINES, block, shape)
+        proposer = AutoregressiveDrafter(drafter, LINES, Fixed(block), shape)
     accept = partial(accept_by_rejection, how=PLAIN)
     loop = Loop(verifier, proposer, accept, LINES, max_source_tokens=10**6, scores=True)
     found = dict(loop.run(Request(line, [5], line) for line in range(LINES)))

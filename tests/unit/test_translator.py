@@ -127,8 +127,9 @@ def test_it_reads_no_more_than_a_window_ahead() -> None:
 
 def test_options_are_checked_before_anything_is_read() -> None:
     model = FakeModel(has_drafter=False)
-    with pytest.raises(ModelError, match="no drafter"):
-        translator(model).translate([])
+    for options in (DecodingOptions(drafter="masked"), DecodingOptions(tolerance=1.0)):
+        with pytest.raises(ModelError, match="no masked drafter"):
+            translator(model).translate([], options)
     translator(model).translate([], DecodingOptions(strategy="greedy"))
     translator(model).translate([], DecodingOptions(drafter="none"))
     with pytest.raises(UsageError, match="`window` must be at least 1"):

@@ -463,7 +463,9 @@ def test_what_is_kept_of_trees_are_the_likeliest_nodes(rows: int, dear: float) -
     assert tree.log_probs is not None
     assert tree.parents is not None
     gains = survival(tree.log_probs.double().numpy(), CALIBRATION, tree.parents.numpy()).sum(0)
-    drafting = 0.1 * plan.slots(rows)
+    trust = plan.trust(rows)
+    assert trust is not None
+    drafting = trust.seconds[0] - 1.0
     yields = [(rows + gains[:count].sum()) / (1.0 + dear * count + drafting) for count in range(21)]
     assert kept == int(np.argmax(yields))
     assert kept == {0.0: 20, 3.0: 0}.get(dear, kept)

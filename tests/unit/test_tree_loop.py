@@ -21,6 +21,7 @@ from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.batch import decode
 from specmt.decoding.drafters import CombinedDrafter, NoDrafter
+from specmt.decoding.plan import Fixed
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst
 from specmt.decoding.trace import Recorder
@@ -414,7 +415,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
 ) -> None:
     """In rows of different lengths, some with much to read and some with little, one of them moved."""
     some = sources[4:7]
-    drafter = AutoregressiveDrafter(model.verifier, 3, depth, BestFirst(nodes, beta))
+    drafter = AutoregressiveDrafter(model.verifier, 3, Fixed(depth), BestFirst(nodes, beta))
     requests = [Request(number, source) for number, source in enumerate(some)]
     drafter.start(torch.arange(3), model.verifier.encode(some), requests)
     tokens = torch.randint(4, 400, (3, 30), generator=torch.Generator().manual_seed(nodes))

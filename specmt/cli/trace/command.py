@@ -17,7 +17,6 @@ from specmt.text.lines import STDIN, Output, open_input, read_windows
 
 if TYPE_CHECKING:
     from specmt.cli.trace.view import View
-    from specmt.models.hub import Model
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,8 +68,9 @@ def trace(
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
         loaded = load_model(model, **loading)
+        options = options.for_model(has_drafter=loaded.has_drafter)
         if block_size == "own":
-            options = _with_own_block_size(loaded, options)
+            options = replace(options, block_size=loaded.own_block_size(options) or None)
         followed = Translator(loaded).trace(sentence, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}
@@ -101,14 +101,6 @@ def _sentence(words: tuple[str, ...]) -> str:
     except UnicodeEncodeError as error:
         raise DataError("`TEXT` is not valid UTF-8.") from error
     return text
-
-
-def _with_own_block_size(model: Model, options: DecodingOptions) -> DecodingOptions:
-    """Returns the options with the block size that the drafter was trained for, where the machine would choose."""
-    size = model.block_size(options)
-    if size is None and model.folder.drafter is not None:
-        size = model.folder.drafter.block_size
-    return replace(options, block_size=size or None)
 
 
 def _drawn(view: View) -> str:
