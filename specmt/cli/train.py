@@ -274,7 +274,7 @@ def drafter(
             folder,
             data,
             model,
-            parent.verifier.decoder_layers,
+            parent.verifier,
             config,
             options,
             initial=start,

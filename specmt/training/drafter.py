@@ -12,11 +12,12 @@ from fairseq2.models.transformer import TransformerModel
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.models.config import DrafterConfig
+from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.training.loop import TrainOptions
+from specmt.training.data import ParallelData
+from specmt.training.loop import Trainer, TrainOptions
 from specmt.training.loss import cross_entropy
-from specmt.training.student import read_source, train_student
+from specmt.training.student import read_source, student_trainer
 from specmt.types import EOS, PAD
 
 
@@ -115,7 +116,7 @@ def train_drafter(
     folder: Path,
     data_folder: Path,
     verifier: TransformerModel,
-    verifier_layers: int,
+    verifier_config: VerifierConfig,
     config: DrafterConfig,
     options: TrainOptions,
     *,
@@ -129,6 +130,37 @@ def train_drafter(
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
+    data = ParallelData.load(data_folder, "train")
+    drafter, trainer = drafter_trainer(
+        folder,
+        data,
+        verifier,
+        verifier_config,
+        config,
+        options,
+        block_options=block_options,
+        initial=initial,
+        device=device,
+        validate=validate,
+    )
+    trainer.run(report=report)
+    return drafter
+
+
+def drafter_trainer(
+    folder: Path,
+    data: ParallelData,
+    verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    config: DrafterConfig,
+    options: TrainOptions,
+    *,
+    block_options: BlockOptions,
+    initial: Mapping[str, Tensor] | None = None,
+    device: torch.device,
+    validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
+) -> tuple[MaskedDrafter, Trainer]:
+    """Returns a fresh masked drafter and what trains it (`train_drafter`)."""
     torch.manual_seed(options.seed)
     drafter = create_drafter(config, device)
 
@@ -143,17 +175,16 @@ def train_drafter(
         )
         return drafter_loss(drafter, verifier, blocks, source, source_lengths)
 
-    train_student(
+    trainer = student_trainer(
         folder,
-        data_folder,
+        data,
         drafter,
         verifier,
-        verifier_layers,
+        verifier_config,
         loss,
         options,
         initial=initial,
         device=device,
         validate=validate,
-        report=report,
     )
-    return drafter
+    return drafter, trainer

@@ -86,7 +86,7 @@ def test_sequences_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_padding_puts_marks_before_and_after() -> None:
     sequences = Sequences(np.array([7, 8, 9, 5], dtype=np.uint16), np.array([0, 3, 3, 4]))
-    ids, lengths = sequences.pad(np.array([2, 0, 1]), before=BOS, after=EOS)
+    ids, lengths = sequences.pad(np.array([2, 0, 1]), before=[BOS], after=EOS)
     assert ids.tolist() == [[BOS, 5, EOS, PAD, PAD], [BOS, 7, 8, 9, EOS], [BOS, EOS, PAD, PAD, PAD]]
     assert lengths.tolist() == [3, 5, 2]
     ids, lengths = sequences.pad(np.array([0, 2]))
@@ -326,7 +326,9 @@ def verifier_run(data_folder: Path, verifier_config: VerifierConfig) -> Train:
 
 
 @pytest.fixture
-def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel) -> Train:
+def drafter_run(
+    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, verifier_config: VerifierConfig
+) -> Train:
     config = replace(drafter_config, dropout=0.1)
 
     def run(folder: Path, options: TrainOptions, dies: bool) -> None:
@@ -335,7 +337,7 @@ def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier:
             folder,
             data_folder,
             tiny_verifier,
-            2,
+            verifier_config,
             config,
             options,
             block_options=BlockOptions(),
@@ -348,7 +350,10 @@ def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier:
 
 @pytest.fixture
 def autoregressive_run(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
 ) -> Train:
     config = replace(autoregressive_config, dropout=0.1)
 
@@ -358,7 +363,7 @@ def autoregressive_run(
             folder,
             data_folder,
             tiny_verifier,
-            2,
+            verifier_config,
             config,
             options,
             device=CPU,
@@ -494,7 +499,11 @@ def test_validation_loss_is_that_of_the_reference(
 
 
 def test_a_drafter_learns_and_its_verifier_stays(
-    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    drafter_config: DrafterConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
     reports: list[dict[str, float]] = []
@@ -503,7 +512,7 @@ def test_a_drafter_learns_and_its_verifier_stays(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         drafter_config,
         options,
         block_options=BlockOptions(),
@@ -537,7 +546,11 @@ def test_a_drafter_starts_from_the_verifiers_layers(
 
 
 def test_a_drafter_goes_on_from_another(
-    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    drafter_config: DrafterConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     torch.manual_seed(9)
     initial = weights_of(create_drafter(drafter_config, CPU))
@@ -546,7 +559,7 @@ def test_a_drafter_goes_on_from_another(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         drafter_config,
         options,
         block_options=BlockOptions(),
@@ -558,7 +571,11 @@ def test_a_drafter_goes_on_from_another(
 
 
 def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
     reports: list[dict[str, float]] = []
@@ -567,7 +584,7 @@ def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         autoregressive_config,
         options,
         device=CPU,
@@ -602,13 +619,24 @@ def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
 
 
 def test_an_autoregressive_drafter_goes_on_from_another(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     torch.manual_seed(9)
     initial = weights_of(create_autoregressive(autoregressive_config, CPU))
     options = replace(OPTIONS, updates=1, short_first=0, lr=1e-6, warmup=1, weight_decay=0.0)
     drafter = train_autoregressive(
-        tmp_path, data_folder, tiny_verifier, 2, autoregressive_config, options, initial=initial, device=CPU
+        tmp_path,
+        data_folder,
+        tiny_verifier,
+        verifier_config,
+        autoregressive_config,
+        options,
+        initial=initial,
+        device=CPU,
     )
     for name, tensor in weights_of(drafter).items():
         torch.testing.assert_close(tensor, initial[name], rtol=0, atol=1e-5)
