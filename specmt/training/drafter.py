@@ -59,7 +59,13 @@ class Blocks:
 
 
 def lay_blocks(
-    target: Tensor, lengths: Tensor, *, block_size: int, options: BlockOptions, generator: torch.Generator
+    target: Tensor,
+    lengths: Tensor,
+    *,
+    block_size: int,
+    options: BlockOptions,
+    generator: torch.Generator,
+    given: int = 0,
 ) -> Blocks:
     """Puts G mask blocks of K slots at random places of each sentence.
 
@@ -68,13 +74,15 @@ def lay_blocks(
 
     :param target: (B, T + 1) BOS, tokens, EOS, padding
     :param lengths: (B) tokens in each row, BOS and EOS included
+    :param given: the tokens after BOS that nobody drafts
     """
     rows, width = target.shape[0], target.shape[1] - 1
     device = target.device
-    blocks = max(1, math.ceil(width / options.spacing))
+    blocks = max(1, math.ceil((width - given) / options.spacing))
     # Evenly spread over the row's own length, each shifted at random: no start twice where there is room.
     spread = (torch.arange(blocks) + torch.rand(rows, blocks, generator=generator)) / blocks
-    starts = (spread.to(device) * (lengths[:, None] - 1)).long().clamp(max=width - 1)  # (B, G)
+    starts = given + (spread.to(device) * (lengths[:, None] - 1 - given)).long()
+    starts = starts.clamp(max=width - 1)  # (B, G)
     positions = starts[:, :, None] + 1 + torch.arange(block_size, device=device)  # (B, G, K)
     flat = positions.flatten(1)
     padded = functional.pad(target, (0, block_size), value=EOS)
@@ -172,6 +180,7 @@ def drafter_trainer(
             block_size=config.block_size,
             options=block_options,
             generator=torch.default_generator,
+            given=len(verifier_config.target_prefix),
         )
         return drafter_loss(drafter, verifier, blocks, source, source_lengths)
 

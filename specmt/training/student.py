@@ -24,7 +24,8 @@ from specmt.types import BOS, EOS
 Student = TypeVar("Student", MaskedDrafter, AutoregressiveDrafter)
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes sources (B, S) up to EOS and their lengths (B), targets (B, T + 1) from BOS to EOS and their lengths (B);
+"""Takes sources (B, S) up to EOS and their lengths (B), targets (B, T + 1) from BOS to EOS and their lengths (B), both
+with the verifier's prefixes;
 returns the summed loss and the sum of its weights.
 """
 
@@ -79,14 +80,15 @@ def student_trainer(
     use_fast_dropout(drafter)
     verifier.eval().requires_grad_(False)
     lengths = data.source.lengths + data.target.lengths + 2
+    committed = (BOS, *verifier_config.target_prefix)
 
     def batches(epoch: int, max_length: int | None) -> list[Array]:
         tokens = options.tokens_per_batch
         return make_batches(data, tokens=tokens, seed=options.seed, epoch=epoch, max_length=max_length)
 
     def batch_loss(indices: Array) -> tuple[Tensor, Tensor]:
-        source, source_lengths = data.source.pad(indices, after=EOS)
-        target, target_lengths = data.target.pad(indices, before=[BOS], after=EOS)
+        source, source_lengths = data.source.pad(indices, before=verifier_config.source_prefix, after=EOS)
+        target, target_lengths = data.target.pad(indices, before=committed, after=EOS)
         return loss(source.to(device), source_lengths, target.to(device), target_lengths.to(device))
 
     return Trainer(
