@@ -130,11 +130,11 @@ def train_from_corpus(
             calibration = pipeline.calibrate_model(model, config, weights, corpus)
         with share_bar(enabled=sys.stderr.isatty()) as share:
             payoff = measure(model, evenly(corpus.held_out, lines), report=share)
+        finished = replace(config, block_size=payoff.block_size)
+        pipeline.install(place, run, parent, finished, weights, calibration)
     except KeyboardInterrupt:
         _say("stopped; the same command goes on where it was.")
         raise
-    finished = replace(config, block_size=payoff.block_size)
-    pipeline.install(place, run, parent, finished, weights, calibration)
     found = {"signature": signature_of(model.verifier, model=verifier_path.name), **payoff.record()}
     (run / "measured.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     click.echo(_shown(payoff.table()))

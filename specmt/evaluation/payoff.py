@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GREEDY: Final = "greedy"
 CHAIN: Final = "speculative"
-TREE: Final = "speculative, best-first trees"
+TREE: Final = "best-first trees"
 WAYS: Final = {
     GREEDY: DecodingOptions(strategy="greedy"),
     CHAIN: DecodingOptions(),
@@ -73,18 +73,14 @@ class Payoff:
 
     def table(self) -> Table:
         """Returns the figures for people to read."""
-        columns = ["decoding"]
-        for size in BATCH_SIZES:
-            place = "one at a time" if size == 1 else f"{size} at a time"
-            columns += [f"lines/s, {place}", "speed-up", "tokens a verifier call"]
         rows = []
-        for way in WAYS:
-            row = [way]
-            for size in BATCH_SIZES:
+        for size in BATCH_SIZES:
+            for way in WAYS:
                 speed, ratio = spread(self.speeds[size][way]), self.speed_up(size, way)
-                shown = f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-                row += [f"{speed.median:.1f}", "" if way == GREEDY else shown, f"{self.lengths[size][way]:.2f}"]
-            rows.append(row)
+                shown = "" if way == GREEDY else f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+                rows.append(
+                    (f"{way}, {size} at a time", f"{speed.median:.1f}", shown, f"{self.lengths[size][way]:.2f}")
+                )
         blocks = ", ".join(f"{block} with {size} at a time" for size, block in self.blocks.items())
         notes = [
             f"Medians of {REPEATS} repeats (lowest to highest).",
@@ -92,6 +88,7 @@ class Payoff:
             f"Best block size: {blocks}; `specmt translate` finds it by itself.",
             self._advice(),
         ]
+        columns = ("decoding", "lines/s", "speed-up", "tokens a verifier call")
         return Table(f"Greedy and speculative decoding, {self.lines} held-out lines", columns, rows, notes)
 
     def record(self) -> dict[str, Any]:

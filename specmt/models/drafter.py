@@ -118,8 +118,12 @@ class MaskedDrafter(Module):
 
     def logits(self, states: Tensor, previous: Tensor) -> Tensor:
         """Returns the logits (P, K, V) of blocks with hidden states (P, K, D) after the tokens (P, K) before them."""
+        return linear(self.corrected(states, previous), self.embed.weight)
+
+    def corrected(self, states: Tensor, previous: Tensor) -> Tensor:
+        """Returns what the logits of blocks are made of, (P, K, D), from the same."""
         correction: Tensor = self.correction(states, self._embedded(previous))
-        return linear(states + correction, self.embed.weight)
+        return states + correction
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embed(tokens)

@@ -16,7 +16,7 @@ from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.training.data import ParallelData
 from specmt.training.loop import Trainer, TrainOptions
-from specmt.training.loss import cross_entropy
+from specmt.training.loss import table_cross_entropy
 from specmt.training.student import read_source, student_trainer
 from specmt.types import EOS, PAD
 
@@ -116,8 +116,9 @@ def drafter_loss(
     states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
     wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
     states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
-    logits = drafter.logits(states, previous).flatten(0, 1)
-    return cross_entropy(logits, wanted.flatten(), weights.flatten()), weights.sum()
+    states = drafter.corrected(states, previous).flatten(0, 1)
+    loss = table_cross_entropy(states, drafter.embed.weight, wanted.flatten(), weights.flatten())
+    return loss, weights.sum()
 
 
 def train_drafter(
