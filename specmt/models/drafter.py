@@ -80,6 +80,7 @@ class MaskedDrafter(Module):
         factory = LayerFactory(config, device)
         self.config = config
         self.embed = factory.embedding()
+        self.embed.requires_grad_(config.own_table)
         self.places = factory.positions()
         self.scale = embedding_scale(config.model_dim, config)
         self.dropout = Dropout(config.dropout)

@@ -26,6 +26,7 @@ from specmt.errors import DataError, OutputError, UsageError
 from specmt.models.config import DrafterConfig
 from specmt.models.folder import CONFIG, DRAFTER, VERIFIER, ModelFolder, add_drafter, file_sha256
 from specmt.models.hub import Model, drafter_network
+from specmt.models.shapes import drafter_shapes
 from specmt.models.verifier import create_verifier, load_verifier_weights
 from specmt.training.calibrate import calibrate
 from specmt.training.checkpoints import find_checkpoints, save_tensors
@@ -355,7 +356,7 @@ def train(
         length = sum((hypothesis.stats for hypothesis in hypotheses), Stats()).mean_accepted_length
         return {"accepted_held_out": round(length, 3)}
 
-    _, trainer = drafter_trainer(
+    drafter, trainer = drafter_trainer(
         folder / TRAINED,
         ParallelData.load(folder / DISTILLED, "train"),
         teacher,
@@ -369,7 +370,9 @@ def train(
     )
     with _threads(threads):
         trainer.run(report=report)
-    return {name: weight.half() for name, weight in load_file(folder / TRAINED / "final.safetensors").items()}
+    # With the table, even where it is the verifier's.
+    weights = {"embed.weight": drafter.embed.weight, **load_file(folder / TRAINED / "final.safetensors")}
+    return {name: weight.detach().half() for name, weight in weights.items()}
 
 
 def equip(
@@ -407,6 +410,7 @@ def install(
     """
     place = ModelFolder.read(folder) if (folder / CONFIG).exists() else ModelFolder.read(verifier.path)
     # Its hash first: a command that is stopped behind this line knows its own drafter again.
+    weights = {name: weights[name] for name in drafter_shapes(config)}
     save_tensors(weights, run / DRAFTER)
     written = [*_written(run), file_sha256(run / DRAFTER)]
     _write_json(run / WRITTEN, sorted(set(written)))

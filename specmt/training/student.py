@@ -71,12 +71,10 @@ def student_trainer(
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
-    if initial is None:
-        initialise_from(drafter, verifier, verifier_config.decoder_layers)
-    else:
-        with torch.no_grad():
-            for name, parameter in drafter.named_parameters():
-                parameter.copy_(initial[name])
+    initialise_from(drafter, verifier, verifier_config.decoder_layers)
+    with torch.no_grad():
+        for name, weight in (initial or {}).items():
+            drafter.get_parameter(name).copy_(weight)
     use_fast_dropout(drafter)
     verifier.eval().requires_grad_(False)
     lengths = data.source.lengths + data.target.lengths + 2

@@ -242,6 +242,21 @@ def test_a_drafter_can_go_into_a_folder_of_its_own(verifier: Path, corpus: Path,
     assert not (tmp_path / "verifier.training").exists()
 
 
+def test_a_large_table_stays_the_verifiers(
+    verifier: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specmt.models.config.LARGE", 400)
+    assert specmt("train", "drafter", "--verifier", verifier, "--corpus", corpus, *OPTIONS) == 0
+    folder = ModelFolder.read(verifier)
+    assert folder.drafter is not None
+    assert not folder.drafter.own_table
+    for path in (verifier / DRAFTER, tmp_path / "verifier.training" / "drafter" / "final.safetensors"):
+        assert "embed.weight" not in load_file(path)
+    assert load_model(verifier, device="cpu", threads=1).drafter is not None
+    outputs = [translate(verifier, corpus, tmp_path / "out", "--strategy", each) for each in ("speculative", "greedy")]
+    assert outputs[0] == outputs[1]
+
+
 def test_a_corpus_may_be_many_files(verifier: Path, corpus: Path, tmp_path: Path) -> None:
     lines = corpus.read_text(encoding="utf-8").splitlines(keepends=True)
     parts = [tmp_path / f"part{number}.de" for number in range(3)]
