@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from specmt.config import AHEAD, DecodingOptions, DrafterName
+from specmt.config import DecodingOptions
 
 if TYPE_CHECKING:
     import torch
@@ -256,7 +255,7 @@ def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) 
             raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {values['kind']}.")
     if bool(corpus) == (values["data"] is not None):
         raise UsageError("Name either a text with `--corpus` or distilled data with `--data`.")
-    for name in ("kind", "validation_data") if corpus else ("hours", "limit", "max_length", "into"):
+    for name in ("kind", "validation_data", "validation_lines") if corpus else ("hours", "limit", "max_length", "into"):
         if name in given:
             raise UsageError(f"`{name.replace('_', '-')}` is not for `--{'corpus' if corpus else 'data'}`.")
     if corpus:
@@ -268,101 +267,9 @@ def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) 
         raise UsageError("Name the FOLDER of the run.")
     else:
         unused = ("hours", "limit", "max_length", "into")
-        _train_on_data(**{name: value for name, value in values.items() if name not in unused})
+        from specmt.cli.train_on_data import train_on_data
 
-
-def _train_on_data(
-    folder: Path,
-    data: Path,
-    kind: DrafterName,
-    verifier_path: Path,
-    initial: Path | None,
-    validation_data: Path | None,
-    layers: int | None,
-    block_size: int | None,
-    correction_rank: int,
-    spacing: float,
-    decay: float,
-    dropout: float,
-    device: str,
-    threads: int | None,
-    validation_lines: int,
-    **values: Any,
-) -> None:
-    from specmt.models.config import autoregressive_config_for, drafter_config_for
-    from specmt.models.folder import (
-        AUTOREGRESSIVE,
-        DRAFTER,
-        PIECES,
-        VERIFIER,
-        ModelFolder,
-        add_drafter,
-        write_calibration,
-    )
-    from specmt.models.hub import fitting_weights, load_model
-    from specmt.models.shapes import autoregressive_shapes, drafter_shapes
-    from specmt.models.verifier import create_verifier, load_verifier_weights
-    from specmt.text.pieces import Pieces
-    from specmt.training.autoregressive import train_autoregressive
-    from specmt.training.drafter import BlockOptions, train_drafter
-    from specmt.training.loop import TrainOptions
-    from specmt.training.validate import Validator, snapshot, weights_of
-
-    masked = kind == "masked"
-    if block_size is None:
-        block_size = 10 if masked else AHEAD["autoregressive"]
-    decoding = DecodingOptions(drafter=kind, block_size=block_size)
-    options = TrainOptions(**values)
-    parent = ModelFolder.read(verifier_path)
-    shape = {"dropout": dropout} if layers is None else {"dropout": dropout, "layers": layers}
-    config: Any
-    run: Callable[..., Any]
-    if masked:
-        config = drafter_config_for(parent.verifier, **shape, block_size=block_size, correction_rank=correction_rank)
-        file, shapes = DRAFTER, drafter_shapes(config)
-        run = partial(train_drafter, block_options=BlockOptions(spacing=spacing, decay=decay))
-    else:
-        config = autoregressive_config_for(parent.verifier, **shape)
-        file, shapes = AUTOREGRESSIVE, autoregressive_shapes(config)
-        run = train_autoregressive
-    start = None if initial is None else fitting_weights(ModelFolder.read(initial), file, shapes)
-    place = start_processes(device, threads)
-    weights = parent.weights(VERIFIER)
-    model = create_verifier(parent.verifier, place)
-    load_verifier_weights(model, weights)
-    validate = validator = None
-    if validation_data is not None:
-        pieces_path = parent.verified(PIECES)
-        pieces = Pieces(pieces_path)
-        validator = Validator(validation_data, pieces_path, lines=validation_lines)
-
-        def validate(drafter: Any) -> dict[str, float]:
-            current = snapshot(
-                pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter)
-            )
-            return validator.acceptance(current, decoding)
-
-    with training_progress(options.updates) as report:
-        run(
-            folder,
-            data,
-            model,
-            parent.verifier,
-            config,
-            options,
-            initial=start,
-            device=place,
-            validate=validate,
-            report=report,
-        )
-    if is_first_process():
-        from safetensors.torch import load_file
-
-        path = folder / "model"
-        add_drafter(path, parent, config, load_file(folder / "final.safetensors"))
-        if masked and validator is not None:
-            write_calibration(path, validator.calibration(load_model(path, device=device), block_size))
-        click.echo(f"{path}: verifier and drafter are ready", err=True)
+        train_on_data(**{name: value for name, value in values.items() if name not in unused})
 
 
 def start_processes(device: str, threads: int | None) -> torch.device:

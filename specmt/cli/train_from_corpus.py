@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 240_000
 MAX_LENGTH: Final = 64
+BLOCK_SIZE: Final = 10
 _BATCH: Final = 64
 
 
@@ -49,7 +50,6 @@ def train_from_corpus(
 
     :param given: the names of the options that the user gave a value; others may depend on the machine
     """
-    limit, max_length = limit or LIMIT, max_length or MAX_LENGTH
     for name, value in (("hours", hours), ("limit", limit), ("max-length", max_length), ("threads", threads)):
         if value is not None and value <= 0:
             raise UsageError(f"`{name}` must be more than 0, but is {value} instead.")
@@ -57,13 +57,16 @@ def train_from_corpus(
         raise UsageError("`--corpus` is for one process; with torchrun, use `specmt distill` and `--data`.")
     from specmt.models.folder import ModelFolder
     from specmt.training import pipeline
+    from specmt.training.data import open_text
 
+    for path in files:
+        open_text(path).close()
     parent = ModelFolder.read(verifier_path)
     run = folder or Path(f"{verifier_path.resolve()}.training")
     place = into or verifier_path
+    pipeline.check_place(place, parent, run)
     for each in (run, place):
         pipeline.check_writable(each)
-    pipeline.check_place(place, parent, run)
 
     import torch
 
@@ -77,10 +80,9 @@ def train_from_corpus(
     from specmt.training.drafter import BlockOptions
     from specmt.training.loop import TrainOptions
 
-    shape = {} if layers is None else {"layers": layers}
-    config = drafter_config_for(
-        parent.verifier, dropout=dropout, block_size=block_size or 10, correction_rank=correction_rank, **shape
-    )
+    sizes = {name: size for name, size in (("layers", layers), ("block_size", block_size)) if size is not None}
+    sizes = {"block_size": BLOCK_SIZE, "correction_rank": correction_rank, **sizes}
+    config = drafter_config_for(parent.verifier, dropout=dropout, **sizes)
     blocks = BlockOptions(spacing=spacing, decay=decay)
     options = TrainOptions(**values)
     ancestor = None if initial is None else ModelFolder.read(initial)
@@ -92,7 +94,7 @@ def train_from_corpus(
     with spinner("loading the verifier"):
         model = load_model(verifier_path, device=device, threads=threads)
     with spinner("reading the text"):
-        corpus = pipeline.read_corpus(model, files, limit=limit, max_length=max_length)
+        corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
         of = pipeline.identity(parent, corpus, config, blocks, ancestor)
         work = pipeline.load_work(run, of)
     with spinner("measuring how long it will take"):

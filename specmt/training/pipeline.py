@@ -407,7 +407,9 @@ def install(
     """Writes the drafter into a model folder, the verifier's own or another one.
 
     :param run: the folder of the run that made it
+    :raises UsageError: something that was not there before would be lost (`check_place`).
     """
+    check_place(folder, verifier, run)
     place = ModelFolder.read(folder) if (folder / CONFIG).exists() else ModelFolder.read(verifier.path)
     # Its hash first: a command that is stopped behind this line knows its own drafter again.
     weights = {name: weights[name] for name in drafter_shapes(config)}

@@ -54,7 +54,8 @@ def soon_measured() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generator = random.Random(3)
-    lines = [" ".join(generator.choices(WORDS, k=generator.randint(2, 5))) for _ in range(LINES)]
+    lines = [" ".join(generator.sample(WORDS, 3 + number % 3)) for number in range(LINES)]
+    assert len(set(lines)) == LINES
     path = tmp_path_factory.mktemp("corpus") / "corpus.de"
     path.write_text("".join(f"{line}\n" for line in [*lines, "", lines[0], f" {lines[1]} "]), encoding="utf-8")
     return path
