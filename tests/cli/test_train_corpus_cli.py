@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,9 @@ def soon_measured() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    generator = random.Random(3)
-    lines = [" ".join(generator.sample(WORDS, 3 + number % 3)) for number in range(LINES)]
-    assert len(set(lines)) == LINES
+    pairs = list(permutations(WORDS, 2))
+    random.Random(3).shuffle(pairs)
+    lines = [" ".join([*pair, *WORDS[: number % 3]]) for number, pair in enumerate(pairs[:LINES])]
     path = tmp_path_factory.mktemp("corpus") / "corpus.de"
     path.write_text("".join(f"{line}\n" for line in [*lines, "", lines[0], f" {lines[1]} "]), encoding="utf-8")
     return path
