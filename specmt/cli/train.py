@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from specmt.config import AHEAD, DecodingOptions, DrafterName
+from specmt.config import DecodingOptions
 
 if TYPE_CHECKING:
     import torch
@@ -24,13 +23,12 @@ def train() -> None:
     """Train a verifier, or a drafter for one. Both resume what their folder holds."""
 
 
-def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F], F]:
+def training_options(*, lr: float, updates: int, warmup: int, dropout: float) -> Callable[[F], F]:
     """Returns the decorator that adds what both training runs have in common."""
     options = [
-        click.option("--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Prepared data."),
         click.option("--updates", default=updates, show_default=True, help="Parameter updates in all."),
         click.option("--lr", default=lr, show_default=True, help="Peak learning rate."),
-        click.option("--warmup", default=200, show_default=True, help="Updates of warm-up."),
+        click.option("--warmup", default=warmup, show_default=True, help="Updates of warm-up."),
         click.option(
             "--schedule",
             default="cosine",
@@ -39,10 +37,10 @@ def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F
         ),
         click.option("--cooldown", default=0, show_default=True, help="Last updates, over which the rate falls to 0."),
         click.option("--optimizer", default="muon", show_default=True, type=click.Choice(["adamw", "muon"])),
-        click.option("--dropout", default=0.1, show_default=True, help="Dropout probability."),
+        click.option("--dropout", default=dropout, show_default=True, help="Dropout probability."),
         click.option("--tokens-per-batch", default=6144, show_default=True, help="Padded ids in a forward pass."),
         click.option("--tokens-per-update", default=6144, show_default=True, help="Ids in an update (accumulated)."),
-        click.option("--save-every", default=save_every, show_default=True, help="Updates between checkpoints."),
+        click.option("--save-every", default=200, show_default=True, help="Updates between checkpoints."),
         click.option("--validate-every", default=1000, show_default=True, help="Updates between validations."),
         click.option("--validation-lines", default=100, show_default=True, help="Lines of each set to validate on."),
         click.option("--average", default=3, show_default=True, help="Checkpoints averaged into the final weights."),
@@ -61,7 +59,8 @@ def training_options(*, lr: float, updates: int, save_every: int) -> Callable[[F
 
 @train.command("verifier")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@training_options(lr=3e-3, updates=20_000, save_every=200)
+@click.option("--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Prepared data.")
+@training_options(lr=3e-3, updates=20_000, warmup=200, dropout=0.1)
 @click.option(
     "--initial",
     type=click.Path(path_type=Path, file_okay=False),
@@ -154,9 +153,59 @@ def verifier(
         click.echo(f"{path}: the verifier is ready", err=True)
 
 
-@train.command("drafter")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@training_options(lr=1.5e-3, updates=3000, save_every=200)
+class ManyValues(click.Command):
+    """Lets `--corpus` take all values up to the next option, as a shell writes them for a pattern."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        many = False
+        for arg in args:
+            if many and not arg.startswith("-") and spread[-1] != "--corpus":
+                spread.append("--corpus")
+            elif arg.startswith("-"):
+                many = arg == "--corpus"
+            spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+@train.command("drafter", cls=ManyValues)
+@click.argument("folder", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="FILE...",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Text in the source language (.gz too): do all steps.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Instead: train, and nothing else, on what `specmt distill` made.",
+)
+@click.option(
+    "--hours",
+    type=float,
+    metavar="H",
+    help="With --corpus: how long it may take. It decides how much of the text is used, and the updates.",
+)
+@click.option(
+    "--limit",
+    type=int,
+    metavar="N",
+    help="With --corpus: the most sentences, taken at even distances.  [default: 240000]",
+)
+@click.option(
+    "--max-length", type=int, metavar="N", help="With --corpus: leave out sentences with more pieces.  [default: 64]"
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]",
+)
+@training_options(lr=2e-3, updates=3000, warmup=100, dropout=0.0)
 @click.option(
     "--kind",
     default="masked",
@@ -165,19 +214,16 @@ def verifier(
     help="masked: fills a block of [MASK] slots in one pass. autoregressive: a small decoder, token by token.",
 )
 @click.option(
-    "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
-)
-@click.option(
     "--initial",
     type=click.Path(path_type=Path, file_okay=False),
     help="Start from the drafter of this model folder; by default from the verifier's layers.",
 )
 @click.option("--layers", type=int, help="Decoder layers.  [default: 2; autoregressive: 1]")
 @click.option(
-    "--block-size", type=int, help="[MASK] slots K; autoregressive: only to validate.  [default: 8; autoregressive: 5]"
+    "--block-size", type=int, help="[MASK] slots K; autoregressive: only to validate.  [default: 10; autoregressive: 5]"
 )
 @click.option("--correction-rank", default=128, show_default=True, help="Width of the correction's state (masked).")
-@click.option("--spacing", default=5.0, show_default=True, help="Target tokens for one mask block (masked).")
+@click.option("--spacing", default=6.0, show_default=True, help="Target tokens for one mask block (masked).")
 @click.option(
     "--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before (masked)."
 )
@@ -185,111 +231,45 @@ def verifier(
     "--validation-data", type=click.Path(path_type=Path, file_okay=False), help="Prepared data with validation sets."
 )
 @click.pass_context
-def drafter(
-    context: click.Context,
-    /,
-    folder: Path,
-    data: Path,
-    kind: DrafterName,
-    verifier_path: Path,
-    initial: Path | None,
-    validation_data: Path | None,
-    layers: int | None,
-    block_size: int | None,
-    correction_rank: int,
-    spacing: float,
-    decay: float,
-    dropout: float,
-    device: str,
-    threads: int | None,
-    validation_lines: int,
-    **values: Any,
-) -> None:
-    """Train a drafter on data that `specmt distill` made; FOLDER/model is the verifier's folder with the drafter in it.
+def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) -> None:
+    """Train a drafter for a verifier, so that `specmt translate` says the same words sooner.
+
+    With --corpus, one command does it all: the verifier translates the text (no references are needed), a masked
+    drafter learns from what it said, is calibrated and timed on lines held out, and goes into the model folder. FOLDER
+    keeps the work, by default beside the verifier's; Ctrl-C stops it, and the same command goes on.
+
+    With --data, a drafter is trained on data that `specmt distill` made; FOLDER/model is the verifier's folder with the
+    drafter in it.
 
     \b
-    Example:
+    Examples:
+      specmt train drafter --verifier opus-mt-de-en --corpus *.de.gz --hours 2
       specmt train drafter runs/drafter --verifier runs/verifier/model --data runs/distilled
       specmt train drafter runs/second --kind autoregressive --verifier runs/drafter/model --data runs/distilled
     """
     from specmt.errors import UsageError
-    from specmt.models.config import autoregressive_config_for, drafter_config_for
-    from specmt.models.folder import (
-        AUTOREGRESSIVE,
-        DRAFTER,
-        PIECES,
-        VERIFIER,
-        ModelFolder,
-        add_drafter,
-        write_calibration,
-    )
-    from specmt.models.hub import fitting_weights, load_model
-    from specmt.models.shapes import autoregressive_shapes, drafter_shapes
-    from specmt.models.verifier import create_verifier, load_verifier_weights
-    from specmt.text.pieces import Pieces
-    from specmt.training.autoregressive import train_autoregressive
-    from specmt.training.drafter import BlockOptions, train_drafter
-    from specmt.training.loop import TrainOptions
-    from specmt.training.validate import Validator, snapshot, weights_of
 
-    masked = kind == "masked"
-    for name in ("correction_rank", "spacing", "decay"):
-        if not masked and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {kind}.")
-    if block_size is None:
-        block_size = 8 if masked else AHEAD["autoregressive"]
-    decoding = DecodingOptions(drafter=kind, block_size=block_size)
-    options = TrainOptions(**values)
-    parent = ModelFolder.read(verifier_path)
-    shape = {"dropout": dropout} if layers is None else {"dropout": dropout, "layers": layers}
-    config: Any
-    run: Callable[..., Any]
-    if masked:
-        config = drafter_config_for(parent.verifier, **shape, block_size=block_size, correction_rank=correction_rank)
-        file, shapes = DRAFTER, drafter_shapes(config)
-        run = partial(train_drafter, block_options=BlockOptions(spacing=spacing, decay=decay))
+    given = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if values["kind"] != "masked":
+        for name in sorted(given & {"correction_rank", "spacing", "decay"}):
+            raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {values['kind']}.")
+    if bool(corpus) == (values["data"] is not None):
+        raise UsageError("Name either a text with `--corpus` or distilled data with `--data`.")
+    for name in ("kind", "validation_data", "validation_lines") if corpus else ("hours", "limit", "max_length", "into"):
+        if name in given:
+            raise UsageError(f"`{name.replace('_', '-')}` is not for `--{'corpus' if corpus else 'data'}`.")
+    if corpus:
+        from specmt.cli.train_from_corpus import train_from_corpus
+
+        unused = ("kind", "validation_data", "validation_lines", "data")
+        train_from_corpus(corpus, given, **{name: value for name, value in values.items() if name not in unused})
+    elif values["folder"] is None:
+        raise UsageError("Name the FOLDER of the run.")
     else:
-        config = autoregressive_config_for(parent.verifier, **shape)
-        file, shapes = AUTOREGRESSIVE, autoregressive_shapes(config)
-        run = train_autoregressive
-    start = None if initial is None else fitting_weights(ModelFolder.read(initial), file, shapes)
-    place = start_processes(device, threads)
-    weights = parent.weights(VERIFIER)
-    model = create_verifier(parent.verifier, place)
-    load_verifier_weights(model, weights)
-    pieces_path = parent.verified(PIECES)
-    pieces = Pieces(pieces_path)
-    validate = validator = None
-    if validation_data is not None:
-        validator = Validator(validation_data, pieces_path, lines=validation_lines)
+        unused = ("hours", "limit", "max_length", "into")
+        from specmt.cli.train_on_data import train_on_data
 
-        def validate(drafter: Any) -> dict[str, float]:
-            current = snapshot(
-                pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter)
-            )
-            return validator.acceptance(current, decoding)
-
-    with training_progress(options.updates) as report:
-        run(
-            folder,
-            data,
-            model,
-            parent.verifier.decoder_layers,
-            config,
-            options,
-            initial=start,
-            device=place,
-            validate=validate,
-            report=report,
-        )
-    if is_first_process():
-        from safetensors.torch import load_file
-
-        path = folder / "model"
-        add_drafter(path, parent, config, load_file(folder / "final.safetensors"))
-        if masked and validator is not None:
-            write_calibration(path, validator.calibration(load_model(path, device=device), block_size))
-        click.echo(f"{path}: verifier and drafter are ready", err=True)
+        train_on_data(**{name: value for name, value in values.items() if name not in unused})
 
 
 def start_processes(device: str, threads: int | None) -> torch.device:

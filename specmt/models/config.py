@@ -115,6 +115,9 @@ class DrafterConfig(DecoderConfig):
     correction_rank: int = 128
     """The width R of the correction's state, a multiple of 16."""
 
+    own_table: bool = True
+    """Whether it has an embedding table of its own, and not the verifier's target table as it is."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.correction_rank % 16 != 0:
@@ -152,6 +155,9 @@ AUTOREGRESSIVE_ARCHS: Final[dict[str, Callable[[], AutoregressiveConfig]]] = {
     "base": base_autoregressive,
 }
 
+LARGE: Final = 100_000
+"""From how many pieces on a drafter uses its verifier's table."""
+
 SHARED: Final = ("model_dim", "num_heads", "vocab_size", "max_length")
 """What a drafter has in common with its verifier."""
 
@@ -167,8 +173,12 @@ def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
 
 
 def drafter_config_for(verifier: VerifierConfig, **changes: int | float) -> DrafterConfig:
-    """Returns the configuration of a masked drafter that fits a verifier, with fields replaced."""
-    return replace(DrafterConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
+    """Returns the configuration of a masked drafter that fits a verifier, with fields replaced.
+
+    A large table stays the verifier's: it would be most of the drafter, to train and to store.
+    """
+    own_table = verifier.vocab_size < LARGE or not verifier.tied_output
+    return replace(DrafterConfig(**_shared(verifier), own_table=own_table), **changes)  # type: ignore[arg-type]
 
 
 def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) -> AutoregressiveConfig:

@@ -80,6 +80,7 @@ class MaskedDrafter(Module):
         factory = LayerFactory(config, device)
         self.config = config
         self.embed = factory.embedding()
+        self.embed.requires_grad_(config.own_table)
         self.places = factory.positions()
         self.scale = embedding_scale(config.model_dim, config)
         self.dropout = Dropout(config.dropout)
@@ -118,8 +119,12 @@ class MaskedDrafter(Module):
 
     def logits(self, states: Tensor, previous: Tensor) -> Tensor:
         """Returns the logits (P, K, V) of blocks with hidden states (P, K, D) after the tokens (P, K) before them."""
+        return linear(self.corrected(states, previous), self.embed.weight)
+
+    def corrected(self, states: Tensor, previous: Tensor) -> Tensor:
+        """Returns what the logits of blocks are made of, (P, K, D), from the same."""
         correction: Tensor = self.correction(states, self._embedded(previous))
-        return linear(states + correction, self.embed.weight)
+        return states + correction
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embed(tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -182,10 +183,17 @@ def write_folder(
     return ModelFolder.read(path)
 
 
-def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: Mapping[str, Tensor]) -> ModelFolder:
+def add_drafter(
+    path: Path,
+    model: ModelFolder,
+    config: DecoderConfig,
+    weights: Mapping[str, Tensor],
+    calibration: Calibration | None = None,
+) -> ModelFolder:
     """Writes a model folder that is another one with a drafter of either kind put in, or put in its place.
 
-    The model card stays behind, and so does the calibration if it was of another masked drafter.
+    The model card stays behind, and so does the calibration if it was of another masked drafter. The folder may be the
+    model's own: what else is there stays as it is, and the configuration changes last.
 
     :raises ModelError: a file of the other folder is missing or damaged.
     """
@@ -193,14 +201,19 @@ def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: 
 
     name = DRAFTER if isinstance(config, DrafterConfig) else AUTOREGRESSIVE
     path.mkdir(parents=True, exist_ok=True)
-    for kept in model.files:
-        if kept != name:
-            (path / kept).write_bytes(model.verified(kept).read_bytes())
-    save_file(_half(weights), path / name)
+    if path.resolve() != model.path.resolve():
+        for kept in model.files:
+            if kept != name:
+                shutil.copyfile(model.verified(kept), path / kept)
     record = json.loads((model.path / CONFIG).read_text(encoding="utf-8"))
     if name == DRAFTER:
         record.pop("calibration", None)
-    files = {**model.files, name: file_sha256(path / name)}
+    if calibration is not None:
+        record["calibration"] = asdict(calibration)
+    temporary = path / f"{name}.tmp"
+    save_file(_half(weights), temporary)
+    files = {**model.files, name: file_sha256(temporary)}
+    temporary.replace(path / name)
     _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
     return ModelFolder.read(path)
 

@@ -17,7 +17,7 @@ from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.engine.threads import choose_threads
-from specmt.engine.transformer import drafter_tables
+from specmt.engine.transformer import drafter_tables, verifier_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
@@ -191,7 +191,9 @@ def load_model(
         torch.set_num_threads(choose_threads(verifier, f"{folder.verifier} {kind}"))
     drafter = None
     if folder.drafter is not None:
+        table = verifier_tables(weights).target
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
+        weights.setdefault("embed.weight", table)  # where it has none of its own
         # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
         fast = torch.int8 if isinstance(verifier, native.NativeVerifier) else kind
         drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)

@@ -27,9 +27,12 @@ def verifier_shapes(config: VerifierConfig) -> Shapes:
 
 
 def drafter_shapes(config: DrafterConfig) -> Shapes:
-    """Returns the weights of a masked drafter."""
+    """Returns the weights of a masked drafter, without a table that is the verifier's."""
+    decoder = autoregressive_shapes(config)
+    if not config.own_table:
+        del decoder["embed.weight"]
     return {
-        **autoregressive_shapes(config),
+        **decoder,
         "mask_embedding": (config.model_dim,),
         **_linear("correction.gates", 2 * config.model_dim + config.correction_rank, 2 * config.correction_rank),
         "correction.output.weight": (config.model_dim, config.correction_rank),

@@ -10,10 +10,11 @@ from fairseq2.models.transformer import TransformerModel
 from torch import Tensor
 
 from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
-from specmt.models.config import AutoregressiveConfig
+from specmt.models.config import AutoregressiveConfig, VerifierConfig
+from specmt.training.data import ParallelData
 from specmt.training.loop import TrainOptions
 from specmt.training.loss import cross_entropy
-from specmt.training.student import read_source, train_student
+from specmt.training.student import read_source, student_trainer
 from specmt.types import PAD
 
 
@@ -38,7 +39,7 @@ def train_autoregressive(
     folder: Path,
     data_folder: Path,
     verifier: TransformerModel,
-    verifier_layers: int,
+    verifier_config: VerifierConfig,
     config: AutoregressiveConfig,
     options: TrainOptions,
     *,
@@ -51,23 +52,24 @@ def train_autoregressive(
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
+    data = ParallelData.load(data_folder, "train")
     torch.manual_seed(options.seed)
     drafter = create_autoregressive(config, device)
 
     def loss(source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
         return autoregressive_loss(drafter, verifier, target, source, source_lengths)
 
-    train_student(
+    trainer = student_trainer(
         folder,
-        data_folder,
+        data,
         drafter,
         verifier,
-        verifier_layers,
+        verifier_config,
         loss,
         options,
         initial=initial,
         device=device,
         validate=validate,
-        report=report,
     )
+    trainer.run(report=report)
     return drafter

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from specmt.errors import DataError, InputNotFoundError
 from specmt.types import PAD
 
 Array = npt.NDArray[np.int64]
+Ids: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 
 
 def open_text(path: Path) -> BinaryIO:
@@ -59,7 +60,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 class Sequences:
     """Many id sequences in two arrays, memory-mapped: all ids one after the other, and where each starts."""
 
-    def __init__(self, ids: npt.NDArray[np.uint16], offsets: Array) -> None:
+    def __init__(self, ids: Ids, offsets: Array) -> None:
         self.ids = ids
         self.offsets = offsets
         self.lengths: Array = np.diff(offsets)
@@ -78,11 +79,12 @@ class Sequences:
 
     @staticmethod
     def of(sequences: list[list[int]]) -> Sequences:
-        """Returns sequences in memory."""
+        """Returns sequences in memory, ids in 16 bits where all of them fit."""
         lengths = np.fromiter((len(s) for s in sequences), dtype=np.int64, count=len(sequences))
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        ids = np.fromiter((i for s in sequences for i in s), dtype=np.uint16, count=int(offsets[-1]))
-        return Sequences(ids, offsets)
+        ids = np.fromiter((i for s in sequences for i in s), dtype=np.uint32, count=int(offsets[-1]))
+        fits = ids.max(initial=0) <= np.iinfo(np.uint16).max
+        return Sequences(ids.astype(np.uint16) if fits else ids, offsets)
 
     @staticmethod
     def save(stem: Path, sequences: list[list[int]]) -> None:
@@ -97,19 +99,17 @@ class Sequences:
     def __getitem__(self, index: int) -> list[int]:
         return [int(i) for i in self.ids[self.offsets[index] : self.offsets[index + 1]]]
 
-    def pad(self, indices: Array, *, before: int | None = None, after: int | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the sequences as padded ids (B, T) and their lengths (B), one id put before and after each."""
-        extra = (before is not None) + (after is not None)
-        lengths = self.lengths[indices] + extra
-        start = int(before is not None)
+    def pad(self, indices: Array, *, before: Sequence[int] = (), after: int | None = None) -> tuple[Tensor, Tensor]:
+        """Returns the sequences as padded ids (B, T) and their lengths (B), some ids put before and one after each."""
+        start = len(before)
+        lengths = self.lengths[indices] + start + (after is not None)
         batch = np.full((len(indices), int(lengths.max())), PAD, dtype=np.int64)
         for row, index in enumerate(indices):
             ids = self.ids[self.offsets[index] : self.offsets[index + 1]]
             batch[row, start : start + len(ids)] = ids
             if after is not None:
                 batch[row, start + len(ids)] = after
-        if before is not None:
-            batch[:, 0] = before
+        batch[:, :start] = before
         return torch.from_numpy(batch), torch.from_numpy(lengths)
 
 

@@ -6,12 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import DataError, UsageError
 from specmt.models.hub import Model
 from specmt.training.data import Sequences, read_lines
+
+T = TypeVar("T")
 
 SHARD = 4096
 """Sentences decoded between two saves."""
@@ -29,33 +32,47 @@ def distill(
 ) -> int:
     """Writes ``train.source`` and ``train.target`` of the verifier's greedy output; returns the number of pairs.
 
-    Lines are taken once each, evenly spaced if there are more than ``limit``. The work is saved shard by shard; a
-    second call goes on after the last whole one. Sentences whose output hit the length limit are left out.
+    Lines are taken once each, evenly spaced if there are more than ``limit``.
 
     :raises UsageError: the folder holds shards of other text or of another model.
     :raises DataError: no sentence is left.
     """
+    lines = distinct_lines(files)
+    lines = lines if limit is None else evenly(lines, limit)
+    sources = [s for s in model.pieces.encode_batch(lines) if 1 <= len(s) < max_length]
+    return distill_sources(folder, model, sources, model.sha256, shard=SHARD, batch_size=batch_size, report=report)
+
+
+def distill_sources(
+    folder: Path,
+    model: Model,
+    sources: Sequence[list[int]],
+    name: str,
+    *,
+    shard: int,
+    batch_size: int,
+    report: Callable[[int, int], None],
+) -> int:
+    """Writes the verifier's greedy output over sentences given as ids without EOS; returns the number of pairs.
+
+    The work is saved shard by shard; a second call goes on after the last whole one. Sentences whose output hit the
+    length limit are left out.
+
+    :param name: what stands for the verifier
+    :param shard: how many sentences are decoded between two saves
+    :raises UsageError: the folder holds shards of other text or of another model.
+    :raises DataError: no sentence is left.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [s for s in model.pieces.encode_batch(_lines(files, limit)) if 1 <= len(s) < max_length]
     digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
-    _check_same_work(
-        folder, {"model": model.sha256, "sentences": len(sources), "sources_sha256": digest, "shard": SHARD}
-    )
-    options = DecodingOptions(strategy="greedy", batch_size=batch_size, batch_tokens=batch_size * 128)
-    shards = -(-len(sources) // SHARD)
-    for shard in range(shards):
-        path = folder / f"shard-{shard:05d}.json"
+    _check_same_work(folder, {"model": name, "sentences": len(sources), "sources_sha256": digest, "shard": shard})
+    begins = range(0, len(sources), shard)
+    paths = [folder / f"shard-{number:05d}.json" for number in range(len(begins))]
+    for begin, path in zip(begins, paths, strict=True):
         if not path.exists():
-            part = sources[shard * SHARD : (shard + 1) * SHARD]
-            hypotheses = decode(model, part, options)
-            finished = [
-                (source, hypothesis.tokens)
-                for source, hypothesis in zip(part, hypotheses, strict=True)
-                if 0 < len(hypothesis.tokens) < hypothesis.stats.tokens  # one more than the tokens: EOS was reached
-            ]
-            _write(path, json.dumps(finished))
-        report(min(len(sources), (shard + 1) * SHARD), len(sources))
-    pairs = [pair for shard in range(shards) for pair in json.loads((folder / f"shard-{shard:05d}.json").read_text())]
+            _write(path, json.dumps(translate_whole(model, sources[begin : begin + shard], batch_size)))
+        report(min(len(sources), begin + shard), len(sources))
+    pairs = [pair for path in paths for pair in json.loads(path.read_text(encoding="utf-8"))]
     if not pairs:
         raise DataError("No sentence is left to distil; see `max_length`.")
     Sequences.save(folder / "train.source", [source for source, _ in pairs])
@@ -63,11 +80,25 @@ def distill(
     return len(pairs)
 
 
-def _lines(files: Sequence[Path], limit: int | None) -> list[str]:
-    seen = list(dict.fromkeys(line for path in files for line in read_lines(path) if line.strip()))
-    if limit is None or len(seen) <= limit:
-        return seen
-    return [seen[number * len(seen) // limit] for number in range(limit)]
+def translate_whole(model: Model, sources: Sequence[list[int]], batch_size: int) -> list[tuple[list[int], list[int]]]:
+    """Returns sentences with the verifier's greedy output, but for those whose output hit the length limit."""
+    options = DecodingOptions(strategy="greedy", batch_size=batch_size, batch_tokens=batch_size * 128)
+    return [
+        (source, hypothesis.tokens)
+        for source, hypothesis in zip(sources, decode(model, sources, options), strict=True)
+        if 0 < len(hypothesis.tokens) < hypothesis.stats.tokens  # one more than the tokens: EOS was reached
+    ]
+
+
+def distinct_lines(files: Sequence[Path]) -> list[str]:
+    """Returns the lines of files that are not blank, once each."""
+    return list(dict.fromkeys(line for path in files for line in read_lines(path) if line.strip()))
+
+
+def evenly(items: Sequence[T], count: int) -> list[T]:
+    """Returns so many items at even distances, or all if there are no more."""
+    count = min(count, len(items))
+    return [items[number * len(items) // count] for number in range(count)]
 
 
 def _check_same_work(folder: Path, work: dict[str, object]) -> None:

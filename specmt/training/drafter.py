@@ -12,11 +12,12 @@ from fairseq2.models.transformer import TransformerModel
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.models.config import DrafterConfig
+from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.training.loop import TrainOptions
-from specmt.training.loss import cross_entropy
-from specmt.training.student import read_source, train_student
+from specmt.training.data import ParallelData
+from specmt.training.loop import Trainer, TrainOptions
+from specmt.training.loss import table_cross_entropy
+from specmt.training.student import read_source, student_trainer
 from specmt.types import EOS, PAD
 
 
@@ -58,7 +59,13 @@ class Blocks:
 
 
 def lay_blocks(
-    target: Tensor, lengths: Tensor, *, block_size: int, options: BlockOptions, generator: torch.Generator
+    target: Tensor,
+    lengths: Tensor,
+    *,
+    block_size: int,
+    options: BlockOptions,
+    generator: torch.Generator,
+    given: int = 0,
 ) -> Blocks:
     """Puts G mask blocks of K slots at random places of each sentence.
 
@@ -67,13 +74,15 @@ def lay_blocks(
 
     :param target: (B, T + 1) BOS, tokens, EOS, padding
     :param lengths: (B) tokens in each row, BOS and EOS included
+    :param given: the tokens after BOS that nobody drafts
     """
     rows, width = target.shape[0], target.shape[1] - 1
     device = target.device
-    blocks = max(1, math.ceil(width / options.spacing))
+    blocks = max(1, math.ceil((width - given) / options.spacing))
     # Evenly spread over the row's own length, each shifted at random: no start twice where there is room.
     spread = (torch.arange(blocks) + torch.rand(rows, blocks, generator=generator)) / blocks
-    starts = (spread.to(device) * (lengths[:, None] - 1)).long().clamp(max=width - 1)  # (B, G)
+    starts = given + (spread.to(device) * (lengths[:, None] - 1 - given)).long()
+    starts = starts.clamp(max=width - 1)  # (B, G)
     positions = starts[:, :, None] + 1 + torch.arange(block_size, device=device)  # (B, G, K)
     flat = positions.flatten(1)
     padded = functional.pad(target, (0, block_size), value=EOS)
@@ -107,15 +116,16 @@ def drafter_loss(
     states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
     wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
     states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
-    logits = drafter.logits(states, previous).flatten(0, 1)
-    return cross_entropy(logits, wanted.flatten(), weights.flatten()), weights.sum()
+    states = drafter.corrected(states, previous).flatten(0, 1)
+    loss = table_cross_entropy(states, drafter.embed.weight, wanted.flatten(), weights.flatten())
+    return loss, weights.sum()
 
 
 def train_drafter(
     folder: Path,
     data_folder: Path,
     verifier: TransformerModel,
-    verifier_layers: int,
+    verifier_config: VerifierConfig,
     config: DrafterConfig,
     options: TrainOptions,
     *,
@@ -129,6 +139,37 @@ def train_drafter(
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
+    data = ParallelData.load(data_folder, "train")
+    drafter, trainer = drafter_trainer(
+        folder,
+        data,
+        verifier,
+        verifier_config,
+        config,
+        options,
+        block_options=block_options,
+        initial=initial,
+        device=device,
+        validate=validate,
+    )
+    trainer.run(report=report)
+    return drafter
+
+
+def drafter_trainer(
+    folder: Path,
+    data: ParallelData,
+    verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    config: DrafterConfig,
+    options: TrainOptions,
+    *,
+    block_options: BlockOptions,
+    initial: Mapping[str, Tensor] | None = None,
+    device: torch.device,
+    validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
+) -> tuple[MaskedDrafter, Trainer]:
+    """Returns a fresh masked drafter and what trains it (`train_drafter`)."""
     torch.manual_seed(options.seed)
     drafter = create_drafter(config, device)
 
@@ -140,20 +181,20 @@ def train_drafter(
             block_size=config.block_size,
             options=block_options,
             generator=torch.default_generator,
+            given=len(verifier_config.target_prefix),
         )
         return drafter_loss(drafter, verifier, blocks, source, source_lengths)
 
-    train_student(
+    trainer = student_trainer(
         folder,
-        data_folder,
+        data,
         drafter,
         verifier,
-        verifier_layers,
+        verifier_config,
         loss,
         options,
         initial=initial,
         device=device,
         validate=validate,
-        report=report,
     )
-    return drafter
+    return drafter, trainer

@@ -206,6 +206,16 @@ class Trainer:
             save_tensors(weights, self.folder / "final.safetensors")
             plot_metrics(self.folder / "metrics.jsonl", self.folder / "metrics.png")
 
+    def seconds_of_update(self, count: int = 2) -> float:
+        """Returns the mean seconds of an update, after one to warm up; what was learnt in them is for nothing."""
+        self.model.train()
+        updates = self._updates()
+        self._update(next(updates))
+        started = time.perf_counter()
+        for _ in range(count):
+            self._update(next(updates))
+        return (time.perf_counter() - started) / count
+
     def _updates(self) -> Iterator[list[Array]]:
         """Yields the micro-batches of each update still to do."""
         options, progress = self.options, self.progress

@@ -13,6 +13,7 @@ from fairseq2.nn import BatchLayout
 from torch import Tensor
 
 from specmt.models.autoregressive import AutoregressiveDrafter
+from specmt.models.config import VerifierConfig
 from specmt.models.drafter import MaskedDrafter
 from specmt.models.verifier import EMBEDDING
 from specmt.training.data import Array, ParallelData, make_batches
@@ -23,7 +24,8 @@ from specmt.types import BOS, EOS
 Student = TypeVar("Student", MaskedDrafter, AutoregressiveDrafter)
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes sources (B, S) up to EOS and their lengths (B), targets (B, T + 1) from BOS to EOS and their lengths (B);
+"""Takes sources (B, S) up to EOS and their lengths (B), targets (B, T + 1) from BOS to EOS and their lengths (B), both
+with the verifier's prefixes;
 returns the summed loss and the sum of its weights.
 """
 
@@ -52,45 +54,42 @@ def initialise_from(drafter: Student, verifier: TransformerModel, verifier_layer
         drafter.get_submodule(f"decoder.layers.{layer}").load_state_dict(wanted)
 
 
-def train_student(
+def student_trainer(
     folder: Path,
-    data_folder: Path,
+    data: ParallelData,
     drafter: Student,
     verifier: TransformerModel,
-    verifier_layers: int,
+    verifier_config: VerifierConfig,
     loss: Loss,
     options: TrainOptions,
     *,
     initial: Mapping[str, Tensor] | None,
     device: torch.device,
     validate: Callable[[Student], dict[str, float]] | None,
-    report: Callable[[dict[str, float]], None],
-) -> None:
-    """Trains a fresh drafter for a verifier, which stays as it is, in a folder, resuming what is there.
+) -> Trainer:
+    """Returns what trains a fresh drafter for a verifier, which stays as it is, in a folder.
 
     :param initial: the weights to start from; by default some of the verifier's layers
     """
-    data = ParallelData.load(data_folder, "train")
-    if initial is None:
-        initialise_from(drafter, verifier, verifier_layers)
-    else:
-        with torch.no_grad():
-            for name, parameter in drafter.named_parameters():
-                parameter.copy_(initial[name])
+    initialise_from(drafter, verifier, verifier_config.decoder_layers)
+    with torch.no_grad():
+        for name, weight in (initial or {}).items():
+            drafter.get_parameter(name).copy_(weight)
     use_fast_dropout(drafter)
     verifier.eval().requires_grad_(False)
     lengths = data.source.lengths + data.target.lengths + 2
+    committed = (BOS, *verifier_config.target_prefix)
 
     def batches(epoch: int, max_length: int | None) -> list[Array]:
         tokens = options.tokens_per_batch
         return make_batches(data, tokens=tokens, seed=options.seed, epoch=epoch, max_length=max_length)
 
     def batch_loss(indices: Array) -> tuple[Tensor, Tensor]:
-        source, source_lengths = data.source.pad(indices, after=EOS)
-        target, target_lengths = data.target.pad(indices, before=BOS, after=EOS)
+        source, source_lengths = data.source.pad(indices, before=verifier_config.source_prefix, after=EOS)
+        target, target_lengths = data.target.pad(indices, before=committed, after=EOS)
         return loss(source.to(device), source_lengths, target.to(device), target_lengths.to(device))
 
-    trainer = Trainer(
+    return Trainer(
         folder,
         drafter,
         batch_loss,
@@ -100,4 +99,3 @@ def train_student(
         validate=None if validate is None else lambda: validate(drafter),
         device=device,
     )
-    trainer.run(report=report)

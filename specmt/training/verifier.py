@@ -41,7 +41,7 @@ def verifier_loss(
 ) -> tuple[Tensor, Tensor]:
     """Returns the summed label-smoothed cross-entropy of a batch and its number of target tokens."""
     source, source_lengths = data.source.pad(indices, after=EOS)
-    target, _ = data.target.pad(indices, before=BOS, after=EOS)
+    target, _ = data.target.pad(indices, before=[BOS], after=EOS)
     source, target = source.to(device, non_blocking=True), target.to(device, non_blocking=True)
     states = target_states(model, source, source_lengths, target[:, :-1])
     wanted = target[:, 1:]

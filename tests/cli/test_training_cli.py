@@ -234,7 +234,7 @@ def test_distilling_other_text_into_a_folder_is_refused(
 def test_a_limit_takes_lines_at_even_distances(tmp_path: Path, limit: int) -> None:
     lines = [f"line {number}" for number in range(72)]
     (tmp_path / "a").write_text("".join(f"{line}\n\n" for line in [*lines, *lines[:5]]))  # blank and repeated lines
-    taken = distill_module._lines([tmp_path / "a"], limit)
+    taken = distill_module.evenly(distill_module.distinct_lines([tmp_path / "a"]), limit)
     assert len(taken) == min(limit, len(lines))
     places = [lines.index(line) for line in taken]
     assert places == sorted(places)

@@ -33,7 +33,7 @@ from specmt.training.data import Array, ParallelData, Sequences, make_batches, r
 from specmt.training.drafter import BlockOptions, lay_blocks, train_drafter
 from specmt.training.dropout import FastDropout, use_fast_dropout
 from specmt.training.loop import TrainOptions, learning_rate
-from specmt.training.loss import CHUNK, cross_entropy
+from specmt.training.loss import CHUNK, cross_entropy, table_cross_entropy
 from specmt.training.plot import plot_metrics
 from specmt.training.prepare import train_pieces
 from specmt.training.student import initialise_from
@@ -86,12 +86,24 @@ def test_sequences_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_padding_puts_marks_before_and_after() -> None:
     sequences = Sequences(np.array([7, 8, 9, 5], dtype=np.uint16), np.array([0, 3, 3, 4]))
-    ids, lengths = sequences.pad(np.array([2, 0, 1]), before=BOS, after=EOS)
+    ids, lengths = sequences.pad(np.array([2, 0, 1]), before=[BOS], after=EOS)
     assert ids.tolist() == [[BOS, 5, EOS, PAD, PAD], [BOS, 7, 8, 9, EOS], [BOS, EOS, PAD, PAD, PAD]]
     assert lengths.tolist() == [3, 5, 2]
     ids, lengths = sequences.pad(np.array([0, 2]))
     assert ids.tolist() == [[7, 8, 9], [5, PAD, PAD]]
     assert lengths.tolist() == [3, 1]
+
+
+def test_ids_of_a_large_vocabulary_stay_what_they_are(tmp_path: Path) -> None:
+    sequences = [[256_205, 7], [65_536]]
+    Sequences.save(tmp_path / "x", sequences)
+    loaded = Sequences.load(tmp_path / "x")
+    assert [loaded[index] for index in range(2)] == sequences
+    assert loaded.ids.dtype == np.uint32
+    assert Sequences.of([[65_535]]).ids.dtype == np.uint16
+    ids, lengths = loaded.pad(np.array([1, 0]), before=(BOS, 256_047), after=EOS)
+    assert ids.tolist() == [[BOS, 256_047, 65_536, EOS, PAD], [BOS, 256_047, 256_205, 7, EOS]]
+    assert lengths.tolist() == [4, 5]
 
 
 def test_reading_parallel_text(tmp_path: Path) -> None:
@@ -235,6 +247,24 @@ def test_mask_blocks_see_their_prefix_and_themselves_and_want_what_follows() -> 
     assert starts_seen == {(row, start) for row in range(4) for start in range(len(rows[row]) - 1)}
 
 
+def test_no_mask_block_begins_within_what_is_given() -> None:
+    target = torch.tensor([[BOS, 7, 8, *range(20, 40), EOS], [BOS, 7, 8, 30, EOS, *[PAD] * 19]])
+    lengths = torch.tensor([24, 5])
+    starts = set()
+    for seed in range(30):
+        blocks = lay_blocks(
+            target,
+            lengths,
+            block_size=3,
+            options=BlockOptions(),
+            generator=torch.Generator().manual_seed(seed),
+            given=2,
+        )
+        first = blocks.positions[:, 23::3] - 1
+        starts |= {(row, int(start)) for row in (0, 1) for start in first[row]}
+    assert starts == {(0, start) for start in range(2, 23)} | {(1, 2), (1, 3)}
+
+
 def test_mask_blocks_come_from_their_generator_alone() -> None:
     target = torch.tensor([[BOS, *range(10, 40), EOS]])
 
@@ -301,6 +331,45 @@ def test_cross_entropy_and_its_gradient_are_those_of_torch(count: int, smoothing
     torch.testing.assert_close(logits.grad, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, CHUNK, 2 * CHUNK + 3])
+@pytest.mark.parametrize("learns", [True, False])
+def test_cross_entropy_of_a_table_is_that_of_its_logits(count: int, learns: bool) -> None:
+    torch.manual_seed(0)
+    states, table = torch.randn(count, 16, requires_grad=True), torch.randn(50, 16, requires_grad=learns)
+    wanted, weights = torch.randint(50, (count,)), torch.rand(count)
+    losses = functional.cross_entropy(states @ table.T, wanted, reduction="none")
+    (2 * (losses * weights).sum()).backward()
+    expected = [states.grad, table.grad]
+    states.grad = table.grad = None
+    loss = table_cross_entropy(states, table, wanted, weights)
+    (2 * loss).backward()
+    assert loss.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
+    for ours, theirs in zip([states.grad, table.grad], expected, strict=True):
+        if learns or theirs is not None:
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert (table.grad is None) == (not learns)
+
+
+def test_cross_entropy_of_a_table_never_holds_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under autocast too, whose type the gradient of the states has not."""
+    torch.manual_seed(0)
+    states, table = torch.randn(3 * CHUNK, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True)
+    sizes: list[int] = []
+    logsumexp = Tensor.logsumexp
+    monkeypatch.setattr(
+        Tensor, "logsumexp", lambda self, *a, **o: (sizes.append(len(self)), logsumexp(self, *a, **o))[1]
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        wanted = torch.randint(50, (len(states),))
+        loss = table_cross_entropy(states, table, wanted, torch.ones(len(states)))
+    loss.backward()
+    assert sizes == [CHUNK] * 3
+    assert states.grad is not None and table.grad is not None
+    assert states.grad.dtype == table.grad.dtype == torch.float32
+    exact = functional.cross_entropy(states @ table.T, wanted, reduction="sum")
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-2)
+
+
 class KilledError(Exception):
     """Stands for a kill in the middle of a run."""
 
@@ -326,7 +395,9 @@ def verifier_run(data_folder: Path, verifier_config: VerifierConfig) -> Train:
 
 
 @pytest.fixture
-def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel) -> Train:
+def drafter_run(
+    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, verifier_config: VerifierConfig
+) -> Train:
     config = replace(drafter_config, dropout=0.1)
 
     def run(folder: Path, options: TrainOptions, dies: bool) -> None:
@@ -335,7 +406,7 @@ def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier:
             folder,
             data_folder,
             tiny_verifier,
-            2,
+            verifier_config,
             config,
             options,
             block_options=BlockOptions(),
@@ -348,7 +419,10 @@ def drafter_run(data_folder: Path, drafter_config: DrafterConfig, tiny_verifier:
 
 @pytest.fixture
 def autoregressive_run(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
 ) -> Train:
     config = replace(autoregressive_config, dropout=0.1)
 
@@ -358,7 +432,7 @@ def autoregressive_run(
             folder,
             data_folder,
             tiny_verifier,
-            2,
+            verifier_config,
             config,
             options,
             device=CPU,
@@ -494,7 +568,11 @@ def test_validation_loss_is_that_of_the_reference(
 
 
 def test_a_drafter_learns_and_its_verifier_stays(
-    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    drafter_config: DrafterConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
     reports: list[dict[str, float]] = []
@@ -503,7 +581,7 @@ def test_a_drafter_learns_and_its_verifier_stays(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         drafter_config,
         options,
         block_options=BlockOptions(),
@@ -537,7 +615,11 @@ def test_a_drafter_starts_from_the_verifiers_layers(
 
 
 def test_a_drafter_goes_on_from_another(
-    data_folder: Path, drafter_config: DrafterConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    drafter_config: DrafterConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     torch.manual_seed(9)
     initial = weights_of(create_drafter(drafter_config, CPU))
@@ -546,7 +628,7 @@ def test_a_drafter_goes_on_from_another(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         drafter_config,
         options,
         block_options=BlockOptions(),
@@ -558,7 +640,11 @@ def test_a_drafter_goes_on_from_another(
 
 
 def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     before = {name: tensor.clone() for name, tensor in tiny_verifier.state_dict().items()}
     reports: list[dict[str, float]] = []
@@ -567,7 +653,7 @@ def test_an_autoregressive_drafter_learns_and_its_verifier_stays(
         tmp_path,
         data_folder,
         tiny_verifier,
-        2,
+        verifier_config,
         autoregressive_config,
         options,
         device=CPU,
@@ -602,13 +688,24 @@ def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
 
 
 def test_an_autoregressive_drafter_goes_on_from_another(
-    data_folder: Path, autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, tmp_path: Path
+    data_folder: Path,
+    autoregressive_config: AutoregressiveConfig,
+    tiny_verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    tmp_path: Path,
 ) -> None:
     torch.manual_seed(9)
     initial = weights_of(create_autoregressive(autoregressive_config, CPU))
     options = replace(OPTIONS, updates=1, short_first=0, lr=1e-6, warmup=1, weight_decay=0.0)
     drafter = train_autoregressive(
-        tmp_path, data_folder, tiny_verifier, 2, autoregressive_config, options, initial=initial, device=CPU
+        tmp_path,
+        data_folder,
+        tiny_verifier,
+        verifier_config,
+        autoregressive_config,
+        options,
+        initial=initial,
+        device=CPU,
     )
     for name, tensor in weights_of(drafter).items():
         torch.testing.assert_close(tensor, initial[name], rtol=0, atol=1e-5)

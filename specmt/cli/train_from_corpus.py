@@ -1,0 +1,176 @@
+"""`specmt train drafter --corpus`: all steps from a verifier and text to a drafter in the model folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
+from specmt.errors import UsageError
+
+if TYPE_CHECKING:
+    from specmt.evaluation.tables import Table
+    from specmt.training.pipeline import Work
+
+LIMIT: Final = 240_000
+MAX_LENGTH: Final = 64
+BLOCK_SIZE: Final = 10
+_BATCH: Final = 64
+
+
+def train_from_corpus(
+    files: Sequence[Path],
+    given: set[str],
+    *,
+    folder: Path | None,
+    verifier_path: Path,
+    hours: float | None,
+    limit: int | None,
+    max_length: int | None,
+    into: Path | None,
+    initial: Path | None,
+    layers: int | None,
+    block_size: int | None,
+    correction_rank: int,
+    spacing: float,
+    decay: float,
+    dropout: float,
+    device: str,
+    threads: int | None,
+    **values: Any,
+) -> None:
+    """Makes a drafter for a verifier, or goes on with it.
+
+    :param given: the names of the options that the user gave a value; others may depend on the machine
+    """
+    for name, value in (("hours", hours), ("limit", limit), ("max-length", max_length), ("threads", threads)):
+        if value is not None and value <= 0:
+            raise UsageError(f"`{name}` must be more than 0, but is {value} instead.")
+    if "RANK" in os.environ:
+        raise UsageError("`--corpus` is for one process; with torchrun, use `specmt distill` and `--data`.")
+    from specmt.models.folder import ModelFolder
+    from specmt.training import pipeline
+    from specmt.training.data import open_text
+
+    for path in files:
+        open_text(path).close()
+    parent = ModelFolder.read(verifier_path)
+    run = folder or Path(f"{verifier_path.resolve()}.training")
+    place = into or verifier_path
+    pipeline.check_place(place, parent, run)
+    for each in (run, place):
+        pipeline.check_writable(each)
+
+    import torch
+
+    from specmt.evaluation.bench import signature_of
+    from specmt.evaluation.payoff import lines_within, measure, seconds_of_lines
+    from specmt.models.config import drafter_config_for
+    from specmt.models.folder import DRAFTER
+    from specmt.models.hub import fitting_weights, load_model
+    from specmt.models.shapes import drafter_shapes
+    from specmt.training.distill import evenly
+    from specmt.training.drafter import BlockOptions
+    from specmt.training.loop import TrainOptions
+
+    sizes = {name: size for name, size in (("layers", layers), ("block_size", block_size)) if size is not None}
+    sizes = {"block_size": BLOCK_SIZE, "correction_rank": correction_rank, **sizes}
+    config = drafter_config_for(parent.verifier, dropout=dropout, **sizes)
+    blocks = BlockOptions(spacing=spacing, decay=decay)
+    options = TrainOptions(**values)
+    ancestor = None if initial is None else ModelFolder.read(initial)
+    start = None if ancestor is None else fitting_weights(ancestor, DRAFTER, drafter_shapes(config))
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    all_threads = torch.get_num_threads()
+    with spinner("loading the verifier"):
+        model = load_model(verifier_path, device=device, threads=threads)
+    with spinner("reading the text"):
+        corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
+        of = pipeline.identity(parent, corpus, config, blocks, ancestor)
+        work = pipeline.load_work(run, of)
+    with spinner("measuring how long it will take"):
+        teacher = pipeline.load_teacher(parent, torch.device(model.device))
+        rates = pipeline.measure_rates(
+            model, corpus, teacher, config, options, blocks, batch_size=_BATCH, threads=all_threads
+        )
+    lines = lines_within(rates.line, rates.sentence)
+    checking = len(corpus.held_out) * rates.sentence + seconds_of_lines(lines, rates.line, rates.sentence)
+    updates = options.updates if "updates" in given else None
+    if work is None:
+        amount = len(corpus.training)
+        work = pipeline.choose_work(amount, rates, checking, options.tokens_per_update, hours=hours, updates=updates)
+    else:
+        work = pipeline.go_on(work, rates, checking, run, hours=hours, updates=updates)
+    pipeline.save_work(run, work, of)
+    _announce(work, pipeline.seconds_left(work, rates, run), checking)
+
+    options = replace(options, updates=work.updates)
+    if "save_every" not in given:
+        options = replace(options, save_every=work.save_every)
+    if "validate_every" not in given:
+        options = replace(options, validate_every=-(-work.updates // pipeline.VALIDATIONS))
+    if "warmup" not in given:
+        options = replace(options, warmup=min(options.warmup, work.updates // 5))
+    try:
+        with counting_bar("distilling") as count:
+            pipeline.distill(run, model, corpus, work, batch_size=_BATCH, report=count)
+        with metrics_bar(work.updates) as report:
+            weights = pipeline.train(
+                run, model, corpus, teacher, config, options, blocks, initial=start, threads=all_threads, report=report
+            )
+        del teacher
+        with spinner("calibrating"):
+            calibration = pipeline.calibrate_model(model, config, weights, corpus)
+        with share_bar(enabled=sys.stderr.isatty()) as share:
+            payoff = measure(model, evenly(corpus.held_out, lines), report=share)
+        finished = replace(config, block_size=payoff.block_size)
+        pipeline.install(place, run, parent, finished, weights, calibration)
+    except KeyboardInterrupt:
+        _say("stopped; the same command goes on where it was.")
+        raise
+    found = {"signature": signature_of(model.verifier, model=verifier_path.name), **payoff.record()}
+    (run / "measured.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    click.echo(_shown(payoff.table()))
+    _say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
+
+
+def _announce(work: Work, left: tuple[float, float], checking: float) -> None:
+    distilling, training = left
+    for name, seconds in (
+        (f"distilling {work.sentences} sentences", distilling),
+        (f"training, {work.updates} updates", training),
+        ("calibrating and measuring", checking),
+        ("all", distilling + training + checking),
+    ):
+        _say(f"{name}: {_duration(seconds)}")
+    _say("Ctrl-C stops it, and the same command goes on.")
+
+
+def _duration(seconds: float) -> str:
+    if seconds == 0:
+        return "done"
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def _say(text: str) -> None:
+    click.echo(f"specmt: {text}", err=True)
+
+
+def _shown(table: Table) -> str:
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    with console.capture() as capture:
+        console.print(table.rich())
+    return "\n".join(line.rstrip(" ") for line in capture.get().rstrip("\n").split("\n"))
