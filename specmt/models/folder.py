@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -85,16 +86,17 @@ class ModelFolder:
         """A hash that stands for all files of the model."""
         return hashlib.sha256(json.dumps(dict(sorted(self.files.items()))).encode()).hexdigest()
 
-    def verified(self, name: str) -> Path:
+    def verified(self, name: str, advance: Callable[[int], object] = lambda _: None) -> Path:
         """Returns the path of a file after checking its sha256.
 
+        :param advance: is told of each number of bytes as it is done.
         :raises ModelError: the file is missing or is not what it should be.
         """
         path = self.path / name
         if name not in self.files:
             raise ModelError(f"{self.path}: the model has no {name}.")
         try:
-            actual = file_sha256(path)
+            actual = file_sha256(path, advance)
         except OSError as error:
             raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
         if actual != self.files[name]:
@@ -133,12 +135,16 @@ def _write_config(path: Path, record: Mapping[str, Any]) -> None:
     temporary.replace(path / CONFIG)
 
 
-def file_sha256(path: Path) -> str:
-    """Returns the sha256 of a file's bytes in hexadecimal."""
+def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
+    """Returns the sha256 of a file's bytes in hexadecimal.
+
+    :param advance: is told of each number of bytes as it is done.
+    """
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
+            advance(len(block))
     return digest.hexdigest()
 
 
@@ -207,18 +213,27 @@ def _half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def bundled() -> Iterator[ModelFolder]:
     """Yields the models that come with the program."""
-    for config in sorted(ASSETS.glob(f"*/{CONFIG}")):
-        yield ModelFolder.read(config.parent)
+    yield from map(ModelFolder.read, folders(ASSETS))
+
+
+def user_models() -> Path:
+    """Returns where a user keeps models that are then known by name."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "specmt" / "models"
+
+
+def folders(place: Path) -> list[Path]:
+    """Returns the model folders in a place."""
+    return [config.parent for config in sorted(place.glob(f"*/{CONFIG}"))]
 
 
 def find(name: str | Path | None, *, source: str, target: str) -> ModelFolder:
-    """Returns the folder of a model: a path, the name of a bundled model, or the bundled one of a direction.
+    """Returns the folder of a model: a path, the name of a bundled or the user's, or the bundled one of a direction.
 
     :raises ModelError: there is none.
     """
     if name is not None:
-        inside = ASSETS / name
-        return ModelFolder.read(inside if (inside / CONFIG).exists() else Path(name))
+        named = (place / name for place in (ASSETS, user_models()))
+        return ModelFolder.read(next((path for path in named if (path / CONFIG).exists()), Path(name)))
     models = list(bundled())
     for model in models:
         if (model.source, model.target) == (source, target):
