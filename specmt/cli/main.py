@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
     "distill": ("specmt.cli.distill:distill", "Translate a corpus with a verifier, for its drafter to learn from."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
+    "import": ("specmt.cli.import_:import_", "Turn a model of another program into a model folder."),
 }
 
 _INTERRUPTED: Final = 128 + signal.SIGINT
