@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
+from specmt.engine.architecture import Architecture
 from specmt.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifierConfig:
-    """Holds the configuration of a verifier, a pre-norm encoder-decoder Transformer with tied embeddings."""
+class VerifierConfig(Architecture):
+    """Holds the configuration of a verifier, an encoder-decoder Transformer."""
 
     model_dim: int = 256
     """The width D of the residual stream."""
@@ -29,20 +30,46 @@ class VerifierConfig:
     """The number of decoder layers."""
 
     vocab_size: int = 8000
-    """The number of SentencePiece pieces V, shared by both languages."""
+    """The number of target pieces V."""
+
+    source_vocab_size: int | None = None
+    """The number of source pieces; ``None`` where pieces and their embeddings are shared by both languages."""
 
     max_length: int = 512
     """The number of positions, in source and in target."""
+
+    output_bias: bool = False
+    """Whether the projection to the vocabulary has a bias."""
+
+    tied_output: bool = True
+    """Whether the projection to the vocabulary is the target's embedding table."""
+
+    source_prefix: tuple[int, ...] = ()
+    """Ids that stand before every source."""
+
+    target_prefix: tuple[int, ...] = ()
+    """Ids that stand after BOS before anything is decoded; they are no part of a translation."""
 
     dropout: float = 0.1
     """The dropout probability on the outputs of sublayers, in training."""
 
     def __post_init__(self) -> None:
+        for name in ("source_prefix", "target_prefix"):
+            value = getattr(self, name)
+            if isinstance(value, list):  # as JSON has it
+                object.__setattr__(self, name, tuple(value))
         _check(self)
+        _check_prefix("source_prefix", self.source_prefix, self.source_pieces, self.max_length // 2 - 1)
+        _check_prefix("target_prefix", self.target_prefix, self.vocab_size, self.max_length - 1)
+
+    @property
+    def source_pieces(self) -> int:
+        """The number of source pieces."""
+        return self.vocab_size if self.source_vocab_size is None else self.source_vocab_size
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig:
+class DecoderConfig(Architecture):
     """Holds what the configurations of drafters have in common: a shallow decoder over the verifier's memory."""
 
     model_dim: int = 256
@@ -149,8 +176,10 @@ def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) 
     return replace(AutoregressiveConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
 
 
-def _shared(verifier: VerifierConfig) -> dict[str, int]:
-    return {name: getattr(verifier, name) for name in (*SHARED, "ffn_dim")}
+def _shared(verifier: VerifierConfig) -> dict[str, Any]:
+    # The architecture too: a drafter starts from layers of its verifier.
+    names = (*SHARED, "ffn_dim", *(field.name for field in fields(Architecture)))
+    return {name: getattr(verifier, name) for name in names}
 
 
 def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "drafter") -> None:
@@ -166,9 +195,16 @@ def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "
 
 
 def _check(config: VerifierConfig | DecoderConfig) -> None:
-    for name, value in asdict(config).items():
-        if name != "dropout" and not (isinstance(value, int) and value >= 1):
-            raise UsageError(f"`{name}` must be a whole number of at least 1, but is {value!r} instead.")
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if kind is bool and not isinstance(value, bool):
+            raise UsageError(f"`{name}` must be true or false, but is {value!r} instead.")
+        if kind is int or (kind == int | None and value is not None):
+            least = 0 if name == "first_position" else 1
+            if not (isinstance(value, int) and value >= least):
+                raise UsageError(f"`{name}` must be a whole number of at least {least}, but is {value!r} instead.")
+        if get_origin(kind) is Literal and value not in get_args(kind):
+            raise UsageError(f"`{name}` must be one of {', '.join(get_args(kind))}, but is {value!r} instead.")
     unit = 2 * config.num_heads
     if config.model_dim % unit != 0:
         raise UsageError(
@@ -176,3 +212,11 @@ def _check(config: VerifierConfig | DecoderConfig) -> None:
         )
     if not (isinstance(config.dropout, int | float) and 0.0 <= config.dropout < 1.0):
         raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {config.dropout!r} instead.")
+
+
+def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> None:
+    if not (isinstance(ids, tuple) and all(isinstance(token, int) and 0 <= token < pieces for token in ids)):
+        shown = list(ids) if isinstance(ids, tuple) else ids
+        raise UsageError(f"`{name}` must be a list of ids of at least 0 and under {pieces}, but is {shown!r} instead.")
+    if len(ids) >= room:
+        raise UsageError(f"`{name}` must have fewer than {room} ids, but has {len(ids)} instead.")

@@ -158,16 +158,20 @@ def write_folder(
     verifier_weights: Mapping[str, Tensor],
     drafter: DrafterConfig | None = None,
     drafter_weights: Mapping[str, Tensor] | None = None,
+    exact: bool = False,
 ) -> ModelFolder:
     """Writes a model folder, weights in float16, configuration last.
 
     Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
+
+    :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
+        in float32.
     """
     from safetensors.torch import save_file
 
     path.mkdir(parents=True, exist_ok=True)
     (path / PIECES).write_bytes(pieces.read_bytes())
-    save_file(_half(verifier_weights), path / VERIFIER)
+    save_file(_half(verifier_weights, exact=exact), path / VERIFIER)
     names = [PIECES, VERIFIER]
     if drafter_weights is not None:
         save_file(_half(drafter_weights), path / DRAFTER)
@@ -207,8 +211,13 @@ def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: 
     return ModelFolder.read(path)
 
 
-def _half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().half().contiguous() for name, tensor in weights.items()}
+def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
+    stored = {}
+    for name, tensor in weights.items():
+        half = tensor.detach().half().contiguous()
+        lost = exact and bool((half.to(tensor.dtype) != tensor).any())
+        stored[name] = tensor.detach().float().contiguous() if lost else half
+    return stored
 
 
 def bundled() -> Iterator[ModelFolder]:

@@ -10,9 +10,17 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def verifier_shapes(config: VerifierConfig) -> Shapes:
-    """Returns the weights of a verifier, its embedding table once."""
+    """Returns the weights of a verifier, each table once."""
+    table = (config.vocab_size, config.model_dim)
+    shapes: Shapes = {"encoder_frontend.embed.weight": (config.source_pieces, config.model_dim)}
+    if config.source_vocab_size is not None:
+        shapes["decoder_frontend.embed.weight"] = table
+    if not config.tied_output:
+        shapes["final_proj.weight"] = table
+    if config.output_bias:
+        shapes["final_proj.bias"] = (config.vocab_size,)
     return {
-        "encoder_frontend.embed.weight": (config.vocab_size, config.model_dim),
+        **shapes,
         **_stack("encoder", config.encoder_layers, config, cross=False),
         **_stack("decoder", config.decoder_layers, config, cross=True),
     }
@@ -50,7 +58,7 @@ def _describe(shape: tuple[int, ...] | None) -> str:
 
 def _stack(name: str, layers: int, config: VerifierConfig | DecoderConfig, *, cross: bool) -> Shapes:
     width = config.model_dim
-    shapes = _norm(f"{name}.layer_norm", width)
+    shapes = _norm(f"{name}.layer_norm", width) if config.norm == "pre" else {}
     for number in range(layers):
         layer = f"{name}.layers.{number}"
         for attention in ["self_attn", *["encoder_decoder_attn"] * cross]:
