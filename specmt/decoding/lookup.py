@@ -16,7 +16,7 @@ from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Memory
-from specmt.text.pieces import Pieces
+from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 
 _OPENING: Final = "▁"
@@ -51,6 +51,7 @@ class Texts:
     """What the draft of a sentence can be copied from."""
 
     source: list[int]
+    """As target ids."""
     words: list[Word]
     neighbours: list[Neighbour]
     """With BOS and EOS around their targets."""
@@ -164,18 +165,20 @@ def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) ->
 class LookupDrafter(Drafter):
     """Copies from the source, from a translation memory, and from what it has seen finished."""
 
-    def __init__(self, memory: TranslationMemory, pieces: Pieces, block_size: int) -> None:
+    def __init__(self, memory: TranslationMemory, pieces: PieceModel, block_size: int) -> None:
         self.memory = memory
         self.pieces = pieces
         self.block_size = block_size
         self.rows: dict[int, Texts] = {}
+        self.sources: dict[int, list[int]] = {}
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
         for row, request in zip(rows.tolist(), requests, strict=True):
-            source = request.source
+            source = self.pieces.to_target(request.source)
+            self.sources[row] = request.source
             neighbours = [
-                Neighbour(similarity, [BOS, *target, EOS]) for similarity, target in self.memory.nearest(source)
+                Neighbour(similarity, [BOS, *target, EOS]) for similarity, target in self.memory.nearest(request.source)
             ]
             self.rows[row] = Texts(source, find_words(self.pieces.pieces(source)), neighbours)
 
@@ -197,8 +200,8 @@ class LookupDrafter(Drafter):
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:
-        self.memory.remember(self.rows[row].source, tokens)
+        self.memory.remember(self.sources[row], tokens)
 
     @override
     def move(self, source: int, target: int) -> None:
-        self.rows[target] = self.rows[source]
+        self.rows[target], self.sources[target] = self.rows[source], self.sources[source]

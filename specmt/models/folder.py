@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig, check_fit
+from specmt.text.pieces import PIECES as PIECES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG: Final = "config.json"
 CARD: Final = "README.md"
-PIECES: Final = "pieces.model"
 VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
@@ -153,7 +153,7 @@ def write_folder(
     *,
     source: str,
     target: str,
-    pieces: Path,
+    pieces: Path | Sequence[Path],
     verifier: VerifierConfig,
     verifier_weights: Mapping[str, Tensor],
     drafter: DrafterConfig | None = None,
@@ -164,15 +164,18 @@ def write_folder(
 
     Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
 
+    :param pieces: the SentencePiece model, or the files of imported pieces, under the names that they are to have
     :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
         in float32.
     """
     from safetensors.torch import save_file
 
     path.mkdir(parents=True, exist_ok=True)
-    (path / PIECES).write_bytes(pieces.read_bytes())
+    copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
+    for name, copied in copies.items():
+        (path / name).write_bytes(copied.read_bytes())
     save_file(_half(verifier_weights, exact=exact), path / VERIFIER)
-    names = [PIECES, VERIFIER]
+    names = [*copies, VERIFIER]
     if drafter_weights is not None:
         save_file(_half(drafter_weights), path / DRAFTER)
         names.append(DRAFTER)

@@ -157,6 +157,9 @@ class Letters:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [f"▁{token}" for token in ids]
 
+    def to_target(self, ids: Sequence[int]) -> list[int]:
+        return list(ids)
+
 
 def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
     requests = [Request(row, source) for row, source in sources.items()]
