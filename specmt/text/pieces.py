@@ -123,7 +123,8 @@ class ImportedPieces:
         """
         :param source: the SentencePiece model that cuts sources
         :param target: the one that joins translations, often the same file
-        :param vocabulary: JSON, ``source`` and ``target`` with the pieces in the order of ids; no source: it is shared
+        :param vocabulary: JSON, ``source`` and ``target`` with the pieces in the order of ids; no source: it is shared;
+            perhaps ``silent``, those of them that have no text, such as names of languages
         :raises ModelError: a file is not what it should be.
         """
         self._source = load_processor(source)
@@ -132,6 +133,7 @@ class ImportedPieces:
             record = json.loads(vocabulary.read_text(encoding="utf-8"))
             self._target_list = _checked(record["target"])
             self._source_list = self._target_list if record["source"] is None else _checked(record["source"])
+            self._silent = frozenset(record.get("silent", ()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{vocabulary}: cannot be read as lists of pieces ({error}).") from error
         self._target_ids = _ids(self._target_list)
@@ -164,7 +166,7 @@ class ImportedPieces:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids."""
-        return _decode(self._target, self._target_list, ids)
+        return self._decode(self._target, self.pieces(_ordinary(ids)))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the pieces of target ids, word boundaries shown as ▁."""
@@ -172,7 +174,7 @@ class ImportedPieces:
 
     def decode_source(self, ids: Sequence[int]) -> str:
         """Returns the text of source ids."""
-        return _decode(self._source, self._source_list, ids)
+        return self._decode(self._source, self.source_pieces(_ordinary(ids)))
 
     def source_pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the pieces of source ids, word boundaries shown as ▁."""
@@ -183,6 +185,11 @@ class ImportedPieces:
         if self.shared:
             return list(ids)
         return [i if i <= EOS else self._target_ids.get(self._source_list[i], UNK) for i in ids]
+
+    def _decode(self, processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]) -> str:
+        text = processor.decode_pieces([piece for piece in pieces if piece not in self._silent])
+        # A piece that the SentencePiece model does not know keeps its mark.
+        return str(text).replace("▁", " ").strip()
 
 
 def load_pieces(names: Container[str], locate: Callable[[str], Path]) -> PieceModel:
@@ -228,7 +235,5 @@ def _encode(
     return [[ids.get(piece, UNK) for piece in pieces] for pieces in cut]
 
 
-def _decode(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str], ids: Sequence[int]) -> str:
-    text = processor.decode_pieces([pieces[i] for i in ids if i > EOS])
-    # A piece that the SentencePiece model does not know keeps its mark.
-    return str(text).replace("▁", " ").strip()
+def _ordinary(ids: Sequence[int]) -> list[int]:
+    return [i for i in ids if i > EOS]

@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import zipfile
+from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -76,6 +77,15 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(folder if is_index else paths[0], readers)
 
 
+def open_file(path: Path) -> Checkpoint:
+    """Opens one file of fairseq or fairseq2: safetensors, or else a PyTorch pickle with the tensors in it or in its
+    ``model``.
+
+    :raises ModelError: it is damaged, or a pickle that holds more than tensors and settings.
+    """
+    return Checkpoint(path, _safetensors(path) if path.suffix == ".safetensors" else _torch(path))
+
+
 def open_npz(path: Path) -> Checkpoint:
     """Opens a NumPy archive, such as Marian writes.
 
@@ -115,7 +125,8 @@ def _torch(path: Path) -> dict[str, Callable[[], Tensor]]:
     # Before PyTorch 1.6, files were no archives; these cannot be mapped into memory.
     mmap = zipfile.is_zipfile(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        with torch.serialization.safe_globals([Namespace]):  # fairseq's settings: names and plain values
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f" (it asks for {found[1]})" if found else ""
@@ -127,6 +138,8 @@ def _torch(path: Path) -> dict[str, Callable[[], Tensor]]:
         raise ModelError(f"{path}: cannot be read as weights of PyTorch ({error}).") from error
     if not isinstance(state, Mapping):
         raise ModelError(f"{path}: must hold tensors by name, but holds a {type(state).__name__} instead.")
+    if isinstance(state.get("model"), Mapping):
+        state = state["model"]
     return {str(name): partial(_itself, value) for name, value in state.items() if isinstance(value, Tensor)}
 
 

@@ -105,7 +105,8 @@ def _find_tokenizer(folder: Path) -> Path:
 
 def _read_metadata(folder: Path) -> Mapping[str, Any]:
     """Returns the configuration that fairseq2 writes beside its checkpoints, if it is there."""
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     path = folder / METADATA
     if not path.is_file():
@@ -120,9 +121,7 @@ def _read_metadata(folder: Path) -> Mapping[str, Any]:
     return dict(config)
 
 
-def _architecture(
-    checkpoint: Checkpoint, width: int, config: Mapping[str, Any], *, is_old: bool
-) -> dict[str, Any]:
+def _architecture(checkpoint: Checkpoint, width: int, config: Mapping[str, Any], *, is_old: bool) -> dict[str, Any]:
     if not config and width not in _WIDTHS:
         raise ModelError(
             f"{checkpoint.origin}: how many attention heads it has is nowhere said, and its width, {width}, is none of "

@@ -84,7 +84,7 @@ class _Config:
 def _check_kind(config: _Config) -> None:
     kind = config["model_type"]
     if kind == "nllb-moe":
-        raise ModelError(f"{config.path}: is a mixture of experts, which cannot be imported; the dense NLLB models can.")
+        raise ModelError(f"{config.path}: is of a mixture of experts, which cannot be imported; dense NLLB can.")
     if kind != "m2m_100":
         hint = "; use `specmt import marian`" if kind == "marian" else ""
         raise ModelError(f"{config.path}: `model_type` must be m2m_100 (NLLB, M2M100), but is {kind!r} instead{hint}.")

@@ -109,7 +109,9 @@ def pieces_of(path: Path) -> list[str]:
     processor = load_processor(path)
     pieces = [str(processor.id_to_piece(i)) for i in range(processor.get_piece_size())]
     if pieces[:3] != ["<unk>", "<s>", "</s>"]:
-        raise ModelError(f"{path}: must begin with <unk>, <s> and </s>, but begins with {' '.join(pieces[:3])} instead.")
+        raise ModelError(
+            f"{path}: must begin with <unk>, <s> and </s>, but begins with {' '.join(pieces[:3])} instead."
+        )
     return pieces[3:]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -23,12 +23,13 @@ from specmt.models.interop.output import new_folder, write_card
 from specmt.models.interop.source import locate
 from specmt.models.shapes import find_misfit, verifier_shapes
 from specmt.text.pieces import SOURCE_PIECES, VOCABULARY
-from specmt.types import BOS, PAD
+from specmt.types import BOS, EOS, PAD
 
 NEVER: Final = -65504.0
 """The output bias of what is never said: float16 has it, and it leaves no probability."""
 
 TABLE: Final = "encoder_frontend.embed.weight"
+_CONTROL: Final = ("<pad>", "<unk>", "<s>", "</s>")
 _OUTPUT: Final = "final_proj.weight"
 _BIAS: Final = "final_proj.bias"
 
@@ -38,8 +39,8 @@ def import_nllb(
 ) -> ModelFolder:
     """Writes a model folder that says what an NLLB or M2M100 model says in one direction, word for word.
 
-    :param source: a folder with a model of Hugging Face or of fairseq2, a checkpoint, a name on the Hugging Face Hub, or
-        the name of one of fairseq2's asset cards
+    :param source: a folder with a model of Hugging Face or of fairseq2, a checkpoint, a name on the Hugging Face Hub,
+        or the name of one of fairseq2's asset cards
     :param languages: codes of source and target language, long or short
     :raises ModelError: there is no such model, it is of another architecture, or a file is missing or damaged.
     :raises UsageError: the model does not know a language, or the folder is there already.
@@ -84,7 +85,7 @@ def _configure(found: Found, languages: tuple[str, str]) -> tuple[VerifierConfig
     vocabulary = found.vocabulary
     known = vocabulary.languages
     order = vocabulary.order()
-    prefixes: dict[str, tuple[int, ...]] = {}
+    prefixes: dict[str, Any] = {}
     codes = languages
     if known:  # without, it is of one direction only
         codes = (find_language(languages[0], known), find_language(languages[1], known))
@@ -138,14 +139,10 @@ def _rows(found: Found, names: tuple[str, ...], order: Tensor) -> Tensor:
 
 def _write_pieces(found: Found, folder: Path) -> list[Path]:
     vocabulary = found.vocabulary
-    order = vocabulary.order()
-    first = ["<pad>", "<unk>", "<s>", "</s>"]
-    added = set(vocabulary.added)
-    record = {
-        "source": None,
-        "target": [*first, *(vocabulary.tokens[theirs] for theirs in order[len(first) :])],
-        "silent": [ours for ours, theirs in enumerate(order) if ours >= len(first) and (theirs in added or theirs < 4)],
-    }
+    tokens = [vocabulary.tokens[i] for i in vocabulary.order()]
+    tokens[: EOS + 1] = _CONTROL
+    silent = [*_CONTROL, *(vocabulary.tokens[i] for i in vocabulary.added)]
+    record = {"source": None, "target": tokens, "silent": silent}
     (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
     (folder / SOURCE_PIECES).write_bytes(vocabulary.processor.read_bytes())
     return [folder / SOURCE_PIECES, folder / VOCABULARY]
