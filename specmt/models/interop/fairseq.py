@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specmt.errors import ModelError
-from specmt.models.interop.checkpoint import Checkpoint, open_file
+from specmt.models.interop.checkpoint import WEIGHTS, Checkpoint, open_file
 from specmt.models.interop.multilingual import CONTROL, TOKENIZER, Found, Vocabulary, filled, pieces_of
 
 METADATA: Final = "model.yaml"
@@ -94,7 +94,7 @@ def _find_weights(folder: Path) -> Path | None:
     steps = {int(re.sub(r"\D", "", path.relative_to(folder).parts[0])): path for path in folder.glob(_STEP)}
     if steps:
         return steps[max(steps)]
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES]
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and path.name not in WEIGHTS]
     return files[0] if len(files) == 1 else None
 
 

@@ -109,9 +109,8 @@ def pieces_of(path: Path) -> list[str]:
     processor = load_processor(path)
     pieces = [str(processor.id_to_piece(i)) for i in range(processor.get_piece_size())]
     if pieces[:3] != ["<unk>", "<s>", "</s>"]:
-        raise ModelError(
-            f"{path}: must begin with <unk>, <s> and </s>, but begins with {' '.join(pieces[:3])} instead."
-        )
+        actual = " ".join(pieces[:3])
+        raise ModelError(f"{path}: must begin with <unk> <s> </s>, but begins with {actual} instead; is it the model's?")
     return pieces[3:]
 
 
