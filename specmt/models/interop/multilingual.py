@@ -110,7 +110,9 @@ def pieces_of(path: Path) -> list[str]:
     pieces = [str(processor.id_to_piece(i)) for i in range(processor.get_piece_size())]
     if pieces[:3] != ["<unk>", "<s>", "</s>"]:
         actual = " ".join(pieces[:3])
-        raise ModelError(f"{path}: must begin with <unk> <s> </s>, but begins with {actual} instead; is it the model's?")
+        raise ModelError(
+            f"{path}: must begin with <unk> <s> </s>, but begins with {actual} instead; is it the model's?"
+        )
     return pieces[3:]
 
 
