@@ -60,7 +60,7 @@ def decode(
     if options.strategy == "beam":
         from specmt.decoding.search import beam_search
 
-        return beam_search(model.reference, sources, options)
+        return beam_search(model.reference, sources, options, model.verifier.prefixes)
     places = places or [(number, 0) for number in range(len(sources))]
     pairs = enumerate(zip(sources, places, strict=True))
     requests = [Request(number, source, *place) for number, (source, place) in pairs]
@@ -143,7 +143,8 @@ def _make_drafter(
     if name == "none":
         return NoDrafter()
     if name == "lookup":
-        return LookupDrafter(TranslationMemory() if memory is None else memory, model.pieces, options.ahead(name))
+        memory, start = TranslationMemory() if memory is None else memory, model.verifier.prefixes.start
+        return LookupDrafter(memory, model.pieces, options.ahead(name), start)
     shape = make_shape(options)
     if name == "self":
         return AutoregressiveDrafter(model.fast_verifier, rows, options.ahead(name), shape)

@@ -23,7 +23,7 @@ class Drafter(Protocol):
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
         """Returns drafts for the first B' rows; there may be none.
 
-        :param tokens: (B', T) the committed tokens, BOS first, with noise behind them
+        :param tokens: (B', T) the committed tokens, from BOS on, with noise behind them
         :param lengths: (B') how many there are
         """
 

@@ -54,7 +54,7 @@ class Texts:
     """As target ids."""
     words: list[Word]
     neighbours: list[Neighbour]
-    """With BOS and EOS around their targets."""
+    """With the last token of the start and EOS around their targets."""
 
 
 def find_words(pieces: Sequence[str]) -> list[Word]:
@@ -84,7 +84,7 @@ def _is_code(word: str) -> bool:
 
 
 def continuation(tokens: Sequence[int], texts: Texts, block_size: int) -> list[int]:
-    """Returns what to propose after the committed tokens (BOS first): at most ``block_size`` tokens, maybe none.
+    """Returns what to propose after the committed tokens: at most ``block_size`` tokens, maybe none.
 
     The translation of an equal source comes first, then a word that is being copied from the source, then the
     translations of other sources. Where several can be gone on with, it is the one with the most likeness and
@@ -165,8 +165,14 @@ def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) ->
 class LookupDrafter(Drafter):
     """Copies from the source, from a translation memory, and from what it has seen finished."""
 
-    def __init__(self, memory: TranslationMemory, pieces: PieceModel, block_size: int) -> None:
+    def __init__(
+        self, memory: TranslationMemory, pieces: PieceModel, block_size: int, start: Sequence[int] = (BOS,)
+    ) -> None:
+        """
+        :param start: what every target begins with
+        """
         self.memory = memory
+        self.start_token, self.skipped = start[-1], len(start) - 1
         self.pieces = pieces
         self.block_size = block_size
         self.rows: dict[int, Texts] = {}
@@ -178,14 +184,15 @@ class LookupDrafter(Drafter):
             source = self.pieces.to_target(request.source)
             self.sources[row] = request.source
             neighbours = [
-                Neighbour(similarity, [BOS, *target, EOS]) for similarity, target in self.memory.nearest(request.source)
+                Neighbour(similarity, [self.start_token, *target, EOS])
+                for similarity, target in self.memory.nearest(request.source)
             ]
             self.rows[row] = Texts(source, find_words(self.pieces.pieces(source)), neighbours)
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
-        ends = lengths.tolist()
-        rows = tokens[:, : max(ends)].tolist()
+        ends = (lengths - self.skipped).tolist()
+        rows = tokens[:, self.skipped : self.skipped + max(ends)].tolist()
         drafts = [
             continuation(row[:end], self.rows[number], self.block_size)
             for number, (row, end) in enumerate(zip(rows, ends, strict=True))

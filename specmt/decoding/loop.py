@@ -19,7 +19,7 @@ from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
 from specmt.engine.backend import Drafting, Runner, Sentences, State, Verifier
 from specmt.engine.window import branches
-from specmt.types import BOS, EOS, Hypothesis, Stats
+from specmt.types import EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 """Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
@@ -41,7 +41,10 @@ class _Row:
 
 
 def target_limit(source_length: int, max_length: int) -> int:
-    """Returns the most tokens that the translation of a source may have, EOS included."""
+    """Returns the most tokens that the translation of a source may have, EOS included.
+
+    :param max_length: the positions that there are for it, BOS included
+    """
     return min(max_length - 1, 2 * source_length + 24)
 
 
@@ -78,6 +81,7 @@ class Loop:
         self.capacity = rows
         self.rows: list[_Row] = []
         device = verifier.device
+        self.opening = torch.tensor(verifier.prefixes.start, device=device)  # what every target begins with
         self.tokens = torch.zeros(rows, verifier.sizes.max_length, dtype=torch.int64, device=device)  # (B, T)
 
     @torch.inference_mode()
@@ -98,9 +102,10 @@ class Loop:
     def admit(self, waiting: deque[Request]) -> None:
         """Encodes waiting sentences into free rows."""
         new: list[Request] = []
+        extra = len(self.verifier.prefixes.source) + 1  # EOS
         widest = int(self.state.cross.lengths[: len(self.rows)].max()) if self.rows else 0
         while waiting and len(self.rows) + len(new) < self.capacity:
-            widest = max(widest, len(waiting[0].source) + 1)
+            widest = max(widest, len(waiting[0].source) + extra)
             count = len(self.rows) + len(new) + 1
             if count > 1 and count * widest > self.max_source_tokens:
                 break
@@ -112,10 +117,11 @@ class Loop:
         rows = torch.arange(first, first + len(new), device=self.verifier.device)
         self.verifier.start(self.state, rows, memory)
         self.drafter.start(rows, memory, new)
-        self.tokens[rows, 0] = BOS
+        self.tokens[rows, : len(self.opening)] = self.opening
+        room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
         for request in new:
             source_length = len(request.source) + 1
-            limit = target_limit(source_length, self.verifier.sizes.max_length)
+            limit = target_limit(source_length, room)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
     def run_by_itself(self, runner: Runner, drafting: Drafting, enough: int) -> list[int]:
@@ -124,28 +130,28 @@ class Loop:
         :param enough: how many rows may finish before it comes back
         """
         count = len(self.rows)
+        opening = len(self.opening)
         done = [row.stats for row in self.rows]
         sentences = Sentences(
             self.tokens[:count],
-            lengths=np.array([1 + stats.tokens for stats in done]),
-            limits=np.array([1 + row.limit for row in self.rows]),
+            lengths=np.array([opening + stats.tokens for stats in done]),
+            limits=np.array([opening + row.limit for row in self.rows]),
             **{name: np.zeros(count, dtype=np.int64) for name in ("calls", "drafted", "accepted")},
         )
         self.drafter.told(count, runner.run(self.state, sentences, drafting, iterations=ITERATIONS, enough=enough))
-        tokens = sentences.lengths - 1
-        counts = (tokens, sentences.calls, sentences.drafted, sentences.accepted)
+        counts = (sentences.lengths - opening, sentences.calls, sentences.drafted, sentences.accepted)
         for stats, *new in zip(done, *(values.tolist() for values in counts), strict=True):
             stats.tokens = new[0]
             stats.verifier_calls += new[1]
             stats.drafted += new[2]
             stats.accepted += new[3]
-        last = self.tokens[torch.arange(count), torch.from_numpy(tokens)].numpy()
+        last = self.tokens[torch.arange(count), torch.from_numpy(sentences.lengths - 1)].numpy()
         return [int(row) for row in np.flatnonzero((last == EOS) | (sentences.lengths >= sentences.limits))]
 
     def step(self) -> list[int]:
         """Runs one iteration over the active rows and returns those that it finished."""
         count = len(self.rows)
-        positions = [1 + row.stats.tokens for row in self.rows]
+        positions = [len(self.opening) + row.stats.tokens for row in self.rows]
         lengths = torch.tensor(positions, device=self.tokens.device)
         tree = self.drafter.propose(self.tokens[:count], lengths)
         starts = lengths - 1
@@ -186,7 +192,8 @@ class Loop:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
         for number in finished:
             row = self.rows[number]
-            ids = self.tokens[number, 1 : row.stats.tokens + 1].tolist()
+            opening = len(self.opening)
+            ids = self.tokens[number, opening : opening + row.stats.tokens].tolist()
             score = row.score if self.scores else math.nan
             if ids[-1] == EOS:
                 ids.pop()
@@ -215,7 +222,7 @@ class Loop:
         """Frees a row by moving the last active one into its place, so that active rows stay in front."""
         last = len(self.rows) - 1
         if number != last:
-            self.state.move(last, number, self.rows[last].stats.tokens)
+            self.state.move(last, number, len(self.opening) - 1 + self.rows[last].stats.tokens)
             self.drafter.move(last, number)
             self.tokens[number] = self.tokens[last]
             self.rows[number] = self.rows[last]

@@ -10,6 +10,7 @@ import torch
 
 from specmt.config import DecodingOptions
 from specmt.decoding.loop import target_limit
+from specmt.engine.backend import NO_PREFIXES, Prefixes
 from specmt.engine.cache import round_up
 from specmt.types import BOS, EOS, PAD, UNK, Hypothesis, Stats
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
 
-def beam_search(model: TransformerModel, sources: Sequence[list[int]], options: DecodingOptions) -> list[Hypothesis]:
+def beam_search(
+    model: TransformerModel,
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    prefixes: Prefixes = NO_PREFIXES,
+) -> list[Hypothesis]:
     """Decodes sentences given as ids without EOS, those of similar length side by side.
 
     fairseq2 knows one length limit a batch only. Sentences share a batch only if they share a limit, which is that of
@@ -27,31 +33,36 @@ def beam_search(model: TransformerModel, sources: Sequence[list[int]], options: 
     from fairseq2.generation.beam_search import BeamSearchSeq2SeqGenerator
     from fairseq2.nn import BatchLayout
 
-    table = model.get_parameter("encoder_frontend.embed.weight")
+    table = model.get_parameter("decoder_frontend.embed.weight")
     info = VocabularyInfo(size=table.shape[0], unk_idx=UNK, bos_idx=BOS, eos_idx=EOS, pad_idx=PAD)
     hypotheses: dict[int, Hypothesis] = {}
-    longest = model.max_target_seq_len
+    longest = model.max_target_seq_len - len(prefixes.target)
     for indices in _batches(sources, options, longest):
-        ids = [[*sources[index], EOS] for index in indices]
+        ids = [[*prefixes.source, *sources[index], EOS] for index in indices]
         lengths = [len(row) for row in ids]
         width = max(lengths)
         batch = torch.tensor([row + [PAD] * (width - len(row)) for row in ids], device=table.device)
-        prompts = torch.full((len(ids), 1), BOS, device=table.device)
+        prompts = torch.tensor([prefixes.start] * len(ids), device=table.device)
         generator = BeamSearchSeq2SeqGenerator(
             model,
             info,
             beam_size=options.beam_size,
             len_penalty=options.length_penalty,
-            max_seq_len=_limit(sources[indices[0]], longest) + 1,
+            max_seq_len=_limit(sources[indices[0]], longest) + len(prefixes.start),
             max_gen_len=(0, longest),
+            echo_prompt=True,
         )
         output = generator(batch, BatchLayout.of(batch, lengths), prompts, BatchLayout.of(prompts))
-        for index, length, candidates in zip(indices, lengths, output.hypotheses, strict=True):
-            tokens = candidates[0].seq.tolist()
+        for index, candidates in zip(indices, output.hypotheses, strict=True):
+            tokens = candidates[0].seq[len(prefixes.start) :].tolist()
             # The candidate's own score is divided by a power of the length; its steps are log-probabilities.
             steps = candidates[0].step_scores
-            score = math.nan if steps is None or not options.scores else float(steps.double().sum())
-            stats = Stats(sentences=1, source_tokens=length, tokens=len(tokens), verifier_calls=len(tokens))
+            score = math.nan
+            if steps is not None and options.scores:
+                score = float(steps[len(prefixes.start) :].double().sum())
+            stats = Stats(
+                sentences=1, source_tokens=len(sources[index]) + 1, tokens=len(tokens), verifier_calls=len(tokens)
+            )
             hypotheses[index] = Hypothesis([i for i in tokens if i not in (BOS, EOS)], score, stats)
     return [hypotheses[index] for index in range(len(sources))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +24,6 @@ class Architecture:
 
     scaled_embedding: bool = True
     """Whether token embeddings are multiplied by √D."""
+
+
+OURS: Final = Architecture()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from specmt.engine.architecture import OURS, Architecture
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
+from specmt.types import BOS
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -25,6 +27,25 @@ class Sizes:
     encoder_layers: int
     decoder_layers: int
     max_length: int
+    architecture: Architecture = OURS
+
+
+class Prefixes(NamedTuple):
+    """What a verifier is given before every sentence and its translation."""
+
+    source: tuple[int, ...] = ()
+    """Ids before those of a source."""
+
+    target: tuple[int, ...] = ()
+    """Ids between BOS and a translation; they are committed when a sentence begins, and no part of what is said."""
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """What is committed before anything is decoded."""
+        return BOS, *self.target
+
+
+NO_PREFIXES: Final = Prefixes()
 
 
 @dataclass
@@ -52,7 +73,7 @@ class Memory:
     """(B, S, D) padded, or (R, D) with all sentences one after the other."""
 
     lengths: Tensor
-    """(B) source lengths, EOS included."""
+    """(B) source lengths, prefix and EOS included."""
 
     def pick(self, numbers: list[int]) -> Memory:
         """Returns the memory of some of the sentences."""
@@ -88,7 +109,7 @@ class Sentences:
     """The first B rows of a state, for an engine that runs the loop by itself; it changes what is here."""
 
     tokens: Tensor
-    """(B, T) the committed tokens, BOS first."""
+    """(B, T) the committed tokens, from BOS on."""
 
     lengths: Counts
     """(B) how many they are."""
@@ -195,8 +216,10 @@ class Scorer(Network, Protocol):
 class Verifier(Scorer, Protocol):
     """Encodes sources, too."""
 
+    prefixes: Prefixes
+
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Returns the memory of sources given as ids without EOS."""
+        """Returns the memory of sources given as ids without prefix and EOS."""
 
 
 class Drafter(Network, Protocol):

@@ -19,11 +19,13 @@ CANDIDATES = 16
 class Correction:
     """The effect of the tokens chosen at earlier slots on the next (specmt.models.drafter.Correction)."""
 
-    def __init__(self, weights: Weights, table: Tensor) -> None:
+    def __init__(self, weights: Weights, table: Tensor, scale: float) -> None:
         """
         :param table: (V, D) token embeddings
+        :param scale: what they are multiplied by where they are read
         """
         self.table = table
+        self.scale = scale
         width = table.shape[1]
         gates = weights["correction.gates.weight"]  # (2 R, 2 D + R)
         self.known = Linear(gates[:, : 2 * width].contiguous(), weights["correction.gates.bias"])
@@ -33,7 +35,7 @@ class Correction:
 
     def step(self, hidden: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what to add to hidden states (B, D) of slots after tokens (B), and the state (B, R) they leave."""
-        embedded = functional.embedding(previous, self.table) * hidden.shape[1] ** 0.5
+        embedded = functional.embedding(previous, self.table) * self.scale
         gate, new = (self.known(torch.cat([hidden, embedded], dim=1)) + self.carried(state)).chunk(2, dim=1)
         state = torch.lerp(state, new.tanh(), gate.sigmoid())
         return self.output(state), state

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 8;
+constexpr int REVISION = 9;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -158,6 +158,36 @@ inline __m512 exp16(__m512 x) {
     return _mm512_scalef_ps(p, n);
 }
 
+// 1 / (1 + e^(−x)), without overflow
+inline __m512 sigmoid16(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_abs_ps(x)));
+    const __m512 small = _mm512_div_ps(e, _mm512_add_ps(one, e));
+    const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_mask_mov_ps(_mm512_sub_ps(one, small), negative, small);
+}
+
+struct Swish {
+    __m512 operator()(__m512 x) const { return _mm512_mul_ps(x, sigmoid16(x)); }
+};
+
+// x Φ(x), with Φ(−|x|) as a polynomial of t = 1 / (1 + p |x| / √2) times e^(−x²/2) (Abramowitz and Stegun 7.1.26).
+struct Gelu {
+    __m512 operator()(__m512 x) const {
+        const __m512 one = _mm512_set1_ps(1.0f), z = _mm512_abs_ps(x);
+        const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(z, _mm512_set1_ps(0.3275911f * 0.70710678118f), one));
+        __m512 p = _mm512_set1_ps(0.5f * 1.061405429f);
+        p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(0.5f * -1.453152027f));
+        p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(0.5f * 1.421413741f));
+        p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(0.5f * -0.284496736f));
+        p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(0.5f * 0.254829592f));
+        const __m512 e = exp16(_mm512_mul_ps(_mm512_mul_ps(z, z), _mm512_set1_ps(-0.5f)));
+        const __m512 tail = _mm512_mul_ps(_mm512_mul_ps(p, t), e);  // Φ(−|x|)
+        const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+        return _mm512_mul_ps(x, _mm512_mask_mov_ps(_mm512_sub_ps(one, tail), negative, tail));
+    }
+};
+
 void layer_norm(const float* x, const float* weight, const float* bias, int width, float* out) {
     __m512 sum = _mm512_setzero_ps();
     for (int i = 0; i < width; i += LANES) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
@@ -202,6 +232,14 @@ inline void store16(float* to, __m512 x) { _mm512_storeu_ps(to, x); }
 
 inline void store16(uint16_t* to, __m512 x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+struct Half {
+    uint16_t bits;
+};
+
+inline __m512 load16(const Half* x) {  // float16
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
 }
 
 template <class To>
@@ -261,7 +299,7 @@ void attend(int head_dim, const float* query, const K* keys, int64_t key_stride,
 
 // ---------------------------------------------------------------------------------------------- linear layers
 
-enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2 };
+enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3 };
 
 // Panels of 16 outputs. float32: [panel][input][16]; bfloat16: [panel][input / 2][16][2]; int8: [panel][input / 4][16][4].
 struct Linear {
@@ -358,7 +396,7 @@ struct Int8 {
 // What happens to a sum before it is stored.
 struct Epilogue {
     bool relu = false;
-    bool add = false;  // to what `out` holds: the residual
+    const float* residual = nullptr;  // what it is added to, laid out as the output, which it may be itself
 };
 
 template <class T, int ROWS, int PANELS>
@@ -398,7 +436,8 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
             float* place = out + r * out_stride + column;
             __m512 value = _mm512_add_ps(T::finish(sum[r][p], linear, column, x.scales ? x.scales[r] : 1.0f), bias);
             if (epilogue.relu) value = _mm512_max_ps(value, _mm512_setzero_ps());
-            if (epilogue.add) value = _mm512_add_ps(_mm512_loadu_ps(place), value);
+            if (epilogue.residual)
+                value = _mm512_add_ps(_mm512_loadu_ps(epilogue.residual + r * out_stride + column), value);
             _mm512_storeu_ps(place, value);
         }
     }
@@ -435,9 +474,12 @@ void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Ep
     const int groups = (rows + MOST - 1) / MOST, size = (rows + groups - 1) / groups;
     for (int panel = panels.begin; panel < panels.end; panel += STRIP) {
         const Range strip{panel, std::min(panel + STRIP, panels.end)};
-        for (int row = 0; row < rows; row += size)
-            some_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, epilogue, out + row * out_stride,
+        for (int row = 0; row < rows; row += size) {
+            Epilogue of_rows = epilogue;
+            if (of_rows.residual) of_rows.residual += row * out_stride;
+            some_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, of_rows, out + row * out_stride,
                          out_stride);
+        }
     }
 }
 
@@ -473,6 +515,8 @@ struct Norm {
     const float* bias;
 };
 
+// Each norm is that of a sublayer's input. In networks that normalise residual sums it is the one behind the sublayer
+// before, none in front of the first.
 struct Layer {
     Norm attention_norm;
     Linear qkv, attention_out;
@@ -482,12 +526,19 @@ struct Layer {
     Linear ffn_in, ffn_out;
 };
 
+enum Activation : int32_t { RELU = 0, SWISH = 1, GELU = 2 };
+
 struct Network {
     int32_t type, layers, width, heads, ffn, places, vocab;
-    const float* table;      // (V + 1, D) scaled embeddings; row V is [MASK], in drafters
+    int32_t activation;
+    int32_t post;            // whether residual sums are normalised, so that what is added to is normalised, too
+    int32_t table_type;
+    float scale;             // of embeddings
+    const void* table;       // (V, D) embeddings
+    const float* mask;       // (D) what stands for token V, in drafters; not scaled
     const float* positions;  // (places, D)
     const Layer* layer;
-    Norm norm;
+    Norm norm;               // behind the last layer
     Linear project;
 };
 
@@ -533,6 +584,13 @@ struct Crossing {
 
 namespace {
 
+template <class V>
+void add_scaled(const V* x, float scale, const float* y, int width, float* out) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    for (int i = 0; i < width; i += LANES)
+        _mm512_storeu_ps(out + i, _mm512_fmadd_ps(load16(x + i), factor, _mm512_loadu_ps(y + i)));
+}
+
 struct Scratch {
     std::vector<float> x, wide;   // (R, D) residual stream; (R, 3 D)
     std::vector<float> attended;  // (R, D)
@@ -564,6 +622,10 @@ struct Worker {
     Range panels(const Linear& linear) const { return share(linear.outputs / LANES, thread, threads); }
 
     void normalise(const Norm& norm) {
+        if (!norm.weight) {
+            normed = s.x;
+            return;
+        }
         for (int r = 0; r < rows; ++r) {
             const int64_t place = static_cast<int64_t>(r) * n.width;
             layer_norm(s.x.data() + place, norm.weight, norm.bias, n.width, normed.data() + place);
@@ -574,15 +636,23 @@ struct Worker {
     void embed(Token token_of, Position position_of) {
         const Range mine = share(rows, thread, threads);
         for (int r = mine.begin; r < mine.end; ++r) {
-            const float* token = n.table + token_of(r) * n.width;
+            const int64_t token = token_of(r);
             // A window may reach past the last position; what lies there is never committed.
             const float* place = n.positions + std::min<int64_t>(position_of(r), n.places - 1) * n.width;
-            for (int i = 0; i < n.width; i += LANES)
-                _mm512_storeu_ps(&s.x[static_cast<int64_t>(r) * n.width + i],
-                                 _mm512_add_ps(_mm512_loadu_ps(token + i), _mm512_loadu_ps(place + i)));
+            float* out = &s.x[static_cast<int64_t>(r) * n.width];
+            const auto look_up = [&](const auto* table) {
+                add_scaled(table + token * n.width, n.scale, place, n.width, out);
+            };
+            if (n.mask && token == n.vocab) add_scaled(n.mask, 1.0f, place, n.width, out);
+            else if (n.table_type == FLOAT16) look_up(static_cast<const Half*>(n.table));
+            else if (n.table_type == BFLOAT16) look_up(static_cast<const uint16_t*>(n.table));
+            else look_up(static_cast<const float*>(n.table));
         }
         sync();
     }
+
+    // What the outputs of sublayers are added to.
+    const float* residual() const { return n.post ? normed.data() : s.x.data(); }
 
     void from_normed(const Linear& linear, float* out, int64_t stride) {
         multiply<T>(rows, converter.convert(normed.data(), rows, n.width), linear, panels(linear), {}, out, stride);
@@ -590,19 +660,30 @@ struct Worker {
     }
 
     void add_attended(const Linear& linear) {
-        multiply<T>(rows, converter.convert(s.attended.data(), rows, n.width), linear, panels(linear), {false, true},
-                    s.x.data(), n.width);
+        multiply<T>(rows, converter.convert(s.attended.data(), rows, n.width), linear, panels(linear),
+                    {false, residual()}, s.x.data(), n.width);
         sync();
     }
 
     void ffn(const Layer& layer) {
         normalise(layer.ffn_norm);
         multiply<T>(rows, converter.convert(normed.data(), rows, n.width), layer.ffn_in, panels(layer.ffn_in),
-                    {true, false}, s.inner.data(), n.ffn);
+                    {n.activation == RELU}, s.inner.data(), n.ffn);
+        if (n.activation == SWISH) apply(Swish{}, panels(layer.ffn_in));
+        if (n.activation == GELU) apply(Gelu{}, panels(layer.ffn_in));
         sync();
         multiply<T>(rows, converter.convert(s.inner.data(), rows, n.ffn), layer.ffn_out, panels(layer.ffn_out),
-                    {false, true}, s.x.data(), n.width);
+                    {false, residual()}, s.x.data(), n.width);
         sync();
+    }
+
+    template <class F>
+    void apply(F f, Range panels) {
+        for (int r = 0; r < rows; ++r)
+            for (int panel = panels.begin; panel < panels.end; ++panel) {
+                float* place = &s.inner[static_cast<int64_t>(r) * n.ffn + panel * LANES];
+                _mm512_storeu_ps(place, f(_mm512_loadu_ps(place)));
+            }
     }
 
     // Runs f(row, head, out) on a share of all rows and heads; out takes D_h floats.
@@ -957,15 +1038,6 @@ float dot(const float* a, const float* b, int count) {
         sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(real, a + i), _mm512_maskz_loadu_ps(real, b + i), sum);
     }
     return _mm512_reduce_add_ps(sum);
-}
-
-// 1 / (1 + e^(−x)), without overflow
-inline __m512 sigmoid16(__m512 x) {
-    const __m512 one = _mm512_set1_ps(1.0f);
-    const __m512 e = exp16(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_abs_ps(x)));
-    const __m512 small = _mm512_div_ps(e, _mm512_add_ps(one, e));
-    const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
-    return _mm512_mask_mov_ps(_mm512_sub_ps(one, small), negative, small);
 }
 
 inline __m512 tanh16(__m512 x) {

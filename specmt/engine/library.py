@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+from ctypes import Array
 from typing import Final
 
 import torch
@@ -12,15 +13,23 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
-from specmt.engine.transformer import Weights, scale_queries, sinusoids
+from specmt.engine.transformer import Weights, embedding_scale, scale_queries, sinusoids
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 8
+REVISION: Final = 9
 """The same number as in kernels.cpp."""
-TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
+"""The numbers of types; float16 is for tables alone."""
+
+ACTIVATIONS: Final = {"relu": 0, "swish": 1, "gelu": 2}
 TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
 """How many inputs of an output stand side by side."""
+
+AT_ONCE: Final = 4096
+"""How many outputs are packed at once: the weights of a large vocabulary in float32 would not fit often in memory."""
+
+TABLE_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
 KINDS: Final = ("weight", "bias")
 
 # The structures of kernels.cpp, field by field.
@@ -66,7 +75,12 @@ class Network(ctypes.Structure):
         ("ffn", _int32),
         ("places", _int32),
         ("vocab", _int32),
+        ("activation", _int32),
+        ("post", _int32),
+        ("table_type", _int32),
+        ("scale", ctypes.c_float),
         ("table", _pointer),
+        ("mask", _pointer),
         ("positions", _pointer),
         ("layer", ctypes.POINTER(Layer)),
         ("norm", Norm),
@@ -207,7 +221,7 @@ def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: 
     """Returns whether the kernels are there and made for a network with an embedding table (V, D)."""
     width = table.shape[1]
     fits = width % LANES == 0 and ffn % LANES == 0 and width // sizes.heads in HEAD_DIMS
-    return fits and device.type == "cpu" and dtype in TYPES and kernels() is not None
+    return fits and device.type == "cpu" and dtype in TOGETHER and kernels() is not None
 
 
 def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, object]:
@@ -217,19 +231,37 @@ def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linea
     """
     outputs, inputs = weight.shape
     padding = -outputs % LANES
-    padded = pad(weight.float(), (0, 0, 0, padding))
-    tensors: dict[str, Tensor] = {}
-    if bias is not None:
-        tensors["bias"] = pad(bias.float(), (0, padding))
-    if dtype == torch.int8:
-        scale = padded.abs().amax(1).clamp(min=1e-30) / 127
-        padded = (padded / scale[:, None]).round()
-        tensors |= {"scale": scale, "offset": (128 * padded.sum(1)).int()}
     together = TOGETHER[dtype]
-    tensors["weight"] = padded.view(-1, LANES, inputs // together, together).permute(0, 2, 1, 3).to(dtype)
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    tensors = {"weight": torch.empty((outputs + padding) // LANES, inputs // together, LANES, together, dtype=dtype)}
+    if bias is not None:
+        tensors["bias"] = pad(bias.float(), (0, padding)).contiguous()
+    if dtype == torch.int8:
+        tensors |= {
+            "scale": torch.empty(outputs + padding),
+            "offset": torch.empty(outputs + padding, dtype=torch.int32),
+        }
+    for begin in range(0, outputs, AT_ONCE):
+        part = weight[begin : begin + AT_ONCE].float()
+        padded = pad(part, (0, 0, 0, -len(part) % LANES))
+        places = slice(begin, begin + len(padded))
+        if dtype == torch.int8:
+            scale = padded.abs().amax(1).clamp(min=1e-30) / 127
+            padded = (padded / scale[:, None]).round()
+            tensors["scale"][places] = scale
+            tensors["offset"][places] = (128 * padded.sum(1)).int()
+        panels = slice(begin // LANES, places.stop // LANES)
+        tensors["weight"][panels] = padded.view(-1, LANES, inputs // together, together).transpose(1, 2)
     pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
     return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
+
+
+def keep_table(table: Tensor) -> Tensor:
+    """Returns embeddings (V, D) as they are kept, beside their packed copy that is the projection.
+
+    They stay in the type that they are stored in. They are copied: what a file was mapped to changes with it.
+    """
+    kept = table if table.dtype in TABLE_TYPES else table.float()
+    return kept.clone(memory_format=torch.contiguous_format)
 
 
 class Stack:
@@ -242,21 +274,25 @@ class Stack:
         layers: int,
         *,
         sizes: Sizes,
-        vocab: int,
         table: Tensor,
-        project: Tensor | None,
+        mask: Tensor | None = None,
+        project: Linear | None = None,
         dtype: torch.dtype,
     ) -> None:
         """
-        :param table: scaled embeddings (V, D), in drafters with that of [MASK] behind them
-        :param project: the projection to the vocabulary (V, D), for decoders
+        :param table: embeddings (V, D), kept by `keep_table`
+        :param mask: the embedding (D) of [MASK], which becomes id V, in drafters
+        :param project: the projection to the vocabulary, of decoders; the caller keeps its weights
         """
         self._weights = weights
         self._dtype = dtype
-        self._kept: list[object] = []  # what the structure points to
-        width = table.shape[1]
+        self._kept: list[object] = [table]  # what the structure points to
+        architecture = sizes.architecture
+        vocab, width = table.shape
         array = (Layer * layers)(*(self._layer(f"{name}.layers.{number}", sizes.heads) for number in range(layers)))
         self._kept.append(array)
+        is_post = architecture.norm == "post"
+        last = _shift_norms(array) if is_post else self._norm(f"{name}.layer_norm")
         self.struct = Network(
             type=TYPES[dtype],
             layers=layers,
@@ -265,11 +301,16 @@ class Stack:
             ffn=array[0].ffn_in.outputs,
             places=sizes.max_length,
             vocab=vocab,
-            table=self._pin(table),
-            positions=self._pin(sinusoids(sizes.max_length, width)),
+            activation=ACTIVATIONS[architecture.activation],
+            post=is_post,
+            table_type=TYPES[table.dtype],
+            scale=embedding_scale(width, architecture),
+            table=table.data_ptr(),
+            mask=None if mask is None else self._pin(mask),
+            positions=self._pin(sinusoids(sizes.max_length, width, architecture)),
             layer=array,
-            norm=self._norm(f"{name}.layer_norm"),
-            project=Linear() if project is None else self._pack(project, None),
+            norm=last,
+            project=project or Linear(),
         )
         del self._weights  # packed by now
 
@@ -312,6 +353,22 @@ class Stack:
         weights = {key: tensor.float() for key, tensor in self._weights.items() if key.startswith(f"{name}.")}
         weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in KINDS)
         return self._pack(weight, bias)
+
+
+def _shift_norms(layers: Array[Layer]) -> Norm:
+    """Gives each sublayer the norm behind the one before, the first none; returns the last.
+
+    A norm behind a residual sum is one of the next sublayer's input: the kernels know no other.
+    """
+    norm = Norm()
+    for layer in layers:
+        names = ["attention_norm", *["cross_norm"] * bool(layer.cross_norm.weight), "ffn_norm"]
+        for name in names:
+            own = getattr(layer, name)
+            behind = Norm(own.weight, own.bias)  # ctypes hands out views
+            setattr(layer, name, norm)
+            norm = behind
+    return norm
 
 
 def cache_view(data: Tensor) -> Cache:

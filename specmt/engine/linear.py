@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+_ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
+    "relu": functional.relu,
+    "swish": functional.silu,
+    "gelu": functional.gelu,
+}
 
 
 class Linear:
@@ -23,14 +32,14 @@ class Linear:
         self.packed = can_pack(weight)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight) if self.packed else weight
 
-    def __call__(self, x: Tensor, *, relu: bool = False) -> Tensor:
-        """Returns (R, N_out) for rows (R, N_in), rectified if asked for."""
+    def __call__(self, x: Tensor, *, activation: str = "none") -> Tensor:
+        """Returns (R, N_out) for rows (R, N_in), with relu, swish or gelu applied if asked for."""
         if self.packed:
-            activation = "relu" if relu else "none"
-            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, activation, [], "")
+            # The last argument is the kind of gelu: "none" is the exact one.
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, activation, [], "none")
             return out
         out = functional.linear(x, self.weight, self.bias)
-        return functional.relu(out) if relu else out
+        return out if activation == "none" else _ACTIVATIONS[activation](out)
 
 
 def can_pack(weight: Tensor) -> bool:

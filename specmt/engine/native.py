@@ -15,12 +15,24 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Drafting, Memory, Ran, Sentences, Sizes, Slots, State
+from specmt.engine.backend import NO_PREFIXES, Drafting, Memory, Prefixes, Ran, Sentences, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.candidates import CANDIDATES
-from specmt.engine.library import Crossing, Draft, Encoding, Expansion, Run, Stack, Step, cache_view, kernels, pack
+from specmt.engine.library import (
+    Crossing,
+    Draft,
+    Encoding,
+    Expansion,
+    Run,
+    Stack,
+    Step,
+    cache_view,
+    keep_table,
+    kernels,
+    pack,
+)
 from specmt.engine.pool import thread_count
-from specmt.engine.transformer import Weights
+from specmt.engine.transformer import Tables, Weights, drafter_tables, embedding_scale, verifier_tables
 from specmt.engine.window import Branches
 from specmt.types import EOS, UNK
 
@@ -33,10 +45,9 @@ class _NativeNetwork:
     own_threads = True
 
     def __init__(
-        self, weights: Weights, table: Tensor, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
+        self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
     ) -> None:
         """
-        :param table: token embeddings (V, D)
         :param mask: the embedding (D) of [MASK], which becomes id V
         """
         library = kernels()
@@ -46,17 +57,17 @@ class _NativeNetwork:
         self.sizes = sizes
         self.dtype = dtype
         self.device = torch.device("cpu")
-        self.vocab_size, self.width = table.shape
-        self._table = table.float() * self.width**0.5
-        extended = self._table if mask is None else torch.cat([self._table, mask.float()[None]])
+        self.vocab_size, self.width = tables.target.shape
+        self._table = keep_table(tables.target)
+        project, self._project = pack(tables.output, tables.bias, dtype)
         self._decoder = Stack(
             weights,
             "decoder",
             sizes.decoder_layers,
             sizes=sizes,
-            vocab=self.vocab_size,
-            table=extended,
-            project=table,
+            table=self._table,
+            mask=mask,
+            project=project,
             dtype=dtype,
         )
 
@@ -174,24 +185,19 @@ class NativeDecoder(_NativeNetwork):
 class NativeVerifier(NativeDecoder):
     """The verifier (names of weights as in the fairseq2 model)."""
 
-    def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
-        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, dtype)
-        self._encoder = Stack(
-            weights,
-            "encoder",
-            sizes.encoder_layers,
-            sizes=sizes,
-            vocab=self.vocab_size,
-            table=self._table,
-            project=None,
-            dtype=dtype,
-        )
+    def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype, prefixes: Prefixes = NO_PREFIXES) -> None:
+        tables = verifier_tables(weights)
+        super().__init__(weights, tables, sizes, dtype)
+        self.prefixes = prefixes
+        table = self._table if tables.source is tables.target else keep_table(tables.source)
+        self._encoder = Stack(weights, "encoder", sizes.encoder_layers, sizes=sizes, table=table, dtype=dtype)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Returns the memory (R, D) of sources given as ids without EOS, one sentence after the other."""
-        lengths = np.array([len(source) + 1 for source in sources], dtype=np.int64)
+        """Returns the memory (R, D) of sources given as ids without prefix and EOS, one sentence after the other."""
+        sources = [[*self.prefixes.source, *source, EOS] for source in sources]
+        lengths = np.array([len(source) for source in sources], dtype=np.int64)
         starts = _starts(lengths)
-        tokens = np.array([token for source in sources for token in (*source, EOS)], dtype=np.int64)
+        tokens = np.concatenate([np.array(source, dtype=np.int64) for source in sources])
         states = torch.empty(len(tokens), self.width, dtype=torch.float32)
         call = Encoding(
             threads=thread_count(),
@@ -262,13 +268,14 @@ class NativeDrafter(_NativeNetwork):
     """The masked drafter."""
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
-        super().__init__(weights, weights["embed.weight"], sizes, dtype, mask=weights["mask_embedding"])
+        super().__init__(weights, drafter_tables(weights), sizes, dtype, mask=weights["mask_embedding"])
         gates = weights["correction.gates.weight"].float()  # (2 R, 2 D + R)
         known, embedded, carried = torch.tensor_split(gates, (self.width, 2 * self.width), dim=1)
         # What a token contributes to the gates: (V, 2 R)
-        self._embedded = self._table @ embedded.T + weights["correction.gates.bias"].float()
+        table, scale = self._table.float(), embedding_scale(self.width, sizes.architecture)
+        self._embedded = table * scale @ embedded.T + weights["correction.gates.bias"].float()
         # What a state adds to the logit of a token: (V, R)
-        self._corrected = weights["embed.weight"].float() @ weights["correction.output.weight"].float()
+        self._corrected = table @ weights["correction.output.weight"].float()
         packed = [pack(weight, None, torch.float32) for weight in (known, carried)]
         self._kept = [kept for _, kept in packed]
         self._known, self._carried = (linear for linear, _ in packed)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.engine.backend import Memory, Sizes, Slots, State, best_tokens
+from specmt.engine.backend import NO_PREFIXES, Memory, Prefixes, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import GRANULAR, ShapePolicy
-from specmt.engine.transformer import Decoder, Embedding, Encoder, Weights
+from specmt.engine.transformer import Decoder, Embedding, Encoder, Tables, Weights, drafter_tables, verifier_tables
 from specmt.engine.window import Branches
 from specmt.types import EOS, PAD
 
@@ -23,12 +23,13 @@ class _Network:
 
     own_threads = False
 
-    def __init__(self, weights: Weights, table: Tensor, sizes: Sizes, shapes: ShapePolicy) -> None:
+    def __init__(self, weights: Weights, tables: Tables, sizes: Sizes, shapes: ShapePolicy) -> None:
+        table = tables.target
         self.sizes = sizes
         self.shapes = shapes
-        self.embed = Embedding(table, sizes.max_length)
-        self.decoder = Decoder(weights, "decoder", sizes.decoder_layers, sizes.heads)
-        self.project = Linear(table, None)
+        self.embed = Embedding(table, sizes.max_length, sizes.architecture)
+        self.decoder = Decoder(weights, "decoder", sizes.decoder_layers, sizes.heads, sizes.architecture)
+        self.project = Linear(tables.output, tables.bias)
         self.width, self.dtype, self.device = table.shape[1], table.dtype, table.device
 
     def new_state(self, rows: int) -> State:
@@ -111,24 +112,31 @@ class DecoderNetwork(_Network):
 class VerifierNetwork(DecoderNetwork):
     """The verifier (names of weights as in the fairseq2 model)."""
 
-    def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
-        super().__init__(weights, weights["encoder_frontend.embed.weight"], sizes, shapes)
-        self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads)
+    def __init__(
+        self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR, prefixes: Prefixes = NO_PREFIXES
+    ) -> None:
+        tables = verifier_tables(weights)
+        super().__init__(weights, tables, sizes, shapes)
+        self.prefixes = prefixes
+        shared = tables.source is tables.target
+        self.embed_source = self.embed if shared else Embedding(tables.source, sizes.max_length, sizes.architecture)
+        self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads, sizes.architecture)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Returns the memory (B, S, D) of sources given as ids without EOS."""
+        """Returns the memory (B, S, D) of sources given as ids without prefix and EOS."""
+        sources = [[*self.prefixes.source, *source, EOS] for source in sources]
         if self.shapes.window is None:
             return self._encode(sources)
         alone = [self._encode([source]) for source in sources]
         return Memory(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
 
     def _encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        lengths = torch.tensor([len(source) + 1 for source in sources])
+        lengths = torch.tensor([len(source) for source in sources])
         width = round_up(int(lengths.max()), self.shapes.granule)
-        ids = torch.tensor([[*source, EOS, *[PAD] * (width - len(source) - 1)] for source in sources])
+        ids = torch.tensor([[*source, *[PAD] * (width - len(source))] for source in sources])
         ids, lengths = ids.to(self.device), lengths.to(self.device)
         positions = torch.arange(width, device=self.device).expand(len(sources), -1)
-        return Memory(self.encoder(self.embed(ids, self._clamp(positions)), lengths, self.shapes), lengths)
+        return Memory(self.encoder(self.embed_source(ids, self._clamp(positions)), lengths, self.shapes), lengths)
 
 
 class DrafterNetwork(_Network):
@@ -139,9 +147,9 @@ class DrafterNetwork(_Network):
     """
 
     def __init__(self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR) -> None:
-        super().__init__(weights, weights["embed.weight"], sizes, shapes)
+        super().__init__(weights, drafter_tables(weights), sizes, shapes)
         self.mask_embedding = weights["mask_embedding"]  # (D)
-        self.correction = Correction(weights, weights["embed.weight"])
+        self.correction = Correction(weights, self.embed.table, self.embed.scale)
         self.rank = self.correction.rank
 
     def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:

@@ -1,4 +1,4 @@
-"""Encoder and decoder stacks, pre-norm, over plain weight tensors; inference only.
+"""Encoder and decoder stacks over plain weight tensors; inference only.
 
 Every operation treats rows alone or in a way that gives the same bits in any company: packed linear layers, attention
 over keys in position order, padded as the shapes say (specmt.engine.shapes).
@@ -8,16 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn import Identity, functional
 
+from specmt.engine.architecture import OURS, Architecture
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import ShapePolicy
 
 Weights = Mapping[str, Tensor]
+
+
+class Tables(NamedTuple):
+    """What stands between ids and vectors; several of them may be one."""
+
+    source: Tensor
+    """(V_s, D) embeddings of the encoder."""
+
+    target: Tensor
+    """(V, D) embeddings of the decoder."""
+
+    output: Tensor
+    """(V, D) the projection to the vocabulary."""
+
+    bias: Tensor | None = None
+    """(V) of the projection."""
+
+
+def verifier_tables(weights: Weights) -> Tables:
+    """Returns the tables of a verifier: those that are not there of their own are shared."""
+    source = weights["encoder_frontend.embed.weight"]
+    target = weights.get("decoder_frontend.embed.weight", source)
+    return Tables(source, target, weights.get("final_proj.weight", target), weights.get("final_proj.bias"))
+
+
+def drafter_tables(weights: Weights) -> Tables:
+    """Returns the tables of a drafter, which are one."""
+    return Tables(*[weights["embed.weight"]] * 3)
 
 
 class Norm:
@@ -28,6 +58,27 @@ class Norm:
 
     def __call__(self, x: Tensor) -> Tensor:
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+class SublayerNorm(Norm):
+    """The norm of a sublayer, which stands before it or behind its residual sum."""
+
+    def __init__(self, weights: Weights, name: str, architecture: Architecture) -> None:
+        super().__init__(weights, name)
+        self.post = architecture.norm == "post"
+
+    def before(self, x: Tensor) -> Tensor:
+        """Returns what the sublayer is given."""
+        return x if self.post else self(x)
+
+    def after(self, x: Tensor) -> Tensor:
+        """Returns what becomes of the residual sum."""
+        return self(x) if self.post else x
+
+
+def last_norm(weights: Weights, name: str, architecture: Architecture) -> Norm | Identity:
+    """Returns the norm behind a stack, if it has one."""
+    return Identity() if architecture.norm == "post" else Norm(weights, name)
 
 
 def linear(weights: Weights, *names: str) -> Linear:
@@ -103,50 +154,72 @@ def length_mask(lengths: Tensor, width: int) -> Tensor:
     return torch.zeros(beyond.shape, device=lengths.device).masked_fill_(beyond, -math.inf)[:, None, None]
 
 
-def sinusoids(length: int, width: int) -> Tensor:
+def sinusoids(length: int, width: int, architecture: Architecture = OURS) -> Tensor:
     """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side."""
     half = width // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / (half - 1)))
-    angles = torch.outer(torch.arange(length, dtype=torch.float32), rates)
+    steps = half - 1 if architecture.positions == "sinusoidal" else half
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / steps))
+    first = architecture.first_position
+    angles = torch.outer(torch.arange(first, first + length, dtype=torch.float32), rates)
     return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def embedding_scale(width: int, architecture: Architecture) -> float:
+    """Returns what token embeddings are multiplied by."""
+    return math.sqrt(width) if architecture.scaled_embedding else 1.0
 
 
 class Embedding:
     """Scaled token embeddings plus positions."""
 
-    def __init__(self, table: Tensor, max_length: int) -> None:
-        self.table = table * math.sqrt(table.shape[1])  # (V, D)
-        self.positions = sinusoids(max_length, table.shape[1]).to(table)  # (T, D)
+    def __init__(self, table: Tensor, max_length: int, architecture: Architecture) -> None:
+        width = table.shape[1]
+        self.table = table  # (V, D)
+        self.scale = embedding_scale(width, architecture)
+        self.positions = sinusoids(max_length, width, architecture).to(table)  # (T, D)
 
     def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Returns (B, W, D) for ids (B, W) at positions (B, W)."""
-        return functional.embedding(tokens, self.table) + functional.embedding(positions, self.positions)
+        # Scaled here: the table may be the projection, too, and large.
+        return functional.embedding(tokens, self.table) * self.scale + functional.embedding(positions, self.positions)
+
+
+class FeedForward:
+    """The feed-forward network of a layer, as its last sublayer."""
+
+    def __init__(self, weights: Weights, name: str, architecture: Architecture) -> None:
+        self.norm = SublayerNorm(weights, f"{name}.ffn_layer_norm", architecture)
+        self.inner = linear(weights, f"{name}.ffn.inner_proj")
+        self.output = linear(weights, f"{name}.ffn.output_proj")
+        self.activation = architecture.activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.norm.after(x + self.output(self.inner(self.norm.before(x), activation=self.activation)))
 
 
 class EncoderLayer:
-    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+    def __init__(self, weights: Weights, name: str, heads: int, architecture: Architecture) -> None:
         self.heads = heads
-        self.attention_norm = Norm(weights, f"{name}.self_attn_layer_norm")
+        self.attention_norm = SublayerNorm(weights, f"{name}.self_attn_layer_norm", architecture)
         self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
         self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
-        self.ffn_norm = Norm(weights, f"{name}.ffn_layer_norm")
-        self.ffn_in = linear(weights, f"{name}.ffn.inner_proj")
-        self.ffn_out = linear(weights, f"{name}.ffn.output_proj")
+        self.ffn = FeedForward(weights, name, architecture)
 
     def __call__(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
         rows, length, width = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        qkv = self.qkv(self.attention_norm.before(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
-        x = x + self.attention_out(attended.transpose(1, 2).reshape(rows, length, width))
-        return x + self.ffn_out(self.ffn_in(self.ffn_norm(x), relu=True))
+        out = self.attention_out(attended.transpose(1, 2).reshape(rows, length, width))
+        return self.ffn(self.attention_norm.after(x + out))
 
 
 class Encoder:
     """The encoder stack."""
 
-    def __init__(self, weights: Weights, name: str, layers: int, heads: int) -> None:
-        self.layers = [EncoderLayer(weights, f"{name}.layers.{number}", heads) for number in range(layers)]
-        self.norm = Norm(weights, f"{name}.layer_norm")
+    def __init__(self, weights: Weights, name: str, layers: int, heads: int, architecture: Architecture) -> None:
+        names = [f"{name}.layers.{number}" for number in range(layers)]
+        self.layers = [EncoderLayer(weights, layer, heads, architecture) for layer in names]
+        self.norm = last_norm(weights, f"{name}.layer_norm", architecture)
 
     def __call__(self, x: Tensor, lengths: Tensor, shapes: ShapePolicy) -> Tensor:
         """Returns the memory (B, S, D) of embedded sources (B, S, D), S a multiple of the granule."""
@@ -157,18 +230,16 @@ class Encoder:
 
 
 class DecoderLayer:
-    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+    def __init__(self, weights: Weights, name: str, heads: int, architecture: Architecture) -> None:
         self.heads = heads
-        self.attention_norm = Norm(weights, f"{name}.self_attn_layer_norm")
+        self.attention_norm = SublayerNorm(weights, f"{name}.self_attn_layer_norm", architecture)
         self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
         self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
-        self.cross_norm = Norm(weights, f"{name}.encoder_decoder_attn_layer_norm")
+        self.cross_norm = SublayerNorm(weights, f"{name}.encoder_decoder_attn_layer_norm", architecture)
         self.cross_query = projections(weights, f"{name}.encoder_decoder_attn", "q", heads)
         self.cross_key_value = projections(weights, f"{name}.encoder_decoder_attn", "kv", heads)
         self.cross_out = linear(weights, f"{name}.encoder_decoder_attn.output_proj")
-        self.ffn_norm = Norm(weights, f"{name}.ffn_layer_norm")
-        self.ffn_in = linear(weights, f"{name}.ffn.inner_proj")
-        self.ffn_out = linear(weights, f"{name}.ffn.output_proj")
+        self.ffn = FeedForward(weights, name, architecture)
 
     def cross(self, memory: Tensor) -> Tensor:
         """Returns cross-attention keys and values (2, B, H, S, D_h) for a memory (B, S, D)."""
@@ -179,9 +250,10 @@ class DecoderLayer:
 class Decoder:
     """The decoder stack, run on a window of W positions a row at a time, with keys and values cached."""
 
-    def __init__(self, weights: Weights, name: str, layers: int, heads: int) -> None:
-        self.layers = [DecoderLayer(weights, f"{name}.layers.{number}", heads) for number in range(layers)]
-        self.norm = Norm(weights, f"{name}.layer_norm")
+    def __init__(self, weights: Weights, name: str, layers: int, heads: int, architecture: Architecture) -> None:
+        names = [f"{name}.layers.{number}" for number in range(layers)]
+        self.layers = [DecoderLayer(weights, layer, heads, architecture) for layer in names]
+        self.norm = last_norm(weights, f"{name}.layer_norm", architecture)
         self.heads = heads
 
     def cross(self, memory: Tensor) -> Tensor:
@@ -206,7 +278,7 @@ class Decoder:
         :param order: (B', W, T) the place of the key at each position that a query sees, where branches differ
         :returns: (B', W, D)
         """
-        rows, window, width = x.shape
+        rows, window, _ = x.shape
         cache.reserve(round_up(int(places[:, -1].max()) + 1, shapes.granule))
         length = round_up(int(limits.max()) + 1, shapes.granule)
         hidden = torch.arange(length, device=x.device) > limits[:, :, None]
@@ -214,7 +286,7 @@ class Decoder:
         source = round_up(int(cross.lengths[:rows].max()), shapes.granule)
         source_mask = length_mask(cross.lengths[:rows], source)
         for number, layer in enumerate(self.layers):
-            qkv = layer.qkv(layer.attention_norm(x)).view(rows, window, 3, self.heads, -1)
+            qkv = layer.qkv(layer.attention_norm.before(x)).view(rows, window, 3, self.heads, -1)
             cache.append(number, qkv[:, :, 1:], places)
             queries = qkv[:, :, 0].transpose(1, 2)
             if order is None:
@@ -222,12 +294,11 @@ class Decoder:
                 attended = attend(queries, keys, values, mask, shapes)
             else:
                 attended = attend_in_order(queries, *cache.read(number, rows, cache.capacity), order, mask, shapes)
-            x = x + layer.attention_out(attended.transpose(1, 2).reshape(rows, window, width))
+            x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
 
-            queries = layer.cross_query(layer.cross_norm(x)).view(rows, window, self.heads, -1).transpose(1, 2)
+            queries = layer.cross_query(layer.cross_norm.before(x)).view(rows, window, self.heads, -1).transpose(1, 2)
             keys, values = cross.data[number, 0, :rows, :, :source], cross.data[number, 1, :rows, :, :source]
             attended = attend(queries, keys, values, source_mask, shapes)
-            x = x + layer.cross_out(attended.transpose(1, 2).reshape(rows, window, width))
-
-            x = x + layer.ffn_out(layer.ffn_in(layer.ffn_norm(x), relu=True))
+            x = layer.cross_norm.after(x + layer.cross_out(attended.transpose(1, 2).reshape(x.shape)))
+            x = layer.ffn(x)
         return self.norm(x)

@@ -22,7 +22,7 @@ from specmt.engine.backend import Verifier
 from specmt.engine.native import NativeVerifier
 from specmt.engine.pool import only_kernels
 from specmt.evaluation.bench_results import BenchOptions, default_blocks
-from specmt.types import BOS, UNK
+from specmt.types import UNK
 
 if TYPE_CHECKING:
     from specmt.decoding.autoregressive import AutoregressiveDrafter
@@ -107,7 +107,8 @@ def _drafts(
     longest = list(islice(cycle(sorted(sources, key=len, reverse=True)[:batch_size]), batch_size))
     device = model.verifier.device
     translations = decode(model, longest, DecodingOptions(strategy="greedy"))
-    prefixes = [[BOS, *each.tokens[: (len(each.tokens) + 1) // 2]] for each in translations]
+    start = model.verifier.prefixes.start
+    prefixes = [[*start, *each.tokens[: (len(each.tokens) + 1) // 2]] for each in translations]
     lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
     padding = model.verifier.sizes.max_length  # room for what may come
     tokens = torch.tensor([prefix + [UNK] * (padding - len(prefix)) for prefix in prefixes], device=device)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from fairseq2.models.transformer.attention_bias import CausalAttentionBias
 from fairseq2.nn import BatchLayout
@@ -12,6 +10,7 @@ from torch.nn import Dropout, Module
 from torch.nn.functional import linear
 from typing_extensions import override
 
+from specmt.engine.transformer import embedding_scale
 from specmt.models.config import AutoregressiveConfig
 from specmt.models.verifier import LayerFactory
 
@@ -28,6 +27,7 @@ class AutoregressiveDrafter(Module):
         self.config = config
         self.embed = factory.embedding()
         self.places = factory.positions()
+        self.scale = embedding_scale(config.model_dim, config)
         self.dropout = Dropout(config.dropout)
         self.decoder = factory.decoder(config.layers, CausalAttentionBias())
 
@@ -40,7 +40,7 @@ class AutoregressiveDrafter(Module):
         :returns: (B, T, D)
         """
         layout = BatchLayout.of(tokens)
-        embedded = self.embed(tokens) * math.sqrt(self.config.model_dim)
+        embedded = self.embed(tokens) * self.scale
         return self.decoder(self.dropout(self.places(embedded, layout)), layout, memory, memory_layout)
 
     def logits(self, states: Tensor) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from fairseq2.data_type import DataType
 from fairseq2.device import Device
@@ -14,6 +12,7 @@ from torch.nn import Dropout, Linear, Module, Parameter
 from torch.nn.functional import linear
 from typing_extensions import override
 
+from specmt.engine.transformer import embedding_scale
 from specmt.models.config import DrafterConfig
 from specmt.models.verifier import LayerFactory
 
@@ -82,6 +81,7 @@ class MaskedDrafter(Module):
         self.config = config
         self.embed = factory.embedding()
         self.places = factory.positions()
+        self.scale = embedding_scale(config.model_dim, config)
         self.dropout = Dropout(config.dropout)
         self.decoder = factory.decoder(config.layers, GivenBias())
         self.mask_embedding = Parameter(torch.randn(config.model_dim, device=device))
@@ -123,7 +123,7 @@ class MaskedDrafter(Module):
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embed(tokens)
-        return embedded * math.sqrt(self.config.model_dim)
+        return embedded * self.scale
 
 
 def create_drafter(config: DrafterConfig, device: torch.device | None = None) -> MaskedDrafter:

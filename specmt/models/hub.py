@@ -13,10 +13,11 @@ from torch import Tensor
 
 from specmt.config import DecodingOptions
 from specmt.engine import library, native
-from specmt.engine.backend import Drafter, Scorer, Sizes, Verifier
+from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.engine.threads import choose_threads
+from specmt.engine.transformer import drafter_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, VERIFIER, ModelFolder, find
@@ -80,7 +81,7 @@ class Model:
     @property
     def max_source_length(self) -> int:
         """The most source pieces of a sentence, EOS included."""
-        return self.folder.verifier.max_length // 2
+        return self.folder.verifier.max_length // 2 - len(self.folder.verifier.source_prefix)
 
     @property
     def has_drafter(self) -> bool:
@@ -222,13 +223,15 @@ def verifier_network(
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         max_length=config.max_length,
+        architecture=config,
     )
+    prefixes = Prefixes(config.source_prefix, config.target_prefix)
     table = weights["encoder_frontend.embed.weight"]
     if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
-        return native.NativeVerifier(weights, sizes, dtype)
+        return native.NativeVerifier(weights, sizes, dtype, prefixes)
     if dtype == torch.int8:
         raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
-    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes, shapes)
+    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes, shapes, prefixes)
 
 
 def drafter_network(
@@ -265,13 +268,19 @@ def autoregressive_network(
     """
     sizes = _drafter_sizes(config)
     if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
-        return native.NativeDecoder(weights, weights["embed.weight"], sizes, dtype)
+        return native.NativeDecoder(weights, drafter_tables(weights), sizes, dtype)
     weights = {name: tensor.to(device, dtype) for name, tensor in weights.items()}
-    return DecoderNetwork(weights, weights["embed.weight"], sizes, shapes)
+    return DecoderNetwork(weights, drafter_tables(weights), sizes, shapes)
 
 
 def _drafter_sizes(config: DecoderConfig) -> Sizes:
-    return Sizes(heads=config.num_heads, encoder_layers=0, decoder_layers=config.layers, max_length=config.max_length)
+    return Sizes(
+        heads=config.num_heads,
+        encoder_layers=0,
+        decoder_layers=config.layers,
+        max_length=config.max_length,
+        architecture=config,
+    )
 
 
 def choose_device(name: str) -> torch.device:

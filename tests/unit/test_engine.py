@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +27,7 @@ from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import GRANULAR
-from specmt.engine.transformer import sinusoids
+from specmt.engine.transformer import sinusoids, verifier_tables
 from specmt.errors import UsageError
 from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
@@ -46,6 +48,12 @@ LENGTH = 40
 SOURCE_LENGTHS = [3, 17, 30, 1, 47]
 PLANS = [[1] * LENGTH, [3, 1, 7, 12, 1, 2, 14], [2] * 20, [39, 1], [15, 16, 9]]
 DTYPES = ("float32", "bfloat16", "int8")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": lambda x: x.clamp(min=0),
+    "swish": lambda x: x / (1 + torch.exp(-x)),
+    "gelu": lambda x: x * (1 + torch.erf(x / math.sqrt(2))) / 2,
+}
 SHAPES = {"narrow": {"model_dim": 32, "num_heads": 2, "ffn_dim": 64}, "wide": {}}
 WIDTHS = {
     "heads of 16": {"model_dim": 32, "num_heads": 2, "ffn_dim": 48},
@@ -358,16 +366,16 @@ def test_round_up(length: int, rounded: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("relu", [False, True])
-def test_linear_layers(dtype: torch.dtype, relu: bool) -> None:
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_linear_layers(dtype: torch.dtype, activation: str) -> None:
     torch.manual_seed(0)
     weight, bias = torch.randn(24, 32, dtype=dtype), torch.randn(24, dtype=dtype)
     x = torch.randn(9, 32, dtype=dtype)
-    wanted = x.double() @ weight.double().T + bias.double()
-    got = Linear(weight, bias)(x, relu=relu)
+    wanted = ACTIVATIONS[activation](x.double() @ weight.double().T + bias.double())
+    got = Linear(weight, bias)(x, activation=activation)
     assert got.dtype == dtype
     tolerance = {"rtol": 0.02, "atol": 0.1} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
-    torch.testing.assert_close(got.double(), wanted.relu() if relu else wanted, **tolerance)
+    torch.testing.assert_close(got.double(), wanted, **tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -378,12 +386,13 @@ def test_a_packed_row_has_the_same_bits_among_any_number_of_rows(inputs: int, ou
     torch.manual_seed(0)
     layer = Linear(torch.randn(outputs, inputs, dtype=dtype), torch.randn(outputs, dtype=dtype))
     x = torch.randn(70, inputs, dtype=dtype)
-    wanted = layer(x)
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for rows in (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 64):
-            assert equal(layer(x[:rows]), wanted[:rows])
-            assert equal(layer(x[-rows:]), wanted[-rows:])
+    for activation in ACTIVATIONS:
+        wanted = layer(x, activation=activation)
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            for rows in (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 64):
+                assert equal(layer(x[:rows], activation=activation), wanted[:rows])
+                assert equal(layer(x[-rows:], activation=activation), wanted[-rows:])
 
 
 def test_positions_are_those_of_fairseq2() -> None:
@@ -406,12 +415,12 @@ def test_a_decoder_without_an_encoder_scores_like_its_verifier(
 ) -> None:
     networks = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"])
     weights, sizes = weights_of(networks.verifier_module), networks.verifier.sizes
-    table = weights["encoder_frontend.embed.weight"]
+    tables = verifier_tables(weights)
     decoder: Scorer
     if kernels:
-        decoder = NativeDecoder(weights, table, sizes, torch.float32)
+        decoder = NativeDecoder(weights, tables, sizes, torch.float32)
     else:
-        decoder = DecoderNetwork(weights, table, sizes, GRANULAR)
+        decoder = DecoderNetwork(weights, tables, sizes, GRANULAR)
     sources, targets = texts
     state = decoder.new_state(len(sources))
     decoder.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
@@ -765,7 +774,7 @@ def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:
         module.correction.gates.weight.mul_(3)
     weights = weights_of(module)
     native = drafter_network(weights, config, CPU, torch.float32)
-    return Chains(module, native, Correction(weights, weights["embed.weight"]))
+    return Chains(module, native, Correction(weights, weights["embed.weight"], 32**0.5))
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 6, 17])

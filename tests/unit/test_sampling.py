@@ -36,7 +36,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection, pick, residual
 from specmt.decoding.shape import Sampled
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import Memory, Sizes, Slots, State
+from specmt.engine.backend import NO_PREFIXES, Memory, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
 from specmt.models.hub import Model, load_model
@@ -282,6 +282,7 @@ class FakeNetwork:
 
     rank = 1
     sizes = Sizes(heads=1, encoder_layers=0, decoder_layers=1, max_length=64)
+    prefixes = NO_PREFIXES
     device = torch.device("cpu")
     dtype = torch.float32
 
