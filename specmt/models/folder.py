@@ -211,7 +211,7 @@ def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: 
 def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
     stored = {}
     for name, tensor in weights.items():
-        lost = exact and not all(_fits_half(part) for part in tensor.detach().split(4096))
+        lost = exact and not all(_fits_half(part) for part in tensor.detach().chunk(1 + len(tensor) // 4096))
         stored[name] = (tensor.detach().float() if lost else tensor.detach().half()).contiguous()
     return stored
 
