@@ -217,10 +217,13 @@ def add_drafter(path: Path, model: ModelFolder, config: DecoderConfig, weights: 
 def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
     stored = {}
     for name, tensor in weights.items():
-        half = tensor.detach().half().contiguous()
-        lost = exact and bool((half.to(tensor.dtype) != tensor).any())
-        stored[name] = tensor.detach().float().contiguous() if lost else half
+        lost = exact and not all(_fits_half(part) for part in tensor.detach().chunk(1 + len(tensor) // 4096))
+        stored[name] = (tensor.detach().float() if lost else tensor.detach().half()).contiguous()
     return stored
+
+
+def _fits_half(tensor: Tensor) -> bool:
+    return bool((tensor.half().to(tensor.dtype) == tensor).all())
 
 
 def bundled() -> Iterator[ModelFolder]:
