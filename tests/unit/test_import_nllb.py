@@ -281,7 +281,7 @@ def test_the_bundled_model_comes_back_from_hugging_face(tmp_path: Path) -> None:
 
     imported = import_nllb(str(exported), tmp_path / "imported", languages=("de", "en"))
     assert not imported.verifier.source_prefix and not imported.verifier.target_prefix
-    lines = SAMPLE.with_suffix(".de").read_text(encoding="utf-8").split("\n")[:40]
+    lines = SAMPLE.with_suffix(".de").read_text(encoding="utf-8").split("\n")[:15]
     for dtype in ("float32", "auto"):
         ours, other = (
             [
