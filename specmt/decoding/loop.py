@@ -17,7 +17,7 @@ from specmt.decoding.drafters import Drafter
 from specmt.decoding.request import Request
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import Drafting, Runner, Sentences, State, Verifier
+from specmt.engine.backend import Drafting, Memory, Runner, Sentences, State, Verifier
 from specmt.engine.window import branches
 from specmt.types import EOS, Hypothesis, Stats
 
@@ -115,7 +115,7 @@ class Loop:
         memory = self.verifier.encode([request.source for request in new])
         first = len(self.rows)
         rows = torch.arange(first, first + len(new), device=self.verifier.device)
-        self.verifier.start(self.state, rows, memory)
+        self._start(rows, memory)
         self.drafter.start(rows, memory, new)
         self.tokens[rows, : len(self.opening)] = self.opening
         room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
@@ -123,6 +123,18 @@ class Loop:
             source_length = len(request.source) + 1
             limit = target_limit(source_length, room)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
+
+    def _start(self, rows: Tensor, memory: Memory) -> None:
+        """Gives rows (B') new sentences, and lets the verifier read what every target begins with, but for the last."""
+        read = len(self.opening) - 1
+        if read == 0:
+            self.verifier.start(self.state, rows, memory)
+            return
+        # In caches of their own: the verifier scores first rows, and these are the last.
+        fresh = self.verifier.new_state(len(rows))
+        self.verifier.start(fresh, torch.arange(len(rows), device=rows.device), memory)
+        self.verifier.score(self.opening[:read].expand(len(rows), -1), torch.zeros_like(rows), fresh)
+        self.state.put(rows, fresh, read)
 
     def run_by_itself(self, runner: Runner, drafting: Drafting, enough: int) -> list[int]:
         """Lets the engine run iterations over the active rows; returns those that it finished.

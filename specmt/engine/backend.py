@@ -60,6 +60,11 @@ class State:
         self.cache.move(source, target, length)
         self.cross.move(source, target)
 
+    def put(self, rows: Tensor, other: State, length: int) -> None:
+        """Copies all rows of another state, of which so many positions count, over rows (B')."""
+        self.cache.put(rows, other.cache, length)
+        self.cross.fill(rows, other.cross.data, other.cross.lengths)
+
     def row(self, number: int) -> State:
         """Returns a view of one row."""
         return State(self.cache.row(number), self.cross.row(number))

@@ -83,6 +83,11 @@ class KVCache:
         """Copies one row, of which so many positions count, over another."""
         self.data[:, :, target, :, :length] = self.data[:, :, source, :, :length]
 
+    def put(self, rows: Tensor, other: KVCache, length: int) -> None:
+        """Copies all rows of another cache, of which so many positions count, over rows (B')."""
+        self.reserve(length)
+        self.data[:, :, rows, :, :length] = other.data[:, :, :, :, :length]
+
     def row(self, number: int) -> KVCache:
         """Returns a view of one row, which must not be asked to grow."""
         view = copy(self)

@@ -42,8 +42,9 @@ def initialise_from(drafter: Student, verifier: TransformerModel, verifier_layer
     """
     with torch.no_grad():
         drafter.embed.weight.copy_(verifier.get_parameter(EMBEDDING))
-        if drafter.decoder.layer_norm is not None and verifier.decoder.layer_norm is not None:
-            drafter.decoder.layer_norm.load_state_dict(verifier.decoder.layer_norm.state_dict())
+        if drafter.decoder.layer_norm is not None:
+            norm = "decoder.layer_norm"
+            drafter.get_submodule(norm).load_state_dict(verifier.get_submodule(norm).state_dict())
     count = drafter.config.layers
     picks = [verifier_layers // 2] if count == 1 else np.linspace(0, verifier_layers - 1, count).round().astype(int)
     for layer, pick in enumerate(picks):

@@ -1,0 +1,378 @@
+"""Other people's architectures: the engine runs what the modules compute, by every route with the same bits."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.utils.rnn import pad_sequence
+
+from specmt.config import DecodingOptions
+from specmt.decoding import batch
+from specmt.decoding.batch import decode
+from specmt.decoding.trace import Recorder
+from specmt.engine import library
+from specmt.engine.backend import State, Verifier
+from specmt.engine.linear import can_pack
+from specmt.engine.native import NativeVerifier
+from specmt.engine.transformer import sinusoids
+from specmt.errors import UsageError
+from specmt.models.autoregressive import create_autoregressive
+from specmt.models.config import (
+    DrafterConfig,
+    VerifierConfig,
+    autoregressive_config_for,
+    check_fit,
+    drafter_config_for,
+)
+from specmt.models.drafter import create_drafter
+from specmt.models.folder import VERIFIER, ModelFolder, write_folder
+from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
+from specmt.models.shapes import autoregressive_shapes, drafter_shapes, verifier_shapes
+from specmt.models.verifier import create_verifier, load_verifier_weights
+from specmt.training.student import initialise_from
+from specmt.training.validate import weights_of
+from specmt.training.verifier import target_states
+from specmt.types import BOS, EOS, PAD
+from tests.unit.test_engine import equal, scatter_weights, sentences_of
+
+from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
+from fairseq2.nn import BatchLayout  # isort: skip
+
+CPU = torch.device("cpu")
+VOCAB, SOURCE_VOCAB, LENGTH = 150, 170, 24
+SIZES: dict[str, Any] = {
+    "model_dim": 32,
+    "num_heads": 2,
+    "ffn_dim": 48,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "vocab_size": VOCAB,
+    "max_length": 96,
+}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "marian": {"norm": "post", "activation": "swish", "positions": "marian", "output_bias": True},
+    "m2m100": {"first_position": 2, "source_prefix": (7,), "target_prefix": (9,)},
+    "unscaled": {"activation": "gelu", "scaled_embedding": False, "output_bias": True},
+    "separate": {"norm": "post", "source_vocab_size": SOURCE_VOCAB, "output_bias": True, "source_prefix": (160,)},
+    "untied": {
+        "norm": "post",
+        "activation": "gelu",
+        "positions": "marian",
+        "tied_output": False,
+        "source_prefix": (5, 6),
+        "target_prefix": (8, 9, 10),
+    },
+}
+DTYPES = ("float32", "bfloat16", "int8")
+NEVER = -65504.0
+"""The bias of what is never said."""
+
+
+def config_of(name: str) -> VerifierConfig:
+    return VerifierConfig(**SIZES, **ARCHITECTURES[name])
+
+
+def make_module(config: VerifierConfig) -> TransformerModel:
+    torch.manual_seed(3)
+    module = create_verifier(config, CPU)
+    scatter_weights(module)
+    module.requires_grad_(False)
+    if config.output_bias:
+        module.get_parameter("final_proj.bias")[[PAD, BOS]] = NEVER
+    return module
+
+
+def make_model(config: VerifierConfig, *, kernels: bool, dtype: torch.dtype = torch.float32) -> Model:
+    """Returns a model of random weights, drafters among them whose layers are the verifier's."""
+    module = make_module(config)
+    masked, autoregressive = drafter_config_for(config, correction_rank=16), autoregressive_config_for(config)
+    folder = ModelFolder(path=Path("."), source="", target="", verifier=config, drafter=masked, files={})
+    verifier = verifier_network(weights_of(module), config, CPU, dtype, kernels=kernels)
+    drafters = create_drafter(masked, CPU), create_autoregressive(autoregressive, CPU)
+    for drafter in drafters:
+        initialise_from(drafter, module, config.decoder_layers)
+    torch.nn.init.normal_(drafters[0].correction.output.weight, std=0.1)
+    weights = [weights_of(drafter) for drafter in drafters]
+    model = Model(folder, None, verifier, drafter_network(weights[0], masked, CPU, dtype, kernels=kernels))  # type: ignore[arg-type]
+    model.autoregressive = autoregressive_network(weights[1], autoregressive, CPU, dtype, kernels=kernels)
+    model.reference = module
+    model.fast_verifier = verifier_network(weights_of(module), config, CPU, torch.bfloat16, kernels=kernels)
+    return model
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def config(request: pytest.FixtureRequest) -> VerifierConfig:
+    return config_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(config: VerifierConfig, kernels: bool) -> Model:
+    return make_model(config, kernels=kernels)
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def verifier(config: VerifierConfig, kernels: bool, request: pytest.FixtureRequest) -> Verifier:
+    dtype = getattr(torch, request.param)
+    if not kernels and (dtype == torch.int8 or not can_pack(torch.zeros(8, 8, dtype=dtype))):
+        pytest.skip(f"PyTorch has no packed {request.param} layers on this machine")
+    return verifier_network(weights_of(make_module(config)), config, CPU, dtype, kernels=kernels)
+
+
+@pytest.fixture(scope="module")
+def texts() -> tuple[list[list[int]], Tensor]:
+    """Sources without EOS and target tokens (B, LENGTH)."""
+    generator = random.Random(5)
+    sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in (3, 17, 30, 1)]
+    return sources, torch.randint(4, VOCAB, (len(sources), LENGTH), generator=torch.Generator().manual_seed(5))
+
+
+def module_logits(module: TransformerModel, config: VerifierConfig, sources: list[list[int]], target: Tensor) -> Tensor:
+    """Returns the logits (B, T, V) of the fairseq2 modules."""
+    padded = [torch.tensor([*config.source_prefix, *source, EOS]) for source in sources]
+    lengths = torch.tensor([len(row) for row in padded])
+    states = target_states(module, pad_sequence(padded, batch_first=True), lengths, target)
+    logits: Tensor = module.final_proj(states)
+    return logits
+
+
+def opened(verifier: Verifier, sources: list[list[int]]) -> State:
+    state = verifier.new_state(len(sources))
+    verifier.start(state, torch.arange(len(sources)), verifier.encode(sources))
+    return state
+
+
+def scored(verifier: Verifier, sources: list[list[int]], targets: Tensor, windows: list[int]) -> Tensor:
+    state, start, parts = opened(verifier, sources), 0, []
+    for width in windows:
+        starts = torch.full((len(sources),), start)
+        parts.append(verifier.score(targets[:, start : start + width], starts, state))
+        start += width
+    return torch.cat(parts, dim=1)
+
+
+def test_the_engine_computes_what_the_modules_do(model: Model, texts: tuple[list[list[int]], Tensor]) -> None:
+    config, (sources, targets) = model.folder.verifier, texts
+    wanted = module_logits(model.reference, config, sources, targets)
+    got = scored(model.verifier, sources, targets, [LENGTH])
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_every_route_gives_the_same_bits(verifier: Verifier, texts: tuple[list[list[int]], Tensor]) -> None:
+    sources, targets = texts
+    together = scored(verifier, sources, targets, [3, 1, 7, 2, 11])
+    for row, source in enumerate(sources):
+        for windows in ([LENGTH], [1] * LENGTH, [15, 9]):
+            assert equal(scored(verifier, [source], targets[row, None], windows)[0], together[row])
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_weights_may_be_stored_in_any_type(
+    config: VerifierConfig, stored: torch.dtype, texts: tuple[list[list[int]], Tensor]
+) -> None:
+    rounded = {name: tensor.bfloat16().half() for name, tensor in weights_of(make_module(config)).items()}
+    given = [{name: tensor.to(kind) for name, tensor in rounded.items()} for kind in (stored, torch.float32)]
+    got, wanted = (scored(verifier_network(each, config, CPU, torch.float32), *texts, [LENGTH]) for each in given)
+    if stored == torch.bfloat16:  # a few small ones were rounded again on the way
+        torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-3)
+    else:
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_speculative_and_greedy_say_the_same(
+    model: Model, texts: tuple[list[list[int]], Tensor], monkeypatch: pytest.MonkeyPatch, by_itself: bool
+) -> None:
+    sources = [*texts[0][:2], *([token] for token in range(4, 10))]
+    greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=5))
+    assert len({tuple(h.tokens) for h in greedy}) > 1
+    for h in greedy:
+        assert len(h.tokens) <= h.stats.tokens <= len(h.tokens) + 1
+    ways: list[dict[str, Any]] = [{"block_size": 5}, {"drafter": "autoregressive", "block_size": 3, "batch_size": 3}]
+    if by_itself != isinstance(model.verifier, NativeVerifier):
+        ways += [{"tree": "best-first", "nodes": 8, "block_size": 4}, {"drafter": "self", "block_size": 4}]
+    if not by_itself:
+        monkeypatch.setattr(batch, "NativeVerifier", ())
+    for way in ways:
+        got = decode(model, sources, DecodingOptions(**way))
+        assert [h.tokens for h in got] == [h.tokens for h in greedy]
+        assert [h.stats.tokens for h in got] == [h.stats.tokens for h in greedy]
+        assert sum(h.stats.accepted for h in got) > 0 or way.get("drafter") != "self"
+
+
+def test_greedy_takes_the_best_token_of_the_modules(model: Model, texts: tuple[list[list[int]], Tensor]) -> None:
+    sources, config = texts[0], model.folder.verifier
+    for source, h in zip(sources, decode(model, sources, DecodingOptions(strategy="greedy", scores=True)), strict=True):
+        said = [*h.tokens, *[EOS] * (h.stats.tokens > len(h.tokens))]
+        target = torch.tensor([[BOS, *config.target_prefix, *said]])
+        logits = module_logits(model.reference, config, [source], target)[0, len(config.target_prefix) : -1]
+        log_probs = logits.log_softmax(1)
+        chosen = log_probs[range(len(said)), said]
+        assert (log_probs.amax(1) - chosen).max() < 1e-3
+        assert h.score == pytest.approx(float(chosen.sum()), abs=1e-2)
+        assert h.stats.source_tokens == len(source) + 1
+
+
+def test_beam_search_knows_the_prefixes(model: Model, texts: tuple[list[list[int]], Tensor]) -> None:
+    options = DecodingOptions(strategy="beam", beam_size=1, scores=True)
+    beam, greedy = (decode(model, texts[0], each) for each in (options, replace(options, strategy="greedy")))
+    for b, g in zip(beam, greedy, strict=True):
+        # Beam search rounds its length limit up, and says EOS there.
+        assert b.tokens[: len(g.tokens)] == g.tokens
+        if len(b.tokens) == len(g.tokens):
+            assert b.score == pytest.approx(g.score, abs=1e-2)
+        assert b.stats.source_tokens == g.stats.source_tokens
+    assert all(h.tokens for h in decode(model, texts[0], replace(options, beam_size=4)))
+
+
+def test_traces_begin_with_the_prefix(model: Model, texts: tuple[list[list[int]], Tensor]) -> None:
+    recorder = Recorder(1)
+    hypotheses = decode(model, texts[0], DecodingOptions(block_size=3), recorder=recorder)
+    start = [BOS, *model.folder.verifier.target_prefix]
+    for key, hypothesis in enumerate(hypotheses):
+        iterations = recorder.iterations[key]
+        assert iterations[0].prefix == start
+        assert [*iterations[-1].prefix, *iterations[-1].emitted][
+            : len(start + hypothesis.tokens)
+        ] == start + hypothesis.tokens
+
+
+def test_a_drafters_slots_are_those_of_its_module(config: VerifierConfig, kernels: bool) -> None:
+    torch.manual_seed(4)
+    drafting, block, count = drafter_config_for(config, correction_rank=16), 4, 6
+    module = create_drafter(drafting, CPU)
+    scatter_weights(module)
+    module.requires_grad_(False)
+    committed = torch.randint(4, VOCAB, (1, count))
+    tokens = torch.nn.functional.pad(committed, (0, block))
+    places = torch.arange(count + block)
+    slots = places >= count
+    seen = torch.where(slots, count + block - 1, places)
+    bias = torch.zeros(count + block, count + block).masked_fill_(places > seen[:, None], -torch.inf)
+    verifier = verifier_network(weights_of(make_module(config)), config, CPU, torch.float32, kernels=kernels)
+    encoded = verifier.encode([[5, 6, 7, 8]])
+    memory = sentences_of(encoded)[0][None]
+    layout = BatchLayout.of(memory)
+    hidden = module(tokens, places[None], slots[None], bias[None, None], memory, layout)[:, count:]
+    network = drafter_network(weights_of(module), drafting, CPU, torch.float32, kernels=kernels)
+    state = network.new_state(1)
+    network.start(state, torch.arange(1), encoded)
+    filled = network.fill(committed, torch.tensor([0]), torch.tensor([count]), block, state)
+    torch.testing.assert_close(filled.hidden, hidden, rtol=1e-4, atol=1e-4)
+    chain, log_probs = network.chain(filled)
+    before = torch.cat([committed[:, -1:], chain[:, :-1]], dim=1)
+    logits = module.logits(hidden, before)
+    assert torch.equal(logits.argmax(2), chain)
+    wanted = logits.topk(16, dim=2).values.log_softmax(2)[:, :, 0]
+    torch.testing.assert_close(log_probs, wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_weights_have_the_names_and_shapes_that_a_configuration_calls_for(config: VerifierConfig) -> None:
+    def shapes_of(module: Module) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(tensor.shape) for name, tensor in weights_of(module).items()}
+
+    masked, autoregressive = drafter_config_for(config), autoregressive_config_for(config)
+    assert shapes_of(create_verifier(config, CPU)) == verifier_shapes(config)
+    assert shapes_of(create_drafter(masked, CPU)) == drafter_shapes(masked)
+    assert shapes_of(create_autoregressive(autoregressive, CPU)) == autoregressive_shapes(autoregressive)
+    assert masked.norm == autoregressive.norm == config.norm
+    check_fit(masked, config)
+
+
+def test_a_folder_keeps_every_bit_where_it_is_asked_to(
+    config: VerifierConfig, pieces_path: Path, tmp_path: Path
+) -> None:
+    module = make_module(config)
+    module.get_parameter("decoder.layers.0.ffn.inner_proj.weight").copy_(torch.ones(48, 32))  # float16 has them
+    weights = weights_of(module)
+    folder = write_folder(
+        tmp_path,
+        source="de",
+        target="en",
+        pieces=pieces_path,
+        verifier=config,
+        verifier_weights=weights,
+        exact=True,
+    )
+    assert folder.verifier == config
+    stored = folder.weights(VERIFIER)
+    assert stored["decoder.layers.0.ffn.inner_proj.weight"].dtype == torch.float16
+    assert (
+        stored["decoder_frontend.embed.weight" if config.source_vocab_size else "encoder_frontend.embed.weight"].dtype
+        == torch.float32
+    )
+    assert all(torch.equal(stored[name].float(), weights[name]) for name in weights)
+    other = create_verifier(config, CPU)
+    load_verifier_weights(other, stored)
+    assert all(torch.equal(tensor, module.state_dict()[name]) for name, tensor in other.state_dict().items())
+
+
+def test_configurations_survive_json(config: VerifierConfig) -> None:
+    assert VerifierConfig(**json.loads(json.dumps(asdict(config)))) == config
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("norm", "mid", "`norm` must be one of pre, post, but is 'mid' instead."),
+        ("activation", "tanh", "`activation` must be one of relu, swish, gelu, but is 'tanh' instead."),
+        ("positions", 3, "`positions` must be one of sinusoidal, marian, but is 3 instead."),
+        ("first_position", -1, "`first_position` must be a whole number of at least 0, but is -1 instead."),
+        ("scaled_embedding", 1, "`scaled_embedding` must be true or false, but is 1 instead."),
+        ("source_vocab_size", 0, "`source_vocab_size` must be a whole number of at least 1, but is 0 instead."),
+        (
+            "target_prefix",
+            [8000],
+            "`target_prefix` must be a list of ids of at least 0 and under 8000, but is [8000] instead.",
+        ),
+        (
+            "source_prefix",
+            "ab",
+            "`source_prefix` must be a list of ids of at least 0 and under 8000, but is 'ab' instead.",
+        ),
+        ("source_prefix", [5] * 255, "`source_prefix` must have fewer than 255 ids, but has 255 instead."),
+    ],
+)
+def test_what_no_architecture_is(field: str, value: object, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        VerifierConfig(**{field: value})  # type: ignore[arg-type]
+    assert str(raised.value) == message
+
+
+def test_drafters_check_their_architecture_too() -> None:
+    with pytest.raises(UsageError, match="`norm` must be one of pre, post, but is 'none' instead"):
+        DrafterConfig(norm="none")  # type: ignore[arg-type]
+
+
+def test_positions_of_marian_are_those_of_the_paper() -> None:
+    places, rates = torch.arange(2, 12).double(), 10000.0 ** (-2 * torch.arange(8).double() / 16)
+    angles = places[:, None] * rates
+    config = VerifierConfig(positions="marian", first_position=2)
+    wanted = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    torch.testing.assert_close(sinusoids(10, 16, config), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", library.TOGETHER)
+def test_large_tables_are_packed_a_part_at_a_time(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, bias = torch.randn(83, 32), torch.randn(83)
+    _, wanted = library.pack(weight, bias, dtype)
+    monkeypatch.setattr(library, "AT_ONCE", 32)
+    _, got = library.pack(weight, bias, dtype)
+    assert isinstance(got, dict)
+    assert isinstance(wanted, dict)
+    assert got.keys() == wanted.keys()
+    for name, tensor in got.items():
+        assert torch.equal(tensor, wanted[name])
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_the_kernels_run_them_all(config: VerifierConfig) -> None:
+    assert isinstance(make_model(config, kernels=True).verifier, NativeVerifier)
