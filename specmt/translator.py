@@ -22,7 +22,7 @@ from specmt.types import Hypothesis, Line, Stats, Translation
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder, Trace
     from specmt.models.hub import Model
-    from specmt.text.pieces import Pieces
+    from specmt.text.pieces import PieceModel
 
 Place = tuple[int, int]
 Places = Sequence[Place]
@@ -42,8 +42,8 @@ class LoadedModel(Protocol):
     """What the translator needs to know of a model."""
 
     @property
-    def pieces(self) -> Pieces:
-        """The SentencePiece model of both languages."""
+    def pieces(self) -> PieceModel:
+        """What turns text into ids and back."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -261,8 +261,9 @@ class Translator:
         # Nothing as long as what is left out is ever translated whole.
         pairs = (pair for one in whole for pair in _parts(*one) if all(_is_short(text, limit) for text in pair))
         while chunk := list(islice(pairs, _PAIRS)):
-            sources, targets = (pieces.encode_batch(texts) for texts in zip(*chunk, strict=True))
-            for source, target in zip(sources, targets, strict=True):
+            sources, targets = zip(*chunk, strict=True)
+            ids = (pieces.encode_batch(sources), pieces.encode_targets(targets))
+            for source, target in zip(*ids, strict=True):
                 memory.add(source, target)
         return memory
 

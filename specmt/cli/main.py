@@ -25,6 +25,8 @@ _COMMANDS: Final = {
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
     "distill": ("specmt.cli.distill:distill", "Translate a corpus with a verifier, for its drafter to learn from."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
+    "import": ("specmt.cli.import_:import_", "Turn a model of another program into a model folder."),
+    "models": ("specmt.cli.models:models", "See which models there are and what is in them."),
 }
 
 _INTERRUPTED: Final = 128 + signal.SIGINT

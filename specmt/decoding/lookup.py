@@ -17,7 +17,7 @@ from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine.backend import Drafting, Memory
-from specmt.text.pieces import Pieces
+from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 
 _OPENING: Final = "▁"
@@ -68,6 +68,7 @@ class Texts:
     """What the draft of a sentence can be copied from."""
 
     source: list[int]
+    """As target ids."""
 
     words: list[Word] | None
     """``None`` as long as they were not looked for."""
@@ -190,7 +191,7 @@ class LookupDrafter(Planned):
     """Copies from the source, from a translation memory, and from what it has seen finished."""
 
     def __init__(
-        self, memory: TranslationMemory, pieces: Pieces, plans: Plans, start: Sequence[int] = (BOS,)
+        self, memory: TranslationMemory, pieces: PieceModel, plans: Plans, start: Sequence[int] = (BOS,)
     ) -> None:
         """
         :param start: what every target begins with
@@ -201,6 +202,7 @@ class LookupDrafter(Planned):
         self.pieces = pieces
         self.plans = plans
         self.rows: dict[int, Texts] = {}
+        self.sources: dict[int, list[int]] = {}
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
@@ -210,7 +212,8 @@ class LookupDrafter(Planned):
         for row, request in zip(rows.tolist(), requests, strict=True):
             near = [each for each in self.memory.nearest(request.source) if each.similarity >= _UNLIKE]
             neighbours = [Neighbour(similarity, [self.start_token, *target, EOS]) for similarity, target in near]
-            self.rows[row] = Texts(request.source, None, neighbours)
+            self.sources[row] = request.source
+            self.rows[row] = Texts(self.pieces.to_target(request.source), None, neighbours)
 
     @override
     def slots(self, rows: int) -> int:
@@ -253,8 +256,8 @@ class LookupDrafter(Planned):
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:
-        self.memory.remember(self.rows[row].source, tokens)
+        self.memory.remember(self.sources[row], tokens)
 
     @override
     def move(self, source: int, target: int) -> None:
-        self.rows[target] = self.rows[source]
+        self.rows[target], self.sources[target] = self.rows[source], self.sources[source]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig, check_fit
+from specmt.text.pieces import PIECES as PIECES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG: Final = "config.json"
 CARD: Final = "README.md"
-PIECES: Final = "pieces.model"
 VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
@@ -86,16 +87,17 @@ class ModelFolder:
         """A hash that stands for all files of the model."""
         return hashlib.sha256(json.dumps(dict(sorted(self.files.items()))).encode()).hexdigest()
 
-    def verified(self, name: str) -> Path:
+    def verified(self, name: str, advance: Callable[[int], object] = lambda _: None) -> Path:
         """Returns the path of a file after checking its sha256.
 
+        :param advance: is told of each number of bytes as it is done.
         :raises ModelError: the file is missing or is not what it should be.
         """
         path = self.path / name
         if name not in self.files:
             raise ModelError(f"{self.path}: the model has no {name}.")
         try:
-            actual = file_sha256(path)
+            actual = file_sha256(path, advance)
         except OSError as error:
             raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
         if actual != self.files[name]:
@@ -134,12 +136,16 @@ def _write_config(path: Path, record: Mapping[str, Any]) -> None:
     temporary.replace(path / CONFIG)
 
 
-def file_sha256(path: Path) -> str:
-    """Returns the sha256 of a file's bytes in hexadecimal."""
+def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
+    """Returns the sha256 of a file's bytes in hexadecimal.
+
+    :param advance: is told of each number of bytes as it is done.
+    """
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
+            advance(len(block))
     return digest.hexdigest()
 
 
@@ -148,7 +154,7 @@ def write_folder(
     *,
     source: str,
     target: str,
-    pieces: Path,
+    pieces: Path | Sequence[Path],
     verifier: VerifierConfig,
     verifier_weights: Mapping[str, Tensor],
     drafter: DrafterConfig | None = None,
@@ -159,15 +165,18 @@ def write_folder(
 
     Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
 
+    :param pieces: the SentencePiece model, or the files of imported pieces, under the names that they are to have
     :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
         in float32.
     """
     from safetensors.torch import save_file
 
     path.mkdir(parents=True, exist_ok=True)
-    (path / PIECES).write_bytes(pieces.read_bytes())
+    copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
+    for name, copied in copies.items():
+        (path / name).write_bytes(copied.read_bytes())
     save_file(_half(verifier_weights, exact=exact), path / VERIFIER)
-    names = [PIECES, VERIFIER]
+    names = [*copies, VERIFIER]
     if drafter_weights is not None:
         save_file(_half(drafter_weights), path / DRAFTER)
         names.append(DRAFTER)
@@ -221,26 +230,38 @@ def add_drafter(
 def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
     stored = {}
     for name, tensor in weights.items():
-        half = tensor.detach().half().contiguous()
-        lost = exact and bool((half.to(tensor.dtype) != tensor).any())
-        stored[name] = tensor.detach().float().contiguous() if lost else half
+        lost = exact and not all(_fits_half(part) for part in tensor.detach().chunk(1 + len(tensor) // 4096))
+        stored[name] = (tensor.detach().float() if lost else tensor.detach().half()).contiguous()
     return stored
+
+
+def _fits_half(tensor: Tensor) -> bool:
+    return bool((tensor.half().to(tensor.dtype) == tensor).all())
 
 
 def bundled() -> Iterator[ModelFolder]:
     """Yields the models that come with the program."""
-    for config in sorted(ASSETS.glob(f"*/{CONFIG}")):
-        yield ModelFolder.read(config.parent)
+    yield from map(ModelFolder.read, folders(ASSETS))
+
+
+def user_models() -> Path:
+    """Returns where a user keeps models that are then known by name."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "specmt" / "models"
+
+
+def folders(place: Path) -> list[Path]:
+    """Returns the model folders in a place."""
+    return [config.parent for config in sorted(place.glob(f"*/{CONFIG}"))]
 
 
 def find(name: str | Path | None, *, source: str, target: str) -> ModelFolder:
-    """Returns the folder of a model: a path, the name of a bundled model, or the bundled one of a direction.
+    """Returns the folder of a model: a path, the name of a bundled or the user's, or the bundled one of a direction.
 
     :raises ModelError: there is none.
     """
     if name is not None:
-        inside = ASSETS / name
-        return ModelFolder.read(inside if (inside / CONFIG).exists() else Path(name))
+        named = (place / name for place in (ASSETS, user_models()))
+        return ModelFolder.read(next((path for path in named if (path / CONFIG).exists()), Path(name)))
     models = list(bundled())
     for model in models:
         if (model.source, model.target) == (source, target):

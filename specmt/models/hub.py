@@ -20,9 +20,9 @@ from specmt.engine.threads import choose_threads
 from specmt.engine.transformer import drafter_tables, verifier_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
-from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, find
+from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
-from specmt.text.pieces import Pieces
+from specmt.text.pieces import PieceModel, load_pieces
 
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
@@ -43,7 +43,7 @@ class Model:
     """A loaded model: pieces, verifier and, if it has them, drafters."""
 
     folder: ModelFolder
-    pieces: Pieces
+    pieces: PieceModel
     verifier: Verifier
     drafter: Drafter | None
 
@@ -174,11 +174,13 @@ def load_model(
         torch.set_num_threads(threads)
     place = choose_device(device)
     kind = choose_dtype(dtype, place)
-    pieces = Pieces(folder.verified(PIECES))
-    if len(pieces) != folder.verifier.vocab_size:
-        raise ModelError(
-            f"{folder.path}: {PIECES} must have {folder.verifier.vocab_size} pieces, but has {len(pieces)} instead."
-        )
+    pieces = load_pieces(folder.files, folder.verified)
+    for side, wanted, actual in (
+        ("target", folder.verifier.vocab_size, len(pieces)),
+        ("source", folder.verifier.source_pieces, pieces.source_size),
+    ):
+        if actual != wanted:
+            raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
     shapes = GRANULAR if deterministic else FREE
     verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)

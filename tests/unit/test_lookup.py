@@ -161,6 +161,9 @@ class Letters:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [f"▁{token}" for token in ids]
 
+    def to_target(self, ids: Sequence[int]) -> list[int]:
+        return list(ids)
+
 
 def always(block_size: int) -> Plans:
     return Plans(Fixed(block_size), Fixed(block_size))

@@ -61,6 +61,9 @@ class Vocabulary:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self.pieces(ids)).replace("▁", " ").strip()
 
+    source_pieces = pieces
+    decode_source = decode
+
 
 def best(*tokens: int, gap: float = 0.5) -> list[Candidate]:
     """Returns candidates, each less likely than the one before by the same factor."""

@@ -31,6 +31,8 @@ class WordPieces:
     def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         return [self.encode(text) for text in texts]
 
+    encode_targets = encode_batch
+
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(self.pieces(ids))
 

@@ -59,7 +59,10 @@ def record(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> Record
     nodes = [node for iteration in iterations for node in iteration["nodes"]]
     tokens, calls = sum(len(iteration.emitted) for iteration in trace.iterations), len(iterations)
     return {
-        "source": {"text": pieces.decode(trace.source), "tokens": _tokens(trace.source, pieces)},
+        "source": {
+            "text": pieces.decode_source(trace.source),
+            "tokens": _named(trace.source, pieces.source_pieces(trace.source)),
+        },
         "translation": {"text": pieces.decode(trace.tokens), "tokens": _tokens(trace.tokens, pieces)},
         "strategy": options.strategy,
         "drafter": options.drafter if options.strategy == "speculative" else "none",
@@ -111,7 +114,11 @@ def _iteration(iteration: Iteration, pieces: PieceNames, options: DecodingOption
 
 
 def _tokens(ids: Sequence[int], pieces: PieceNames) -> list[Record]:
-    return [{"id": token, "piece": piece} for token, piece in zip(ids, pieces.pieces(ids), strict=True)]
+    return _named(ids, pieces.pieces(ids))
+
+
+def _named(ids: Sequence[int], pieces: Sequence[str]) -> list[Record]:
+    return [{"id": token, "piece": piece} for token, piece in zip(ids, pieces, strict=True)]
 
 
 def _candidates(candidates: Sequence[Candidate], pieces: PieceNames) -> list[Record]:

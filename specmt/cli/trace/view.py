@@ -24,13 +24,19 @@ _SPACE_SHOWN: Final = "␣"
 
 
 class PieceNames(Protocol):
-    """What is needed of `specmt.text.pieces.Pieces`."""
+    """What is needed of `specmt.text.pieces.PieceModel`."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of piece ids."""
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the pieces themselves, word boundaries shown as ▁."""
+
+    def decode_source(self, ids: Sequence[int]) -> str:
+        """Returns the text of source ids."""
+
+    def source_pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the pieces of source ids."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +233,8 @@ def view(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> View:
     rounds = zip(iterations, inputs, [*inputs[1:], None], strict=True)
     steps = tuple(_step(number, *each, show, options) for number, each in enumerate(rounds, start=1))
     return View(
-        source=pieces.decode(trace.source),
-        source_tokens=show.tokens(trace.source),
+        source=pieces.decode_source(trace.source),
+        source_tokens=tuple(map(_token, trace.source, pieces.source_pieces(trace.source))),
         translation=pieces.decode(trace.tokens),
         steps=steps,
         tokens=sum(len(iteration.emitted) for iteration in iterations),

@@ -1,0 +1,65 @@
+"""`specmt import marian|nllb`: other people's models as model folders of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("import")
+def import_() -> None:
+    """Turn a model of another program into a model folder; a drafter can then be trained for it."""
+
+
+@import_.command()
+@click.argument("source")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--from", "source_language", help="Source language; by default what the model's name or files say.")
+@click.option("--to", "target_language", help="Target language; by default what the model's name or files say.")
+@click.option("--target-token", help="What tells a multilingual model its target, such as '>>deu<<'; default: by --to.")
+def marian(
+    source: str, folder: Path, source_language: str | None, target_language: str | None, target_token: str | None
+) -> None:
+    """Write Marian model SOURCE as model FOLDER.
+
+    SOURCE is a folder with an OPUS-MT model, of Hugging Face or of Marian itself, one of Marian's .npz files, or a name
+    on the Hugging Face Hub.
+
+    \b
+    Example:
+      specmt import marian Helsinki-NLP/opus-mt-de-en runs/opus-de-en
+      specmt import marian downloads/opus-mt-en-gem runs/en-de --from en --to de
+    """
+    from specmt.cli.progress import spinner
+    from specmt.models.interop.marian import import_marian
+
+    with spinner("importing") as report:
+        model = import_marian(
+            source, folder, languages=(source_language, target_language), token=target_token, progress=report
+        )
+    click.echo(f"{folder}: {model.source}→{model.target}", err=True)
+
+
+@import_.command()
+@click.argument("source")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--from", "source_language", required=True, metavar="LANG", help="Source language: deu_Latn or de.")
+@click.option("--to", "target_language", required=True, metavar="LANG", help="Target language: eng_Latn or en.")
+def nllb(source: str, folder: Path, source_language: str, target_language: str) -> None:
+    """Write one direction of NLLB or M2M100 model SOURCE as model FOLDER.
+
+    SOURCE is a folder with a model of Hugging Face or a checkpoint of fairseq2, a name on the Hugging Face Hub, or the
+    name of one of fairseq2's models. Languages are the model's own codes, or short ones where these mean one of them.
+
+    \b
+    Example:
+      specmt import nllb facebook/nllb-200-distilled-600M runs/nllb-de-en --from deu_Latn --to eng_Latn
+      specmt import nllb nllb-200_dense_distill_600m runs/nllb-fr-de --from fr --to de
+    """
+    from specmt.cli.progress import spinner
+    from specmt.models.interop.nllb import import_nllb
+
+    with spinner("importing") as report:
+        model = import_nllb(source, folder, languages=(source_language, target_language), progress=report)
+    click.echo(f"{folder}: {model.source}→{model.target}", err=True)

@@ -1,0 +1,238 @@
+"""`specmt models`: which models there are, what is in them, and whether they are whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from specmt.cli.progress import share_bar
+from specmt.errors import DataError, ModelError
+from specmt.evaluation.tables import Table
+from specmt.text.lines import Output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from specmt.models.folder import ModelFolder
+
+_BAR: Final = 40
+_MEBIBYTE: Final = 2**20
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(context_settings=_HELP)
+def models() -> None:
+    """See the models that there are: those that come with the program, and yours.
+
+    A model folder in ~/.local/share/specmt/models (or $XDG_DATA_HOME/specmt/models) can be named like a bundled one:
+    `--model NAME`.
+
+    \b
+    Examples:
+      specmt models list
+      specmt models show de-en
+      ls "$(specmt models path de-en)"
+      specmt models verify
+    """
+
+
+@models.command("list", context_settings=_HELP)
+@click.option("--json", "as_json", is_flag=True, help="Write an array of objects.")
+def list_(as_json: bool) -> None:
+    """List the models that `--model` knows by name."""
+    from specmt.models.describe import describe
+    from specmt.models.folder import ModelFolder
+
+    found = []
+    for path in _places():
+        try:
+            found.append(describe(ModelFolder.read(path)))
+        except ModelError as error:
+            click.echo(f"specmt: warning: {error}", err=True)
+    _write(_as_json(found) if as_json else _rendered([_list_table(found).rich()]))
+
+
+@models.command(context_settings=_HELP)
+@click.argument("model", metavar="[NAME|DIR]", required=False)
+@click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language.")
+@click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language.")
+@click.option("--json", "as_json", is_flag=True, help="Write an object with all of it.")
+@click.option("--card", is_flag=True, help="Write the model card instead: data, licences, scores, limits.")
+def show(model: str | None, source: str, target: str, as_json: bool, card: bool) -> None:
+    """Show what is in a model: the bundled one for --from and --to, or another.
+
+    Configuration, parameters by part, files, the card's licence and scores, and how often drafts are accepted.
+    """
+    from specmt.models.describe import describe, read_card
+    from specmt.models.folder import CARD, find
+
+    folder = find(model, source=source, target=target)
+    if card:
+        text = read_card(folder)
+        if not text:
+            raise ModelError(f"{folder.path}: the model has no card ({CARD}).")
+        _write(text)
+        return
+    found = describe(folder)
+    _write(_as_json(found) if as_json else _rendered(_shown(found)))
+
+
+@models.command(context_settings=_HELP)
+@click.argument("model", metavar="NAME|DIR")
+def path(model: str) -> None:
+    """Print the folder of a model."""
+    from specmt.models.folder import find
+
+    _write(f"{find(model, source='', target='').path.resolve()}\n")
+
+
+@models.command(context_settings=_HELP)
+@click.argument("names", metavar="[NAME|DIR]...", nargs=-1)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing but what is wrong.")
+def verify(names: tuple[str, ...], quiet: bool) -> None:
+    """Compare every file of models, of all by default, with its sha256.
+
+    Exit code 0: all are whole. 65: a file is not what it was. 69: a model or a file is missing.
+    """
+    from specmt.models.folder import CONFIG, ModelFolder, find
+
+    codes = {0}
+    found: list[ModelFolder] = []
+    for place in names or _places():
+        try:
+            found.append(find(place, source="", target="") if isinstance(place, str) else ModelFolder.read(place))
+        except ModelError as error:
+            codes.add(_complain(error, there=(Path(place) / CONFIG).is_file()))
+    whole = sum(map(_bytes, found)) or 1
+    done = 0
+    with share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report:
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            report(model.path.name, done / whole)
+
+        for model in found:
+            wrong = dict(_damage(model, advance))
+            for name, what in wrong.items():
+                codes.add(_complain(what, there=(model.path / name).is_file()))
+            if not (wrong or quiet):
+                _write(f"{model.path.name}: {len(model.files)} files, {_bytes(model) / _MEBIBYTE:.1f} MiB, all whole\n")
+    if max(codes):
+        raise click.exceptions.Exit(max(codes))
+
+
+def _places() -> list[Path]:
+    """Returns the folders of the models that are known by name, bundled ones first."""
+    from specmt.models.folder import ASSETS, folders, user_models
+
+    return [*folders(ASSETS), *folders(user_models())]
+
+
+def _bytes(model: ModelFolder) -> int:
+    paths = (model.path / name for name in model.files)
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _damage(model: ModelFolder, advance: Callable[[int], None]) -> Iterator[tuple[str, ModelError]]:
+    """Yields the files that are missing or damaged, with what is wrong."""
+    for name in model.files:
+        try:
+            model.verified(name, advance)
+        except ModelError as error:
+            yield name, error
+
+
+def _complain(error: ModelError, *, there: bool) -> int:
+    """Reports what is wrong; returns the exit code for it."""
+    click.echo(f"specmt: error: {error}", err=True)
+    return DataError.exit_code if there else ModelError.exit_code
+
+
+def _list_table(found: list[dict[str, Any]]) -> Table:
+    rows = [
+        (
+            each["name"],
+            f"{each['source']}→{each['target']}",
+            f"{sum(file['bytes'] for file in each['files'].values()) / _MEBIBYTE:.1f} MiB",
+            _millions(sum(each["verifier"]["parameters"].values())),
+            ", ".join(f"{kind} {_millions(sum(d['parameters'].values()))}" for kind, d in each["drafters"].items())
+            or "none",
+            each["from"],
+        )
+        for each in found
+    ]
+    return Table("", ("model", "direction", "size", "parameters", "drafters", "from"), rows)
+
+
+def _shown(found: dict[str, Any]) -> Iterator[RenderableType]:
+    networks = {"verifier": found["verifier"]} | {f"{kind} drafter": d for kind, d in found["drafters"].items()}
+    yield f"{found['name']}: {found['source']}→{found['target']}, from {found['from']}\n{found['path']}"
+    yield f"Licence: {found['licence'] or 'the model card names none'}"
+    yield _by_network("Configuration", {name: each["config"] for name, each in networks.items()}, _value).rich()
+    counts = {name: each["parameters"] for name, each in networks.items()}
+    title = "Parameters: " + ", ".join(f"{name} {_millions(sum(each.values()))}" for name, each in counts.items())
+    yield _by_network(title, counts, lambda count: f"{count:,}").rich()
+    files = [(name, f"{each['bytes']:,}", each["sha256"]) for name, each in found["files"].items()]
+    yield Table("Files", ("file", "bytes", "sha256"), files).rich()
+    if found["scores"]:
+        columns = tuple(found["scores"][0])
+        rows = [[row.get(column, "") for column in columns] for row in found["scores"]]
+        yield Table("Scores, as the model card has them", columns, rows).rich()
+    for kind, drafter in found["drafters"].items():
+        if "calibration" in drafter:
+            title = f"How often drafts of the {kind} drafter were accepted up to each position, when it was calibrated"
+            yield "\n".join([title, *_bars(drafter["calibration"]["acceptance"])])
+
+
+def _by_network(title: str, columns: Mapping[str, Mapping[str, Any]], text: Callable[[Any], str]) -> Table:
+    """Returns a table with a column for each network and a row for what any of them has."""
+    keys = dict.fromkeys(key for column in columns.values() for key in column)
+    rows = [(key, *(text(column[key]) if key in column else "" for column in columns.values())) for key in keys]
+    return Table(title, ("", *columns), rows)
+
+
+def _bars(shares: list[float]) -> Iterator[str]:
+    """Yields a bar for each share, to an eighth of a character."""
+    for position, share in enumerate(shares, 1):
+        eighths = round(share * _BAR * 8)
+        bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8]
+        yield f"{position:3}  {share:6.1%}  {bar.rstrip()}"
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.1f} M"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _as_json(record: object) -> str:
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rendered(parts: Iterable[RenderableType]) -> str:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
+    with console.capture() as capture:
+        for number, part in enumerate(parts):
+            if number:
+                console.print()
+            console.print(part)
+    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+
+
+def _write(text: str) -> None:
+    with Output(None) as out:
+        out.write(text)

@@ -1,0 +1,1 @@
+"""Importers: models of other programs as model folders of ours."""

@@ -1,0 +1,147 @@
+"""Weights of other programs, read tensor by tensor; nothing in a file is ever executed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from specmt.errors import ModelError
+
+SAFETENSORS: Final = "model.safetensors"
+TORCH: Final = "pytorch_model.bin"
+WEIGHTS: Final = (SAFETENSORS, f"{SAFETENSORS}.index.json", TORCH, f"{TORCH}.index.json")
+"""The files that a Hugging Face folder may keep its weights in, the best first."""
+
+
+@final
+class Checkpoint:
+    """The tensors of one or more files; each is read when it is asked for."""
+
+    def __init__(self, origin: Path, readers: Mapping[str, Callable[[], Tensor]]) -> None:
+        """
+        :param origin: what to name in errors
+        """
+        self.origin = origin
+        self._readers = readers
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def find(self, *names: str) -> str | None:
+        """Returns the first of several names that there is."""
+        return next((name for name in names if name in self._readers), None)
+
+    def read(self, *names: str) -> Tensor:
+        """Returns the first of several tensors that there is.
+
+        :raises ModelError: there is none, or the file is damaged.
+        """
+        name = self.find(*names)
+        if name is None:
+            raise ModelError(f"{self.origin}: has no {names[0]}; is it of another architecture?")
+        try:
+            return self._readers[name]()
+        except (SafetensorError, zipfile.BadZipFile, ValueError, OSError) as error:
+            raise ModelError(f"{self.origin}: {name} cannot be read ({error}).") from error
+
+
+def open_checkpoint(folder: Path) -> Checkpoint:
+    """Opens the weights of a Hugging Face folder: safetensors, or else a PyTorch pickle; whole or in parts.
+
+    :raises ModelError: there are none, a file is damaged, or a pickle holds more than tensors.
+    """
+    name = next((name for name in WEIGHTS if (folder / name).is_file()), None)
+    if name is None:
+        raise ModelError(f"{folder}: has no weights; there must be {SAFETENSORS} or {TORCH}.")
+    is_index = name.endswith(".json")
+    paths = [folder / part for part in _parts(folder / name)] if is_index else [folder / name]
+    read = _safetensors if SAFETENSORS in name else _torch
+    readers: dict[str, Callable[[], Tensor]] = {}
+    for path in paths:
+        readers |= read(path)
+    return Checkpoint(folder if is_index else paths[0], readers)
+
+
+def open_file(path: Path) -> Checkpoint:
+    """Opens one file of fairseq or fairseq2: safetensors, or else a PyTorch pickle with the tensors in it or in its
+    ``model``.
+
+    :raises ModelError: it is damaged, or a pickle that holds more than tensors and settings.
+    """
+    return Checkpoint(path, _safetensors(path) if path.suffix == ".safetensors" else _torch(path))
+
+
+def open_npz(path: Path) -> Checkpoint:
+    """Opens a NumPy archive, such as Marian writes.
+
+    :raises ModelError: it cannot be read.
+    """
+    try:
+        archive = np.load(path, allow_pickle=False)
+        names: Collection[str] = archive.files
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path}: cannot be read as a NumPy archive ({error}).") from error
+    return Checkpoint(path, {name: partial(_from_numpy, archive, name) for name in names})
+
+
+def _from_numpy(archive: Any, name: str) -> Tensor:
+    return torch.from_numpy(archive[name])
+
+
+def _parts(index: Path) -> list[str]:
+    try:
+        parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if not all(isinstance(part, str) and Path(part).name == part for part in parts):
+            raise ValueError("`weight_map` must name files beside it")
+        return sorted(parts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{index}: is not an index of weights ({error}).") from error
+
+
+def _safetensors(path: Path) -> dict[str, Callable[[], Tensor]]:
+    try:
+        file = safe_open(path, "pt")
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
+    return {name: partial(file.get_tensor, name) for name in file.keys()}  # type: ignore[no-untyped-call]  # noqa: SIM118
+
+
+def _torch(path: Path) -> dict[str, Callable[[], Tensor]]:
+    # Before PyTorch 1.6, files were no archives; these cannot be mapped into memory.
+    mmap = zipfile.is_zipfile(path)
+    try:
+        with torch.serialization.safe_globals([Namespace]):  # fairseq's settings: names and plain values
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+    except pickle.UnpicklingError as error:
+        found = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = f" (it asks for {found[1]})" if found else ""
+        raise ModelError(
+            f"{path}: is a pickle with more than tensors in it{what}, which could run code; it was not loaded. "
+            f"Look for the model as {SAFETENSORS}."
+        ) from error
+    except (OSError, RuntimeError, ValueError, KeyError, EOFError, AttributeError, TypeError) as error:
+        raise ModelError(f"{path}: cannot be read as weights of PyTorch ({error}).") from error
+    if not isinstance(state, Mapping):
+        raise ModelError(f"{path}: must hold tensors by name, but holds a {type(state).__name__} instead.")
+    if isinstance(state.get("model"), Mapping):
+        state = state["model"]
+    return {str(name): partial(_itself, value) for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor.detach()
