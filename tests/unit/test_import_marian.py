@@ -555,6 +555,10 @@ def change_state(changes: Mapping[str, Tensor | None]) -> Any:
         (edit("vocab.json", **{"▁new": 10**6}), r"the ids of its \d+ pieces must be 0 to \d+, each once"),
         (change_state({"model.shared.weight": torch.zeros(7, 64)}), "as many pieces as .* has rows, 7, but has"),
         (change_state({"final_logits_bias": torch.zeros(1, 7)}), r"as many pieces as final_proj\.bias has rows, 7"),
+        (
+            change_state({"model.encoder.embed_positions.weight": torch.zeros(128, 64)}),
+            "must be sinusoids, but was learnt",
+        ),
         (change_state({"model.encoder.layer_norm.weight": torch.zeros(64)}), r"has model\.encoder\.layer_norm\.weight"),
         (change_state({"model.decoder.layers.0.fc1.bias": None}), r"has no model\.decoder\.layers\.0\.fc1\.bias"),
     ],

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from specmt.engine.transformer import sinusoids
 from specmt.errors import ModelError
+from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint
 from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE
 from specmt.models.interop.source import read_json
@@ -55,13 +57,16 @@ _NEUTRAL: Final[Mapping[str, tuple[object, ...]]] = {
 """Settings that change what greedy decoding says, with the values that do not."""
 
 
-def read_weight(checkpoint: Checkpoint, name: str) -> Tensor | None:
+def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Tensor | None:
     """Returns a weight by our name; ``None`` for an output bias that is not there.
 
+    :param shared: whether source and target have one table of embeddings
     :raises ModelError: another weight is not there, or cannot be read.
     """
     if name == OUTPUT_BIAS:
         return checkpoint.read(_BIAS) if _BIAS in checkpoint else None
+    if name == SOURCE_TABLE and not shared:
+        return checkpoint.read(_ENCODER)
     if name in _TABLES:
         return checkpoint.read(*_TABLES[name])
     return checkpoint.read(their_name(name))
@@ -73,6 +78,19 @@ def their_name(name: str) -> str:
         if ours in name:
             return f"model.{name.replace(ours, theirs)}"
     return f"model.{name}"
+
+
+def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
+    """Checks that positions, if the weights have them, are the sinusoids that are computed here, up to rounding.
+
+    :raises ModelError: they are not.
+    """
+    for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
+        if name in checkpoint:
+            table = checkpoint.read(name).float()
+            wanted = sinusoids(len(table), config.model_dim, config)
+            if table.shape != wanted.shape or float((table - wanted).abs().max()) > 0.01:
+                raise ModelError(f"{checkpoint.origin}: {name} must be sinusoids, but was learnt.")
 
 
 def read_settings(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:

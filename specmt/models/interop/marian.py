@@ -19,6 +19,7 @@ from specmt.models.interop.hugging_face import (
     GENERATION,
     TOKENIZER,
     banned,
+    check_positions,
     read_settings,
     read_weight,
     their_name,
@@ -79,7 +80,7 @@ def import_marian(
         else:
             foreign = read_native(path)
         home = path if path.is_dir() else path.parent
-        said = languages_of(source.rstrip("/") if path.is_dir() else home.resolve().name, record)
+        said = languages_of(home.resolve().name if Path(source).exists() else source, record)
         foreign, chosen = _for_languages(foreign, languages, said, token)
         notes = _notes(foreign)
         write_model(
@@ -133,6 +134,7 @@ def _read_hugging_face(folder: Path) -> Foreign:
         raise ModelError(f"{folder}: has {_TARGET_VOCABULARY}, but only one table of embeddings.")
     config = _config(folder / CONFIG, record, target, source)
     _check_names(checkpoint, config)
+    check_positions(checkpoint, config)
     return Foreign(
         origin=checkpoint.origin,
         kind="Marian (Hugging Face)",
@@ -141,7 +143,7 @@ def _read_hugging_face(folder: Path) -> Foreign:
         source=source,
         source_spm=folder / "source.spm",
         target_spm=folder / "target.spm",
-        read=partial(read_weight, checkpoint),
+        read=partial(read_weight, checkpoint, shared=shared),
         never=banned(folder, settings),
     )
 

@@ -36,7 +36,9 @@ def _fetch(name: str, files: Sequence[str]) -> Path:
         try:
             there = HfApi().list_repo_files(name)
         except RepositoryNotFoundError as error:
-            raise ModelError(f"{name}: is no folder here, and not on the Hugging Face Hub.") from error
+            raise ModelError(
+                f"{name}: is no folder here, and not on the Hugging Face Hub, or not for everyone."
+            ) from error
         except HfHubHTTPError:
             raise
         except OSError:
@@ -47,7 +49,7 @@ def _fetch(name: str, files: Sequence[str]) -> Path:
         stem = best.removesuffix(".index.json")
         weights = [best] if best == stem else [best, stem.replace(".", "-*.")]
         return Path(snapshot_download(name, allow_patterns=[*files, *weights]))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ModelError(
             f"{name}: cannot be fetched from the Hugging Face Hub ({type(error).__name__}); "
             f"fetch it where there is a network (`hf download {name} --local-dir DIR`) and import the folder."
