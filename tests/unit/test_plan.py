@@ -110,7 +110,7 @@ def test_what_iterations_took_decides_whether_drafting_goes_on() -> None:
 
 
 def test_what_is_hopeless_is_never_tried() -> None:
-    hopeless = Costs(verify=((1, 1.0), (5, 17.0)), draft=FREE_ROWS.draft)
+    hopeless = Costs(verify=((1, 1.0), (5, 61.0)), draft=FREE_ROWS.draft)
     plan = Adaptive(CALIBRATION, lambda rows: hopeless)
     for _ in range(10_000):
         plan.begin()
