@@ -250,14 +250,14 @@ def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) 
     from specmt.errors import UsageError
 
     given = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    if values["kind"] != "masked":
-        for name in sorted(given & {"correction_rank", "spacing", "decay"}):
-            raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {values['kind']}.")
     if bool(corpus) == (values["data"] is not None):
         raise UsageError("Name either a text with `--corpus` or distilled data with `--data`.")
     for name in ("kind", "validation_data", "validation_lines") if corpus else ("hours", "limit", "max_length", "into"):
         if name in given:
             raise UsageError(f"`{name.replace('_', '-')}` is not for `--{'corpus' if corpus else 'data'}`.")
+    if values["kind"] != "masked":
+        for name in sorted(given & {"correction_rank", "spacing", "decay"}):
+            raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {values['kind']}.")
     if corpus:
         from specmt.cli.train_from_corpus import train_from_corpus
 
