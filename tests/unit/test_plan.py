@@ -234,7 +234,7 @@ def test_a_plan_that_changes_its_mind_at_any_time_changes_no_output(
     monkeypatch.setattr(batch, "make_masked_plan", lambda *_, **__: plan)
     got = decode(model, sources, DecodingOptions(drafter=drafter, tree=tree, batch_size=batch_size), memory=memory)
     assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
-    assert min(plan.heard[False], plan.heard[True]) > 5
+    assert min(plan.heard[False], plan.heard[True]) > 2
     total = sum(hypothesis.stats.tokens for hypothesis in got)
     assert sum(hypothesis.stats.accepted for hypothesis in got) > 0.05 * total
     if batch_size == 1:
