@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specmt.evaluation.bench import Stage
     from specmt.models.folder import ModelFolder
 
-SAMPLE: Final = Path(__file__).resolve().parent.parent / "assets" / "sample.de"
+ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
 _PICTURES: Final = (".png", ".svg", ".pdf")
 _SENTENCES: Final = 128
 _BUSY: Final = 0.5
@@ -100,7 +100,7 @@ def bench(
     """Measure what a row, a draft and a verifier call cost on this machine, and from which batch size on greedy
     decoding is faster than drafting.
 
-    The text, FILE or a small German sample, decides how many drafts are accepted; its first 128 lines are used. Run it
+    The text, FILE or a small sample, German or English, decides how many drafts are accepted; its first 128 lines are used. Run it
     on a quiet machine. Ctrl-C stops it and shows what is there.
 
     \b
@@ -171,10 +171,11 @@ def _of_model(
 
     folder = find(model, source=loading["source"], target=loading["target"])
     _check_drafter(folder, options)
-    if file is None and folder.source != "de":
-        raise UsageError(f"The sample is German, but the model translates from {folder.source}; name a FILE.")
-    name = SAMPLE.name if file is None else str(file)
-    lines = _read(SAMPLE if file is None else None if name == "-" else file, name)
+    sample = ASSETS / f"sample.{folder.source}"
+    if file is None and not sample.exists():
+        raise UsageError(f"There is no sample in {folder.source}, which the model translates from; name a FILE.")
+    name = sample.name if file is None else str(file)
+    lines = _read(sample if file is None else None if name == "-" else file, name)
 
     from specmt.evaluation.bench import signature_of, stages_of_calls, stages_of_drafting
     from specmt.models.hub import load_model

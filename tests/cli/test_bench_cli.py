@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from specmt.cli.bench import SAMPLE
+from specmt.cli.bench import ASSETS
 from specmt.cli.main import run
 from specmt.decoding import costs
 from specmt.evaluation import bench as measuring
@@ -52,7 +52,7 @@ def test_the_bundled_model_on_the_bundled_sample(tmp_path: Path, capfd: pytest.C
     assert found["signature"]["model"] == "de-en"
     assert out.strip().split("\n")[-1].startswith(f"specmt:{found['signature']['specmt']}|model:de-en|model_sha256:")
     assert found["text"]["name"] == "sample.de"
-    assert found["text"]["sentences"] == SAMPLE.read_text(encoding="utf-8").count("\n")
+    assert found["text"]["sentences"] == (ASSETS / "sample.de").read_text(encoding="utf-8").count("\n")
     # Options win over --quick.
     assert found["options"]["rows"] == [1, 2] and found["options"]["repeats"] == 1
     assert len(found["acceptance"]["measured"]) == len(found["acceptance"]["calibrated"]) == 10
@@ -197,7 +197,7 @@ def test_models_that_lack_what_it_takes(
     config = json.loads((foreign / "config.json").read_text(encoding="utf-8"))
     (foreign / "config.json").write_text(json.dumps(config | {"source": "fi"}), encoding="utf-8")
     assert run(["bench", "--model", str(foreign), "--drafter", "self"]) == 2
-    assert "The sample is German, but the model translates from fi; name a FILE." in capfd.readouterr().err
+    assert "There is no sample in fi, which the model translates from; name a FILE." in capfd.readouterr().err
 
 
 def test_help_does_not_import_torch() -> None:
