@@ -100,8 +100,8 @@ def bench(
     """Measure what a row, a draft and a verifier call cost on this machine, and from which batch size on greedy
     decoding is faster than drafting.
 
-    The text, FILE or a small sample, German or English, decides how many drafts are accepted; its first 128 lines are used. Run it
-    on a quiet machine. Ctrl-C stops it and shows what is there.
+    The text, FILE or a small sample, German or English, decides how many drafts are accepted; its first 128 lines are
+    used. Run it on a quiet machine. Ctrl-C stops it and shows what is there.
 
     \b
     Examples:
