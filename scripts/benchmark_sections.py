@@ -58,7 +58,7 @@ def accepted_length(result: Record) -> str:
 
 
 def quality_tables(record: Record) -> list[Table]:
-    columns = ("test set, strategy", "lines", "BLEU", "chrF2", "tokens per verifier call", "lines as greedy")
+    columns = ("test set, strategy", "lines", "BLEU", "chrF2", "tokens per verifier call", "lines as greedy", "loops")
     rows = [
         (
             f"{row['test_set']}, {row['strategy']}",
@@ -67,6 +67,7 @@ def quality_tables(record: Record) -> list[Table]:
             score(row, "chrF2"),
             accepted_length(row),
             percent(row["same"]),
+            f"{row['loops']:.2%}",
         )
         for row in record["results"]
     ]
@@ -354,8 +355,8 @@ SECTIONS = (
     Section(
         name="peers",
         title="Beside other programs",
-        command="python scripts/compare_peers.py --lines 30",
-        trial="--lines 4 --rounds 2 --slow-rounds 1 --threads 1",
+        command="python scripts/compare_peers.py",
+        trial="--lines 4 --rounds 2 --threads 1",
         tables=peers_tables.speed_tables,
         notes=peers_tables.notes,
         numbers=peers_tables.numbers,
@@ -383,7 +384,7 @@ SECTIONS = (
     Section(
         name="strategies",
         title="Strategies",
-        command=f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 150 --latency-lines 30 --repeats 2 "
+        command=f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 120 --latency-lines 30 --repeats 2 "
         "--strategies greedy,speculative,ar=speculative:5:drafter=autoregressive,tolerant:3:1,tolerant:5:3,beam:5",
         trial="--limit 10 --latency-lines 2 --repeats 1",
         tables=strategies_tables,

@@ -107,8 +107,6 @@ def measure(
     wanted: Sequence[str],
     *,
     rounds: int,
-    slow_rounds: int,
-    patience: float,
     warm_up: int,
 ) -> list[dict[str, Any]]:
     """Runs the ways in turn; returns a row of the record for each.
@@ -120,10 +118,8 @@ def measure(
     outputs: dict[str, list[str]] = {}
     for way in ways:
         way.translate(sources[:warm_up])
-    for number in range(rounds):
+    for _ in range(rounds):
         for way in ways:
-            if number >= slow_rounds and seconds[way.name][0] > patience:
-                continue
             result = way.translate(sources)
             outputs[way.name] = result.texts
             seconds[way.name].append(result.seconds)
@@ -155,10 +151,8 @@ def load_models(folder: ModelFolder, dtype: str, threads: int) -> dict[str, Mode
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="auto", show_default=True, help="What specmt computes in, int8 aside.")
 @click.option("--sets", default="docs-test,newstest2014.de-en", show_default=True)
-@click.option("--lines", default=40, show_default=True, help="How many lines of each set.")
+@click.option("--lines", default=20, show_default=True, help="How many lines of each set.")
 @click.option("--rounds", default=5, show_default=True)
-@click.option("--slow-rounds", default=2, show_default=True, help="Rounds of ways that take longer than --patience.")
-@click.option("--patience", default=5.0, show_default=True, help="In seconds a round.")
 @click.option("--batch-sizes", default="1,8,32", show_default=True)
 @click.option("--block-size", default=5, show_default=True, help="How many tokens our autoregressive drafter drafts.")
 @click.option("--only", default="", help="Only ways whose names begin so, and specmt's greedy decoding.")
@@ -172,8 +166,6 @@ def main(
     sets: str,
     lines: int,
     rounds: int,
-    slow_rounds: int,
-    patience: float,
     batch_sizes: str,
     block_size: int,
     only: str,
@@ -207,8 +199,6 @@ def main(
                 "sets": sets.split(","),
                 "lines": len(sources),
                 "rounds": rounds,
-                "slow_rounds": slow_rounds,
-                "patience": patience,
                 "block_size": block_size,
                 "checks": checks,
                 "results": [],
@@ -225,8 +215,6 @@ def main(
                     references,
                     wanted,
                     rounds=rounds,
-                    slow_rounds=slow_rounds,
-                    patience=patience,
                     warm_up=max(10, batch_size),
                 )
                 record["results"] += [{"batch_size": batch_size, **row} for row in rows]

@@ -15,8 +15,8 @@ Record = Mapping[str, Any]
 
 
 def ratios(row: Record, base: Record) -> list[float]:
-    """Returns how many times as fast as the base a way was in each round that it took part in."""
-    return [theirs / ours for ours, theirs in zip(row["seconds"], base["seconds"], strict=False)]
+    """Returns how many times as fast as the base a way was in each round."""
+    return [theirs / ours for ours, theirs in zip(row["seconds"], base["seconds"], strict=True)]
 
 
 def interval(values: Sequence[float], digits: int) -> str:
@@ -42,14 +42,13 @@ def speed_tables(record: Record) -> list[Table]:
 def _speed_table(record: Record, batch_size: int) -> Table:
     rows = [row for row in record["results"] if row["batch_size"] == batch_size]
     base = find(record, batch_size, BASE) or rows[0]
-    columns = ("way", "setting", "sentences/s", "times specmt greedy", "rounds", "BLEU", "as float32 greedy")
+    columns = ("way", "setting", "sentences/s", "times specmt greedy", "BLEU", "as float32 greedy")
     cells = [
         (
             row["way"],
             row["setting"],
             interval([record["lines"] / seconds for seconds in row["seconds"]], 1),
             "1" if row is base else interval(ratios(row, base), 2),
-            str(len(row["seconds"])),
             f"{row['bleu']:.1f}",
             f"{row['identical']:.1%}",
         )
@@ -99,12 +98,11 @@ def notes(record: Record) -> list[str]:
     found = [
         f"{record['lines']} lines of {' and '.join(record['sets'])}, the same weights everywhere, text to text: each "
         "way gets all lines at once, to sort by length as it likes, and encodes and decodes them in the time that "
-        f"counts. All ways take turns, in up to {record['rounds']} rounds; a way that takes more than "
-        f"{record['patience']:g} s a round takes part in {record['slow_rounds']}. Speeds are medians of the rounds, "
-        "ratios are taken within each round, and brackets hold the lowest and the highest round: with n rounds they "
-        "contain the true median with a probability of 1 − 2^(1−n), 94% for 5 and 50% for 2. specmt's autoregressive "
-        f"drafter drafts {record['block_size']} tokens. The last column is the share of lines that come out as in "
-        "specmt's greedy decoding in float32; beam searches are meant to differ."
+        f"counts. All ways take turns, {record['rounds']} times. Speeds are medians of the rounds, ratios are taken "
+        "within each round, and brackets hold the lowest and the highest round: they contain the true median with a "
+        f"probability of {1 - 2 ** (1 - record['rounds']):.0%}. specmt's autoregressive drafter drafts "
+        f"{record['block_size']} tokens. The last column is the share of lines that come out as in specmt's greedy "
+        "decoding in float32; beam searches are meant to differ."
     ]
     if record["checks"]:
         checks = "; ".join(f"{each['peer']} {each['identical']} of {each['lines']}" for each in record["checks"])

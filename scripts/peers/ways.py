@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from specmt.translator import Translator
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 
-TRIED = 10
+TRIED = 6
 """Lines at least that a setting is tried on."""
 
 CTRANSLATE2_TYPES = ("float32", "int8")
@@ -155,6 +155,7 @@ class Peers:
 def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) -> Way:
     """Returns specmt, or fairseq2's search through it, in the type of a model."""
     translator = Translator(model)
+    options = replace(options, protect=False)  # the peers get the text as it is
 
     def translate(lines: list[str]) -> Result:
         torch.set_num_threads(threads)
