@@ -82,8 +82,12 @@ def _parse(text: str, defaults: dict[str, Any]) -> Strategy:
         raise UsageError(f"strategy {label!r}: {error}") from error
 
 
-def _value(label: str, option: str, text: str) -> int | float | str | Path | None:
+def _value(label: str, option: str, text: str) -> bool | int | float | str | Path | None:
     kind = _KINDS[option]
+    if kind == "bool":
+        if text not in ("true", "false"):
+            raise UsageError(f"strategy {label!r}: `{option}` must be true or false, but is {text!r} instead.")
+        return text == "true"
     try:
         if kind == "int":
             return int(text)

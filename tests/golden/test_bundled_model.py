@@ -1,4 +1,4 @@
-"""The model that comes with the program: it translates, its drafts change nothing, its folder is complete."""
+"""The models that come with the program: they translate, drafts change nothing, folders are complete."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from specmt.models.hub import Model, load_model
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 
-SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
+DATA = Path(__file__).parents[2] / "data"
 CORPORA = os.environ.get("SPECMT_CORPORA")
 
 
+@pytest.fixture(scope="module", params=["de-en", "en-de"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def model() -> Model:
-    return load_model()
+def model(name: str) -> Model:
+    return load_model(name)
 
 
 @pytest.fixture(scope="module")
 def sources(model: Model) -> list[list[int]]:
-    lines = SAMPLE.read_text(encoding="utf-8").split("\n")
+    lines = (DATA / f"sample.{model.folder.source}").read_text(encoding="utf-8").split("\n")
     return model.pieces.encode_batch([line for line in lines if line])
 
 
@@ -63,9 +68,9 @@ def test_speculative_equals_greedy(
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("batch_size", [1, 4, 32])
 def test_speculation_as_the_machine_likes_it_equals_greedy(
-    dtype: str, sources: list[list[int]], batch_size: int
+    dtype: str, name: str, sources: list[list[int]], batch_size: int
 ) -> None:
-    model = load_model(dtype=dtype)
+    model = load_model(name, dtype=dtype)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=7))
     assert tokens(decode(model, sources, DecodingOptions(batch_size=batch_size))) == tokens(greedy)
 
@@ -90,9 +95,10 @@ def test_autoregressive_drafts_are_worth_their_while(model: Model, sources: list
     assert stats.mean_accepted_length >= 2.5
 
 
-def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(model: Model, tmp_path: Path) -> None:
+def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(tmp_path: Path) -> None:
     """With one line in ten edited."""
-    lines = SAMPLE.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    model = load_model("de-en")
+    lines = (DATA / "sample.de").read_text(encoding="utf-8").removesuffix("\n").split("\n")
     edits = {
         "Busse": "Straßenbahnen",
         "zwölf": "sechzehn",
@@ -124,19 +130,20 @@ def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translatio
     assert calls["both"] < 0.5 * calls["masked"]
 
 
-def test_beam_of_one_equals_greedy(sources: list[list[int]]) -> None:
+def test_beam_of_one_equals_greedy(name: str, sources: list[list[int]]) -> None:
     """In float32: fairseq2 rounds bfloat16 at other places."""
-    model = load_model(dtype="float32")
+    model = load_model(name, dtype="float32")
     beam = decode(model, sources[:12], DecodingOptions(strategy="beam", beam_size=1))
     assert tokens(beam) == tokens(decode(model, sources[:12], DecodingOptions(strategy="greedy")))
 
 
 @pytest.mark.skipif(CORPORA is None, reason="SPECMT_CORPORA does not name the folder of the test sets")
-@pytest.mark.parametrize(("name", "bleu"), [("docs-test", 18.0), ("multi30k.test_2016_flickr", 27.0)])
-def test_quality_and_exactness_on_test_sets(model: Model, name: str, bleu: float) -> None:
+@pytest.mark.parametrize(("test_set", "bleu"), [("docs-test", 18.0), ("multi30k.test_2016_flickr", 27.0)])
+def test_quality_and_exactness_on_test_sets(model: Model, test_set: str, bleu: float) -> None:
     folder = Path(str(CORPORA)) / "tests"
     lines, references = (
-        (folder / f"{name}.{side}").read_text(encoding="utf-8").split("\n")[:200] for side in ("de", "en")
+        (folder / f"{test_set}.{side}").read_text(encoding="utf-8").split("\n")[:200]
+        for side in (model.folder.source, model.folder.target)
     )
     sources = model.pieces.encode_batch(lines)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=16))

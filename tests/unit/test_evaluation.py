@@ -58,6 +58,7 @@ STRATEGIES = parse_strategies("greedy,speculative:8,tolerant")
         ),
         ("greedy:temperature=0.5:top_k=3:seed=7", {"strategy": "greedy", "temperature": 0.5, "top_k": 3, "seed": 7}),
         ("greedy:batch-size=1", {"strategy": "greedy", "batch_size": 1}),
+        ("greedy:protect=false", {"strategy": "greedy", "protect": False}),
     ],
 )
 def test_a_strategy_says_how_to_decode(text: str, options: dict[str, Any]) -> None:
@@ -82,6 +83,7 @@ def test_a_strategy_says_how_to_decode(text: str, options: dict[str, Any]) -> No
         ("speculative:trees=chain", "'trees=chain' must be KEY=VALUE, with a key of drafter, tree,"),
         ("speculative:strategy=beam", "'strategy=beam' must be KEY=VALUE"),
         ("tolerant:x:1", "strategy 'tolerant:x:1': `beta` must be a number, but is 'x' instead."),
+        ("greedy:protect=no", "`protect` must be true or false, but is 'no' instead."),
         ("beam:5:x", "`length_penalty` must be a number, but is 'x' instead."),
         ("speculative:0", "strategy 'speculative:0': `block_size` must be at least 1, but is 0 instead."),
         ("speculative:tree=bush", "`tree` must be one of"),

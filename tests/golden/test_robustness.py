@@ -1,0 +1,61 @@
+"""What the bundled models make of lines as people have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from specmt.config import DecodingOptions
+from specmt.models.folder import ModelFolder, bundled
+from specmt.translator import Translator
+from tests.golden.robustness import SHAPES, copies
+
+GREEDY = DecodingOptions(strategy="greedy")
+
+Shapes = dict[str, str]
+
+
+@pytest.fixture(scope="module", params=list(bundled()), ids=lambda folder: folder.path.name)
+def folder(request: pytest.FixtureRequest) -> ModelFolder:
+    found: ModelFolder = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def translator(folder: ModelFolder) -> Translator:
+    return Translator.from_pretrained(folder.path)
+
+
+@pytest.fixture(scope="module")
+def shapes(folder: ModelFolder, translator: Translator) -> Shapes:
+    """Translations of lines of unusual shape."""
+    lines = SHAPES[folder.source]
+    return dict(zip(lines, (each.text for each in translator.translate(lines.values(), GREEDY)), strict=True))
+
+
+def test_what_must_be_copied_is_copied(folder: ModelFolder, translator: Translator) -> None:
+    lines = copies(folder.source)
+    assert len(lines) == 200
+    translations = translator.translate((line for _, _, line in lines), GREEDY)
+    lost = [
+        (line, translation.text)
+        for (_, literal, line), translation in zip(lines, translations, strict=True)
+        if literal not in translation.text
+    ]
+    assert len(lost) <= 10, lost  # 95% are kept
+
+
+def test_odd_shapes_are_kept(folder: ModelFolder, shapes: Shapes) -> None:
+    assert shapes["capitals"].isupper()
+    assert not shapes["no full stop"].endswith((".", "!", "?"))
+    assert shapes["list"].startswith(("- ", "– ", "• "))
+    assert shapes["numbered"].startswith("3.")
+    assert shapes["tab"].count("\t") == 1
+    assert shapes["tags"].startswith("<p>") and shapes["tags"].endswith("</p>")
+    assert '"' in shapes["quotes"] or {"„", "“"} <= set(shapes["quotes"])
+
+
+def test_numbers_are_written_as_the_language_writes_them(folder: ModelFolder, shapes: Shapes) -> None:
+    thousands, decimal = {"en": ("1,234,567", "3.50"), "de": ("1.234.567", "3,50")}[folder.target]
+    assert thousands in shapes["thousands"]
+    assert decimal in shapes["decimal"]
+    assert "3" in shapes["ordinal"]
