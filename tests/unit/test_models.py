@@ -382,7 +382,7 @@ def test_a_missing_drafter_is_named_when_it_is_wanted(
 ) -> None:
     bare = load_model(tiny_model_without_drafter, device="cpu")
     with pytest.raises(ModelError, match="no masked drafter") as raised:
-        decode(bare, sources, DecodingOptions())
+        decode(bare, sources, DecodingOptions(drafter="masked"))
     assert raised.value.exit_code == 69
 
 

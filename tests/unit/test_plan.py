@@ -201,7 +201,7 @@ class Fickle(Plan):
         self.tokens = 0.0
 
     def slots(self, rows: int) -> int:
-        return self.block_size * self.random.randrange(2)
+        return self.block_size if self.random.random() < 0.7 else 0  # a loop that drafts may ask twice
 
     def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
         assert tokens > 0.0
@@ -234,7 +234,7 @@ def test_a_plan_that_changes_its_mind_at_any_time_changes_no_output(
     monkeypatch.setattr(batch, "make_masked_plan", lambda *_, **__: plan)
     got = decode(model, sources, DecodingOptions(drafter=drafter, tree=tree, batch_size=batch_size), memory=memory)
     assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
-    assert min(plan.heard[False], plan.heard[True]) > 2
+    assert min(plan.heard.values()) > 1 and len(plan.heard) == 2
     total = sum(hypothesis.stats.tokens for hypothesis in got)
     assert sum(hypothesis.stats.accepted for hypothesis in got) > 0.05 * total
     if batch_size == 1:
