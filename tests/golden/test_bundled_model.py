@@ -77,7 +77,7 @@ def test_speculation_as_the_machine_likes_it_equals_greedy(
 
 def test_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
     stats = total(decode(model, sources, DecodingOptions(block_size=8)))
-    assert stats.mean_accepted_length >= 2.5
+    assert stats.mean_accepted_length >= 2.3
 
 
 @pytest.mark.parametrize(("block_size", "batch_size"), [(1, 16), (5, 1), (12, 5)])
@@ -92,7 +92,7 @@ def test_the_autoregressive_drafter_changes_nothing(
 
 def test_autoregressive_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
     stats = total(decode(model, sources, DecodingOptions(drafter="autoregressive", block_size=5)))
-    assert stats.mean_accepted_length >= 2.5
+    assert stats.mean_accepted_length >= 2.3
 
 
 def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(tmp_path: Path) -> None:
