@@ -78,7 +78,7 @@ def check(model: Model, peers: Peers, sources: Sequence[str]) -> list[dict[str, 
     tokens, _, _ = decode_lines(model, list(sources), DecodingOptions(strategy="greedy"))
     wanted = [model.pieces.pieces(each) for each in tokens]
     limits = [peers.limit(source) for source in sources]
-    ask: dict[str, Any] = {"dtype": "float32", "threads": peers.threads, "beam_size": 1}
+    ask: dict[str, Any] = {"dtype": "float32", "threads": peers.threads}
     found = {
         "CTranslate2": peers.ctranslate2("float32", 1, peers.threads).run(
             sources, batch_size=32, beam_size=1, limit=max(limits)

@@ -38,7 +38,7 @@ class Generator:
 
     @torch.inference_mode()
     def translate(
-        self, lines: list[str], *, dtype: str, threads: int, batch_size: int, beam_size: int, assisted: int
+        self, lines: list[str], *, dtype: str, threads: int, batch_size: int, assisted: int
     ) -> tuple[list[str], list[list[int]]]:
         """Returns texts and ids of translations, those of like length made side by side.
 
@@ -46,7 +46,7 @@ class Generator:
         """
         torch.set_num_threads(threads)
         verifier, assistant = self.models(dtype)
-        options: dict[str, Any] = {"do_sample": False, "num_beams": beam_size}
+        options: dict[str, Any] = {"do_sample": False, "num_beams": 1}
         if assisted:
             if assistant is None:
                 raise ValueError(f"{self.folder.path}: the model has no autoregressive drafter.")

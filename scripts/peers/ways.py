@@ -129,9 +129,9 @@ class Peers:
 
             yield Way(name, f"{workers} × {plural(threads, 'thread')}", translate)
 
-    def transformers_ways(self, batch_size: int, beam_size: int = 1, *, assisted: bool = False) -> Iterator[Way]:
-        """Yields a search in every type and number of threads."""
-        name = f"Hugging Face {'greedy' if beam_size == 1 else f'beam {beam_size}'}{', assisted' * assisted}"
+    def transformers_ways(self, batch_size: int, *, assisted: bool = False) -> Iterator[Way]:
+        """Yields greedy search in every type and number of threads."""
+        name = f"Hugging Face greedy{', assisted' * assisted}"
         for dtype in TRANSFORMERS_TYPES:
             for threads in dict.fromkeys([1, self.threads]):
                 for drafted in ASSISTED if assisted else (0,):
@@ -144,7 +144,6 @@ class Peers:
                             dtype=dtype,
                             threads=threads,
                             batch_size=batch_size,
-                            beam_size=beam_size,
                             assisted=drafted,
                         )
 
@@ -170,7 +169,7 @@ def fastest(ways: Sequence[Way], lines: Sequence[str], batch_size: int) -> Way:
     """Returns the way that was fastest on some of the lines, from all over them."""
     if len(ways) == 1:
         return ways[0]
-    count = max(TRIED, batch_size)
+    count = max(TRIED, 2 * batch_size)  # two batches at least: some settings have batches side by side
     some = list(lines[:: max(1, len(lines) // count)][:count])
     seconds = []
     for way in ways:
@@ -199,7 +198,7 @@ def all_ways(models: dict[str, Model], peers: Peers, batch_size: int, block_size
         for beam_size in (1, 5)
         for compute_type in CTRANSLATE2_TYPES
     ]
-    theirs += [peers.transformers_ways(batch_size, beam_size) for beam_size in (1, 5)]
+    theirs.append(peers.transformers_ways(batch_size))
     if assists and batch_size == 1:  # Hugging Face assists one sentence at a time only
         theirs.append(peers.transformers_ways(batch_size, assisted=True))
     theirs += [fairseq2_ways(models, batch_size, beam_size, threads) for beam_size in (1, 5)]

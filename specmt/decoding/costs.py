@@ -106,6 +106,8 @@ def iterations(verifier: backend.Verifier, drafter: Drafter, rows: int, count: i
     """Returns a call that runs so many iterations over sentences that do not end."""
     loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
+    for row in loop.rows:
+        row.limit = verifier.sizes.max_length - 1  # that of such a short source would be reached on a quick machine
     drafting = drafter.drafting(rows) if isinstance(verifier, NativeVerifier) else None
     if not isinstance(verifier, NativeVerifier) or drafting is None:
         return lambda: [loop.step() for _ in range(count)]

@@ -119,7 +119,7 @@ def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, batch_
 
     wanted = say(random_model, LINES)
     _, tokens = Generator(random_model.folder).translate(
-        LINES, dtype="float32", threads=1, batch_size=batch_size, beam_size=1, assisted=assisted
+        LINES, dtype="float32", threads=1, batch_size=batch_size, assisted=assisted
     )
     # A batch has one limit, its longest source's.
     found = [random_model.pieces.pieces(each)[: len(said)] for each, said in zip(tokens, wanted, strict=True)]
@@ -155,7 +155,7 @@ def test_the_fastest_setting_is_chosen_on_lines_from_all_over() -> None:
     assert asked[1] == [str(number) for number in range(0, 100, 100 // TRIED)][:TRIED]
     assert {len(each) for each in asked} == {2, TRIED}
     assert fastest([way("slow", 2.0), way("quick", 1.0)], lines, 32).setting == "quick"
-    assert len(asked[-1]) == 32
+    assert len(asked[-1]) == 64  # two batches
 
 
 def test_a_setting_without_a_choice_is_not_tried() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from specmt.config import Calibration, DecodingOptions, TreeName
 from specmt.decoding import batch, costs, loop, trials
 from specmt.decoding.batch import decode, make_masked_plan
+from specmt.decoding.drafters import NoDrafter
 from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.plan import Adaptive, Costs, Fixed, Plan, best_block, best_window, log_odds, survival
 from specmt.decoding.shape import Chain
@@ -189,6 +190,14 @@ def test_costs_that_change_from_call_to_call_change_no_output(
     for batch_size in (7, 8, 20):
         got = decode(model, sources, DecodingOptions(batch_size=batch_size))
         assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
+
+
+def test_a_quick_machine_measures_longer_than_a_sentence_lasts(tiny_model: Path) -> None:
+    """The loop that is measured never ends."""
+    verifier = load_model(tiny_model, device="cpu", kernels=False).verifier
+    call = costs.iterations(verifier, NoDrafter(), 2, costs.TOGETHER)
+    for _ in range(costs.REPEATS + 1):
+        call()
 
 
 class Fickle(Plan):
