@@ -100,7 +100,8 @@ def find_fault(german: str, english: str, *, strict: bool = False) -> str | None
     words = len(WORD.findall(german))
     if german == english:
         # A name, a number or code is the same in both languages, a sentence is not.
-        return "identical" if words > 3 and sum(evidence(german)) > 0 else None
+        said = LITERAL.sub(" ", german)
+        return "identical" if len(WORD.findall(said)) > 3 and sum(evidence(said)) > 0 else None
     german_here, english_here = evidence(german)
     german_there, english_there = evidence(english)
     if english_here > max(1, 2 * german_here) or german_there > max(1, 2 * english_there):
