@@ -101,7 +101,8 @@ class DecodingOptions:
     """Whether hypotheses carry their log-probability."""
 
     protect: bool = True
-    """Whether addresses, placeholders and paths are kept from the model, to come out as they went in."""
+    """Whether addresses, placeholders, paths and emoji are kept from the model, to come out as they went in; samples
+    are always the model's own."""
 
     def __post_init__(self) -> None:
         _check_choice("strategy", self.strategy, STRATEGIES)

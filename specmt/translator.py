@@ -315,8 +315,10 @@ class Translator:
         """Returns the parts of every text, encoded, and what to warn of."""
         pieces = self.model.pieces
         limit = self.model.max_source_length - 1  # EOS
+        # To try again where a stand-in was lost would be to choose among samples.
+        protects = options.protect and not options.samples
         fields = [
-            [(*(protect(text) if options.protect else (text, [])), separator) for text, separator in split_layout(line)]
+            [(*(protect(text) if protects else (text, [])), separator) for text, separator in split_layout(line)]
             for line in texts
         ]
         # Text that is surely too long is cut before it is encoded.

@@ -69,7 +69,8 @@ _file = click.Path(path_type=Path, allow_dash=True)
     "--protect/--no-protect",
     default=_DEFAULTS.protect,
     show_default=True,
-    help="Keep addresses, placeholders and paths as they are: the model sees %1, %2, … in their place.",
+    help="Keep addresses, placeholders, paths and emoji as they are: the model sees %1, %2, … in their place. Not "
+    "with --temperature.",
 )
 @click.option(
     "--format",

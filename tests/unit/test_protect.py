@@ -78,6 +78,13 @@ def test_the_model_sees_stand_ins_and_the_user_what_they_stand_for() -> None:
     assert translate("a {x} b", protected=False)[1] == ["a {x} b"]
 
 
+def test_a_sample_is_the_models_own() -> None:
+    decode = Careless()
+    translator = Translator(FakeModel(), decode=decode)  # type: ignore[arg-type]
+    list(translator.translate(["a {x} %2"], DecodingOptions(strategy="greedy", temperature=0.5)))
+    assert decode.seen == ["a {x} %2"]
+
+
 def test_a_line_with_nothing_to_translate_bypasses_the_model() -> None:
     assert translate("{x}: {y}", " {z}") == (["{x}: {y}", " {z}"], [], [0, 0], [[], []])
 
