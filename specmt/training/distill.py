@@ -70,7 +70,7 @@ def distill_sources(
     paths = [folder / f"shard-{number:05d}.json" for number in range(len(begins))]
     for begin, path in zip(begins, paths, strict=True):
         if not path.exists():
-            _write(path, json.dumps(translate_whole(model, sources[begin : begin + shard], batch_size)))
+            write_whole(path, json.dumps(translate_whole(model, sources[begin : begin + shard], batch_size)))
         report(min(len(sources), begin + shard), len(sources))
     pairs = [pair for path in paths for pair in json.loads(path.read_text(encoding="utf-8"))]
     if not pairs:
@@ -104,12 +104,12 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
 def _check_same_work(folder: Path, work: dict[str, object]) -> None:
     path = folder / "distill.json"
     if not path.exists():
-        _write(path, json.dumps(work, indent=2) + "\n")
+        write_whole(path, json.dumps(work, indent=2) + "\n")
     elif json.loads(path.read_text(encoding="utf-8")) != work:
         raise UsageError(f"{folder}: holds the distillation of other text or of another model; name a new folder.")
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Writes a file under a temporary name and renames it."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text, encoding="utf-8")
