@@ -148,6 +148,7 @@ def load_models(folder: ModelFolder, dtype: str, threads: int) -> dict[str, Mode
 
 @click.command()
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
+@click.option("--beside", help="Another model, whose greedy decoding takes part, such as one of 12+1 layers.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="auto", show_default=True, help="What specmt computes in, int8 aside.")
 @click.option("--sets", default="docs-test,newstest2014.de-en", show_default=True)
@@ -161,6 +162,7 @@ def load_models(folder: ModelFolder, dtype: str, threads: int) -> dict[str, Mode
 @click.option("--check", "only_check", is_flag=True, help="Only compare greedy tokens; exits 1 under 97% alike.")
 def main(
     name: str | None,
+    beside: str | None,
     threads: int,
     dtype: str,
     sets: str,
@@ -177,6 +179,8 @@ def main(
     try:
         folder = find(name, source="de", target="en")
         models = load_models(folder, dtype, threads)
+        if beside is not None:
+            models["beside"] = load_model(beside, device="cpu", dtype=dtype, threads=threads)
     except SpecmtError as error:
         raise click.ClickException(str(error)) from error
     model = models["auto"]

@@ -181,7 +181,8 @@ def fastest(ways: Sequence[Way], lines: Sequence[str], batch_size: int) -> Way:
 def all_ways(models: dict[str, Model], peers: Peers, batch_size: int, block_size: int) -> list[list[Way]]:
     """Returns everything that is compared, each in every setting that it has a choice of.
 
-    :param models: the model in the type that specmt is to use, ``auto``, and in others by their names.
+    :param models: the model in the type that specmt is to use, ``auto``, and in others by their names; another model as
+        ``beside``.
     """
     model, threads = models["auto"], peers.threads
     assists = model.folder.autoregressive is not None
@@ -189,6 +190,10 @@ def all_ways(models: dict[str, Model], peers: Peers, batch_size: int, block_size
     ours = [specmt_way(BASE, model, greedy, threads)]
     if "int8" in models:
         ours.append(specmt_way("specmt greedy, int8", models["int8"], greedy, threads))
+    if "beside" in models:
+        depths = models["beside"].folder.verifier
+        name = f"specmt greedy, {depths.encoder_layers}+{depths.decoder_layers} layers"
+        ours.append(specmt_way(name, models["beside"], greedy, threads))
     ours.append(specmt_way("specmt speculative", model, DecodingOptions(batch_size=batch_size), threads))
     if assists:
         options = DecodingOptions(drafter="autoregressive", block_size=block_size, batch_size=batch_size)

@@ -64,7 +64,8 @@ def training_options(*, lr: float, updates: int, warmup: int, dropout: float) ->
 @click.option(
     "--initial",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Start from the verifier of this model folder, in its shape; the data must have its pieces.",
+    help="Start from the verifier of this model folder, in its shape unless layers are added or left out; the data "
+    "must have its pieces.",
 )
 @click.option("--arch", default="small", show_default=True, help="Architecture: small or base.")
 @click.option("--model-dim", type=int, help="Change the architecture's width.")
@@ -103,12 +104,12 @@ def verifier(
     from specmt.models.config import verifier_config
     from specmt.models.folder import VERIFIER, ModelFolder, file_sha256, write_folder
     from specmt.models.hub import fitting_weights
-    from specmt.models.shapes import verifier_shapes
+    from specmt.models.shapes import find_misfit, verifier_shapes
     from specmt.text.pieces import Pieces
     from specmt.training.loop import TrainOptions
     from specmt.training.prepare import PIECES
     from specmt.training.validate import Validator, snapshot, weights_of
-    from specmt.training.verifier import train_verifier
+    from specmt.training.verifier import train_verifier, with_layers
 
     shape = ("model_dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers")
     changes = {name: value for name in shape if (value := values.pop(name)) is not None}
@@ -123,7 +124,12 @@ def verifier(
         if file_sha256(data / PIECES) != file_sha256(parent.verified(PIECES)):
             raise UsageError(f"{data / PIECES}: is not {initial / PIECES}; see `specmt prepare --pieces`.")
         config = replace(parent.verifier, dropout=dropout, **changes)
-        start = fitting_weights(parent, VERIFIER, verifier_shapes(config))
+        start = with_layers(
+            fitting_weights(parent, VERIFIER, verifier_shapes(parent.verifier)), parent.verifier, config
+        )
+        misfit = find_misfit(verifier_shapes(config), {name: tuple(tensor.shape) for name, tensor in start.items()})
+        if misfit is not None:
+            raise UsageError(f"{initial}: its verifier has another shape: {misfit}.")
     options = TrainOptions(**values)
     place = start_processes(device, threads)
     validator = Validator(data, data / PIECES, lines=validation_lines)

@@ -51,6 +51,29 @@ def verifier_loss(
     return cross_entropy(logits, wanted[real], weights, smoothing=label_smoothing), real.sum()
 
 
+def with_layers(weights: Mapping[str, Tensor], old: VerifierConfig, new: VerifierConfig) -> dict[str, Tensor]:
+    """Returns a verifier's weights for stacks of other depths: each layer is the one that lies where it does.
+
+    From 6 layers to 12 every layer is there twice, one after the other; from 6 to 1, the fourth is there.
+    """
+    depths = {
+        "encoder": (old.encoder_layers, new.encoder_layers),
+        "decoder": (old.decoder_layers, new.decoder_layers),
+    }
+    changed: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        stack, _, rest = name.partition(".layers.")
+        if not rest:
+            changed[name] = tensor
+            continue
+        number, _, inner = rest.partition(".")
+        had, wanted = depths[stack]
+        for layer in range(wanted):
+            if (2 * layer + 1) * had // (2 * wanted) == int(number):
+                changed[f"{name.removesuffix(rest)}{layer}.{inner}"] = tensor
+    return changed
+
+
 def train_verifier(
     folder: Path,
     data_folder: Path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -166,12 +166,23 @@ def test_a_verifier_starts_from_another(runs: Runs, tmp_path: Path) -> None:
     assert all(torch.equal(weights[name], tensor) for name, tensor in before.weights(VERIFIER).items())
 
 
+def test_a_verifier_starts_from_another_with_more_layers(runs: Runs, tmp_path: Path) -> None:
+    start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1", "--schedule", "constant", "--lr", "0"]
+    assert specmt("train", "verifier", tmp_path / "deep", "--data", runs.data, *start, "--encoder-layers", "4") == 0
+    before, after = ModelFolder.read(runs.verifier / "model"), ModelFolder.read(tmp_path / "deep" / "model")
+    assert after.verifier == replace(before.verifier, encoder_layers=4)
+    shallow, deep = before.weights(VERIFIER), after.weights(VERIFIER)
+    picks = [(2 * layer + 1) * before.verifier.encoder_layers // 8 for layer in range(4)]
+    name = "encoder.layers.{}.ffn.inner_proj.weight"
+    assert all(torch.equal(deep[name.format(layer)], shallow[name.format(pick)]) for layer, pick in enumerate(picks))
+
+
 def test_a_start_from_other_pieces_or_another_shape_is_refused(
     runs: Runs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1"]
-    assert specmt("train", "verifier", tmp_path / "a", "--data", runs.data, *start, "--encoder-layers", "2") == 69
-    assert "does not fit" in capfd.readouterr().err
+    assert specmt("train", "verifier", tmp_path / "a", "--data", runs.data, *start, "--ffn-dim", "24") == 2
+    assert "its verifier has another shape: encoder.layers.0.ffn.inner_proj.weight must be" in capfd.readouterr().err
     sample = [SAMPLE.with_suffix(".de"), SAMPLE.with_suffix(".en")]
     assert specmt("prepare", tmp_path / "data", "--train", *sample, "--vocab-size", "380") == 0
     assert specmt("train", "verifier", tmp_path / "b", "--data", tmp_path / "data", *start) == 2

@@ -38,7 +38,7 @@ from specmt.training.plot import plot_metrics
 from specmt.training.prepare import train_pieces
 from specmt.training.student import initialise_from
 from specmt.training.validate import Validator, weights_of
-from specmt.training.verifier import target_states, train_verifier, verifier_loss
+from specmt.training.verifier import target_states, train_verifier, verifier_loss, with_layers
 from specmt.types import BOS, EOS, PAD
 
 CPU = torch.device("cpu")
@@ -543,6 +543,17 @@ def test_training_starts_from_given_weights(data_folder: Path, verifier_config: 
     options = replace(OPTIONS, updates=1, short_first=0, lr=0.0, weight_decay=0.0)
     trained = train_verifier(tmp_path, data_folder, config, options, initial=given, device=CPU)
     assert all(torch.equal(p, given[name]) for name, p in trained.named_parameters())
+
+
+def test_layers_are_taken_over_from_where_they_lie(verifier_config: VerifierConfig) -> None:
+    old = replace(verifier_config, encoder_layers=3, decoder_layers=3)
+    weights = {f"{stack}.layers.{n}.w": torch.tensor(n) for stack in ("encoder", "decoder") for n in range(3)}
+    weights["encoder_frontend.embed.weight"] = torch.tensor(7)
+    changed = with_layers(weights, old, replace(old, encoder_layers=6, decoder_layers=1))
+    assert [int(changed[f"encoder.layers.{n}.w"]) for n in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert int(changed["decoder.layers.0.w"]) == 1
+    assert len(changed) == 8
+    assert with_layers(weights, old, old) == weights
 
 
 def test_validation_loss_is_that_of_the_reference(
