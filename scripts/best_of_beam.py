@@ -11,21 +11,26 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import click
-import ctranslate2
 import numpy as np
 import torch
-from peers.to_ctranslate2 import write_ctranslate2
 from sacrebleu.metrics import CHRF
 
 from specmt.cli.progress import counting_bar
 from specmt.models.folder import PIECES, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData, Sequences
-from specmt.training.distill import write_whole
+from specmt.training.distill import check_same_work, write_whole
+
+try:
+    import ctranslate2
+    from peers.to_ctranslate2 import write_ctranslate2
+except ImportError as error:
+    sys.exit(f"best_of_beam.py needs CTranslate2 ({error}): pip install '.[peers]'")
 
 SHARD = 1024
 """Sentences translated between two saves."""
@@ -56,6 +61,8 @@ def main(
     pieces = Pieces(folder.verified(PIECES))
     shards = out / "shards"
     shards.mkdir(parents=True, exist_ok=True)
+    work = {"model": folder.sha256, "pairs": len(drawn), "of": len(train), "max_length": max_length, "seed": seed}
+    check_same_work(shards, work)
     paths = [shards / f"{number:05d}.json" for number in range(-(-len(drawn) // SHARD))]
     with tempfile.TemporaryDirectory() as temporary:
         write_ctranslate2(folder, Path(temporary))
@@ -64,10 +71,8 @@ def main(
             for number, path in enumerate(paths):
                 if not path.exists():
                     chunk = drawn[number * SHARD : (number + 1) * SHARD]
-                    write_whole(
-                        path,
-                        json.dumps(nearest(translator, pieces, [(train.source[i], train.target[i]) for i in chunk])),
-                    )
+                    some = [(train.source[i], train.target[i]) for i in chunk]
+                    write_whole(path, json.dumps(nearest(translator, pieces, some)))
                 report(number + 1, len(paths))
 
     targets = [target for path in paths for target in json.loads(path.read_text(encoding="utf-8"))]

@@ -2,11 +2,19 @@
 
 M2M100 is what the verifier is: pre-norm, ReLU, scaled embeddings that are the output projection too, sinusoidal
 positions, normalised once more behind each stack. Only its positions count from 1, and 0 is padding.
+
+As a program it writes the verifier as a folder that Hugging Face reads, and that `specmt import nllb` reads back:
+
+  PYTHONPATH=scripts python -m peers.to_m2m100 specmt/assets/en-de runs/m2m100
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +25,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from specmt.engine.transformer import sinusoids
 from specmt.models.config import AutoregressiveConfig, VerifierConfig
+from specmt.models.folder import PIECES, VERIFIER, ModelFolder
+from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, PAD
 
 PARTS = {
@@ -38,6 +48,18 @@ def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100Fo
     _fill(model.model.decoder, weights, "decoder")
     _embed(model, weights["encoder_frontend.embed.weight"])
     return model
+
+
+def write_m2m100(folder: ModelFolder, out: Path) -> None:
+    """Writes the verifier of a model folder, with its pieces, as a folder of Hugging Face's."""
+    model = to_m2m100(folder.verifier, folder.weights(VERIFIER))
+    model.config.pad_token_id = -1  # positions count from there
+    model.generation_config.pad_token_id = None
+    model.save_pretrained(out)
+    shutil.copyfile(folder.verified(PIECES), out / "sentencepiece.bpe.model")
+    pieces = Pieces(folder.verified(PIECES))
+    ids = {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
+    (out / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
 
 
 def to_assistant(
@@ -124,3 +146,7 @@ def _embed(model: M2M100ForConditionalGeneration, table: Tensor) -> None:
     """Copies the embedding table, which both stacks and the output projection share."""
     model.model.shared.weight.copy_(table)
     model.tie_weights()
+
+
+if __name__ == "__main__":
+    write_m2m100(ModelFolder.read(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -65,7 +65,7 @@ def distill_sources(
     """
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
-    _check_same_work(folder, {"model": name, "sentences": len(sources), "sources_sha256": digest, "shard": shard})
+    check_same_work(folder, {"model": name, "sentences": len(sources), "sources_sha256": digest, "shard": shard})
     begins = range(0, len(sources), shard)
     paths = [folder / f"shard-{number:05d}.json" for number in range(len(begins))]
     for begin, path in zip(begins, paths, strict=True):
@@ -101,7 +101,11 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
     return [items[number * len(items) // count] for number in range(count)]
 
 
-def _check_same_work(folder: Path, work: dict[str, object]) -> None:
+def check_same_work(folder: Path, work: dict[str, object]) -> None:
+    """Notes in a folder what is done there, unless it is noted already.
+
+    :raises UsageError: other work was done there.
+    """
     path = folder / "distill.json"
     if not path.exists():
         write_whole(path, json.dumps(work, indent=2) + "\n")

@@ -266,19 +266,11 @@ def test_languages_are_found_in_older_files(nllb: Path, imported: ModelFolder, t
 
 def test_the_bundled_model_comes_back_from_hugging_face(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="the peer is not installed")
-    from peers.to_m2m100 import to_m2m100
+    from peers.to_m2m100 import write_m2m100
 
     bundled = find(None, source="de", target="en")
     exported = tmp_path / "m2m100"
-    theirs = to_m2m100(bundled.verifier, bundled.weights(VERIFIER))
-    theirs.config.pad_token_id = -1  # positions count from there
-    theirs.generation_config.pad_token_id = None
-    theirs.save_pretrained(exported)
-    shutil.copy(bundled.path / "pieces.model", exported / TOKENIZER)
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(exported / TOKENIZER))
-    ids = {processor.id_to_piece(i): i for i in range(bundled.verifier.vocab_size)}
-    (exported / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
-
+    write_m2m100(bundled, exported)
     imported = import_nllb(str(exported), tmp_path / "imported", languages=("de", "en"))
     assert not imported.verifier.source_prefix and not imported.verifier.target_prefix
     lines = SAMPLE.with_suffix(".de").read_text(encoding="utf-8").split("\n")[:15]

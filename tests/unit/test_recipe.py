@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics import CHRF
 
+from specmt.config import DecodingOptions
+from specmt.decoding.batch import decode
+from specmt.errors import UsageError
 from specmt.models.folder import ASSETS
+from specmt.models.hub import load_model
 from specmt.text.pieces import Pieces
 from specmt.training import augment
 from specmt.training.augment import CHANGES, Change, Pair, quantity, synthesise, vary
@@ -23,6 +30,8 @@ from specmt.training.cleaning import (
     numbers,
     plain_quotes,
 )
+from specmt.training.data import ParallelData
+from specmt.training.prepare import PrepareOptions, prepare
 
 quick = settings(max_examples=100, deadline=None)
 seeds = st.integers(0, 10**9)
@@ -246,3 +255,39 @@ def test_made_up_pairs_have_no_fault_and_the_same_to_copy(seed: int) -> None:
     assert literals(german) == literals(english)
     assert numbers(german) == numbers(english)
     assert find_fault(german, english) is None
+
+
+def test_the_models_own_words_are_trained_on(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="the peer is not installed")
+    import best_of_beam
+
+    sample, model = ASSETS / "sample", ASSETS / "de-en"
+    pair = (sample.with_suffix(".de"), sample.with_suffix(".en"))
+    prepare(tmp_path / "data", PrepareOptions(train=(pair,), valid=(pair,), pieces=model / "pieces.model"))
+    options = ["--data", str(tmp_path / "data"), "--model", str(model), "--pairs", "12", "--references", "5"]
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(best_of_beam.main, [str(tmp_path / "out"), *options, *more])
+
+    assert run().exit_code == 0
+    had, made = (ParallelData.load(tmp_path / name, "train") for name in ("data", "out"))
+    references = {tuple(had.source[i]): had.target[i] for i in range(len(had))}
+    pairs = [(made.source[i], made.target[i], references[tuple(made.source[i])]) for i in range(len(made))]
+    assert len({tuple(source) for source, _, _ in pairs}) == 17
+    assert all(target == reference for _, target, reference in pairs[12:])
+    own, pieces = [pair for pair in pairs[:12] if pair[1] != pair[2]], Pieces(model / "pieces.model")
+    assert own
+    loaded = load_model(model, device="cpu", dtype="float32")
+    greedy = decode(loaded, [source for source, _, _ in own], DecodingOptions(strategy="greedy"))
+
+    def likeness(ids: list[int], reference: list[int]) -> float:
+        return CHRF().sentence_score(pieces.decode(ids), [pieces.decode(reference)]).score
+
+    nearest = sum(likeness(target, reference) for _, target, reference in own)
+    assert nearest > sum(likeness(each.tokens, pair[2]) for each, pair in zip(greedy, own, strict=True))
+
+    shard = tmp_path / "out" / "shards" / "00000.json"
+    before = shard.stat().st_mtime_ns
+    assert run().exit_code == 0
+    assert shard.stat().st_mtime_ns == before
+    assert isinstance(run("--seed", "2").exception, UsageError)
