@@ -28,7 +28,7 @@ from specmt.training.distill import check_same_work, write_whole
 
 try:
     import ctranslate2
-    from peers.to_ctranslate2 import write_ctranslate2
+    from peers.to_ctranslate2 import ids_of, write_ctranslate2
 except ImportError as error:
     sys.exit(f"best_of_beam.py needs CTranslate2 ({error}): pip install '.[peers]'")
 
@@ -92,7 +92,7 @@ def nearest(
 ) -> list[list[int]]:
     """Returns, for each pair of ids, the translation with the highest chrF, or the reference where no beam ended."""
     metric = CHRF()
-    ids = {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
+    ids = ids_of(pieces)
     limit = 2 * max(len(source) for source, _ in pairs) + 20
     results = translator.translate_batch(
         [pieces.pieces(source) for source, _ in pairs],
