@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from specmt.models.folder import ASSETS
 from specmt.text.pieces import Pieces
 from specmt.training import augment
-from specmt.training.augment import CHANGES, Change, Pair, quantity, synthesise, vary
+from specmt.training.augment import CHANGES, Change, vary
 from specmt.training.cleaning import (
     MAX_CHARACTERS,
     Deduplicator,
@@ -23,6 +23,7 @@ from specmt.training.cleaning import (
     numbers,
     plain_quotes,
 )
+from specmt.training.synthetic import Pair, quantity, synthesise
 
 quick = settings(max_examples=100, deadline=None)
 seeds = st.integers(0, 10**9)
