@@ -22,10 +22,10 @@ from peers.to_ctranslate2 import write_ctranslate2
 from sacrebleu.metrics import CHRF
 
 from specmt.cli.progress import counting_bar
+from specmt.files import write_whole
 from specmt.models.folder import PIECES, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData, Sequences
-from specmt.training.distill import write_whole
 
 SHARD = 1024
 """Sentences translated between two saves."""

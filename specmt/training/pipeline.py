@@ -23,6 +23,7 @@ from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine.native import NativeVerifier
 from specmt.errors import DataError, OutputError, UsageError
+from specmt.files import write_whole
 from specmt.models.config import DrafterConfig
 from specmt.models.folder import CONFIG, DRAFTER, VERIFIER, ModelFolder, add_drafter, file_sha256
 from specmt.models.hub import Model, drafter_network
@@ -31,7 +32,7 @@ from specmt.models.verifier import create_verifier, load_verifier_weights
 from specmt.training.calibrate import calibrate
 from specmt.training.checkpoints import save_tensors
 from specmt.training.data import ParallelData, Sequences
-from specmt.training.distill import distill_sources, distinct_lines, evenly, translate_whole, write_whole
+from specmt.training.distill import distill_sources, distinct_lines, evenly, translate_whole
 from specmt.training.drafter import BlockOptions, drafter_trainer
 from specmt.training.loop import TrainOptions
 from specmt.training.validate import weights_of

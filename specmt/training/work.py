@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from specmt.errors import UsageError
+from specmt.files import write_whole
 from specmt.models.config import DrafterConfig
 from specmt.models.folder import DRAFTER, VERIFIER, ModelFolder
 from specmt.training.checkpoints import find_checkpoints
-from specmt.training.distill import write_whole
 from specmt.training.drafter import BlockOptions
 
 DISTILLED: Final = "distilled"
