@@ -83,7 +83,7 @@ class Translator:
         self.model = model
         self._decode = decode
         self._loading = loading
-        self._memories: dict[Path | None, TranslationMemory] = {}
+        self._memories: dict[tuple[Path | None, bool], TranslationMemory] = {}
 
     @classmethod
     def from_pretrained(
@@ -209,7 +209,7 @@ class Translator:
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
-        signature["protect"] = options.protect
+        signature["protect"] = _protects(options)
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature
@@ -218,14 +218,15 @@ class Translator:
         return options.for_model(has_drafter=self.model.has_drafter)
 
     def _memory(self, options: DecodingOptions) -> TranslationMemory | None:
-        """Returns what drafts are copied from: one memory for each file, and one for no file."""
+        """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
         if not options.looks_up:
             return None
-        if options.memory not in self._memories:
-            self._memories[options.memory] = self._read_memory(options.memory)
-        return self._memories[options.memory]
+        key = options.memory, _protects(options)
+        if key not in self._memories:
+            self._memories[key] = self._read_memory(*key)
+        return self._memories[key]
 
-    def _read_memory(self, path: Path | None) -> TranslationMemory:
+    def _read_memory(self, path: Path | None, protects: bool) -> TranslationMemory:
         memory = TranslationMemory()
         if path is None:
             return memory
@@ -233,7 +234,8 @@ class Translator:
         limit = self.model.max_source_length
         whole = read_memory(path, *self.model.languages)
         # Nothing as long as what is left out is ever translated whole.
-        pairs = (pair for one in whole for pair in split_pair(*one) if all(is_short(text, limit) for text in pair))
+        parts = (part for pair in whole for part in split_pair(*pair, protects=protects))
+        pairs = (part for part in parts if all(is_short(text, limit) for text in part))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = zip(*chunk, strict=True)
             ids = (pieces.encode_batch(sources), pieces.encode_targets(targets))
@@ -257,9 +259,7 @@ class Translator:
     def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
         pieces = self.model.pieces
         limit = self.model.max_source_length - 1  # EOS
-        # To try again where a stand-in was lost would be to choose among samples.
-        protects = options.protect and not options.samples
-        split = split_lines([line.text.strip() for line in lines], pieces, limit, protects=protects)
+        split = split_lines([line.text.strip() for line in lines], pieces, limit, protects=_protects(options))
         todo = [
             ((line.index, number), part)
             for line, (parts, _) in zip(lines, split, strict=True)
@@ -302,6 +302,11 @@ class Translator:
 def default_window(options: DecodingOptions) -> int:
     """Returns the number of lines that are translated at a time."""
     return WINDOW_BATCHES * options.batch_size
+
+
+def _protects(options: DecodingOptions) -> bool:
+    # To try again where a stand-in was lost would be to choose among samples.
+    return options.protect and not options.samples
 
 
 def _default_decode(memory: TranslationMemory | None, recorder: Recorder | None) -> Decode:

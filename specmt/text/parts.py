@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from specmt.text.protect import protect, restore, says_nothing, stand_ins
+from specmt.text.protect import protect, protect_pair, restore, says_nothing, stand_ins
 from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis
 
@@ -89,12 +89,16 @@ def split_lines(
     return split
 
 
-def split_pair(source: str, target: str) -> list[tuple[str, str]]:
-    """Returns the parts of a pair between which there is the same layout, as they are translated."""
+def split_pair(source: str, target: str, *, protects: bool) -> list[tuple[str, str]]:
+    """Returns the parts of a pair between which there is the same layout, as a model sees and says them.
+
+    :param protects: whether what must be copied gets stand-ins
+    """
     sides = [split_layout(text) for text in (source, target)]
-    if len({tuple(separator for _, separator in side) for side in sides}) > 1:
-        return [(source, target)]
-    return [(one, other) for (one, _), (other, _) in zip(*sides, strict=True)]
+    pairs = [(source, target)]
+    if len({tuple(separator for _, separator in side) for side in sides}) == 1:
+        pairs = [(one, other) for (one, _), (other, _) in zip(*sides, strict=True)]
+    return [protect_pair(*pair) for pair in pairs] if protects else pairs
 
 
 def join(line: str, parts: Sequence[Part]) -> str:
