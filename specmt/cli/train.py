@@ -126,7 +126,7 @@ def verifier(
         start = fitting_weights(parent, VERIFIER, verifier_shapes(config))
     options = TrainOptions(**values)
     place = start_processes(device, threads)
-    validator = Validator(data, data / PIECES, lines=validation_lines)
+    validator = Validator(data, pieces, lines=validation_lines)
     greedy = DecodingOptions(strategy="greedy")
     with training_progress(options.updates) as report:
         train_verifier(
