@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specmt.cli.compare import compare
+from specmt.cli.console import printed
 from specmt.cli.options import model_options
 from specmt.config import DecodingOptions
 from specmt.errors import OutputError, UsageError
@@ -23,6 +24,8 @@ from specmt.evaluation.strategies import parse_strategies
 from specmt.text.lines import Output, open_input
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from specmt.evaluation.results import Evaluation, Measured
 
 _INTERRUPTED = 130
@@ -269,13 +272,10 @@ def _write_report(
 
 
 def _shown(evaluation: Evaluation) -> str:
-    """Returns the tables for standard output, which may be a terminal with colours or no terminal at all."""
-    from rich.console import Console
-
+    """Returns the tables for standard output."""
     from specmt.evaluation.report import metric_signatures, notes, signatures, tables
 
-    console = Console(highlight=False)
-    with console.capture() as capture:
+    def write(console: Console) -> None:
         for table in tables(evaluation):
             console.print(table.rich())
             console.print()
@@ -283,4 +283,5 @@ def _shown(evaluation: Evaluation) -> str:
             console.print(note, markup=False)
         for label, signature in (metric_signatures(evaluation) | signatures(evaluation, short=True)).items():
             console.print(f"{label}: {signature}", markup=False, style="dim", soft_wrap=True)
-    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+
+    return printed(write, width=None)

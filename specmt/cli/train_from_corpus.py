@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specmt.cli.console import printed
 from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
 from specmt.errors import UsageError
 
 if TYPE_CHECKING:
-    from specmt.evaluation.tables import Table
     from specmt.training.work import Work
 
 LIMIT: Final = 240_000
@@ -140,7 +140,7 @@ def train_from_corpus(
         raise
     found = {"signature": signature_of(model.verifier, model=verifier_path.name), **payoff.record()}
     (run / "measured.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(_shown(payoff.table()))
+    click.echo(printed(lambda console: console.print(payoff.table().rich())).rstrip("\n"))
     _say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
 
 
@@ -166,12 +166,3 @@ def _duration(seconds: float) -> str:
 
 def _say(text: str) -> None:
     click.echo(f"specmt: {text}", err=True)
-
-
-def _shown(table: Table) -> str:
-    from rich.console import Console
-
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    with console.capture() as capture:
-        console.print(table.rich())
-    return "\n".join(line.rstrip(" ") for line in capture.get().rstrip("\n").split("\n"))
