@@ -21,10 +21,11 @@ import torch
 from sacrebleu.metrics import CHRF
 
 from specmt.cli.progress import counting_bar
+from specmt.files import write_whole
 from specmt.models.folder import PIECES, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData, Sequences
-from specmt.training.distill import check_same_work, write_whole
+from specmt.training.distill import check_same_work
 
 try:
     import ctranslate2

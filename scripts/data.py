@@ -18,9 +18,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from specmt.training.augment import Pair, synthesise, vary
+from specmt.training.augment import vary
 from specmt.training.cleaning import Deduplicator, find_fault, modern_spelling, normalise, plain_quotes
 from specmt.training.data import read_pairs
+from specmt.training.synthetic import Pair, synthesise
 
 # Each source's weight: how often a pair of it counts. They make general text and documentation about equal parts,
 # counted in words, and interface strings a thirtieth. The order decides who keeps a pair that several have.

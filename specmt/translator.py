@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,8 +15,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.text.memory import read_memory
-from specmt.text.protect import protect, restore, says_nothing, stand_ins
-from specmt.text.segment import MAX_CHARACTERS_PER_PIECE, segment, split_layout
+from specmt.text.parts import Part, is_short, join, split_lines, split_pair
 from specmt.types import Hypothesis, Line, Stats, Translation
 
 if TYPE_CHECKING:
@@ -69,31 +68,6 @@ class LoadedModel(Protocol):
         """The hash of its weights."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """A sentence of a line, or text between sentences that the model need not see."""
-
-    text: str
-    """With stand-ins for what the model need not see."""
-
-    separator: str
-    ids: list[int]
-
-    literals: list[str] = field(default_factory=list)
-    """What the stand-ins of the line mean."""
-
-    hypotheses: list[Hypothesis] = field(default_factory=list)
-    """What the model said, at last and before; nothing where there are no ids."""
-
-    translation: str = ""
-    """What it said at last."""
-
-    @property
-    def has_lost(self) -> bool:
-        """Whether the translation lacks a stand-in, or has one too many."""
-        return bool(self.literals) and stand_ins(self.translation) != stand_ins(self.text)
-
-
 @final
 class Translator:
     """Translates lines with one model.
@@ -109,7 +83,7 @@ class Translator:
         self.model = model
         self._decode = decode
         self._loading = loading
-        self._memories: dict[Path | None, TranslationMemory] = {}
+        self._memories: dict[tuple[Path | None, bool], TranslationMemory] = {}
 
     @classmethod
     def from_pretrained(
@@ -235,7 +209,7 @@ class Translator:
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
-        signature["protect"] = options.protect
+        signature["protect"] = _protects(options)
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature
@@ -244,14 +218,15 @@ class Translator:
         return options.for_model(has_drafter=self.model.has_drafter)
 
     def _memory(self, options: DecodingOptions) -> TranslationMemory | None:
-        """Returns what drafts are copied from: one memory for each file, and one for no file."""
+        """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
         if not options.looks_up:
             return None
-        if options.memory not in self._memories:
-            self._memories[options.memory] = self._read_memory(options.memory)
-        return self._memories[options.memory]
+        key = options.memory, _protects(options)
+        if key not in self._memories:
+            self._memories[key] = self._read_memory(*key)
+        return self._memories[key]
 
-    def _read_memory(self, path: Path | None) -> TranslationMemory:
+    def _read_memory(self, path: Path | None, protects: bool) -> TranslationMemory:
         memory = TranslationMemory()
         if path is None:
             return memory
@@ -259,7 +234,8 @@ class Translator:
         limit = self.model.max_source_length
         whole = read_memory(path, *self.model.languages)
         # Nothing as long as what is left out is ever translated whole.
-        pairs = (pair for one in whole for pair in _parts(*one) if all(_is_short(text, limit) for text in pair))
+        parts = (part for pair in whole for part in split_pair(*pair, protects=protects))
+        pairs = (part for part in parts if all(is_short(text, limit) for text in part))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = zip(*chunk, strict=True)
             ids = (pieces.encode_batch(sources), pieces.encode_targets(targets))
@@ -281,7 +257,9 @@ class Translator:
             yield from self._translate_window(chunk, options, decode)
 
     def _translate_window(self, lines: list[Line], options: DecodingOptions, decode: Decode) -> list[Translation]:
-        split = self._split([line.text.strip() for line in lines], options)
+        pieces = self.model.pieces
+        limit = self.model.max_source_length - 1  # EOS
+        split = split_lines([line.text.strip() for line in lines], pieces, limit, protects=_protects(options))
         todo = [
             ((line.index, number), part)
             for line, (parts, _) in zip(lines, split, strict=True)
@@ -289,78 +267,30 @@ class Translator:
         ]
         self._decode_parts(todo, options, decode)
         # Where the model did not copy its stand-ins, it has to see what they stand for.
-        self._decode_parts([each for each in todo if each[1].has_lost and self._uncover(each[1])], options, decode)
-        return [self._join(line, *each, options) for line, each in zip(lines, split, strict=True)]
+        again = [(place, part) for place, part in todo if part.has_lost and part.uncover(pieces, limit)]
+        self._decode_parts(again, options, decode)
+        return [self._translation(line, *each, options) for line, each in zip(lines, split, strict=True)]
 
-    def _decode_parts(self, todo: list[tuple[Place, _Part]], options: DecodingOptions, decode: Decode) -> None:
+    def _decode_parts(self, todo: list[tuple[Place, Part]], options: DecodingOptions, decode: Decode) -> None:
         """Translates parts, each with its place."""
         if not todo:
             return
         hypotheses = decode(self.model, [part.ids for _, part in todo], options, [place for place, _ in todo])
         for (_, part), hypothesis in zip(todo, hypotheses, strict=True):
-            part.hypotheses.insert(0, hypothesis)
-            # A model may say a line break, byte by byte; the line must stay one.
-            part.translation = " ".join(self.model.pieces.decode(hypothesis.tokens).split("\n")).strip()
+            part.add(hypothesis, self.model.pieces.decode(hypothesis.tokens))
 
-    def _uncover(self, part: _Part) -> bool:
-        """Puts what stand-ins stand for in their place, if the model can read so much; returns whether it can."""
-        text = restore(part.text, part.literals)
-        ids = self.model.pieces.encode(text)
-        if len(ids) >= self.model.max_source_length:
-            return False
-        part.text, part.ids, part.literals = text, ids, []
-        return True
-
-    def _split(self, texts: list[str], options: DecodingOptions) -> list[tuple[list[_Part], list[str]]]:
-        """Returns the parts of every text, encoded, and what to warn of."""
-        pieces = self.model.pieces
-        limit = self.model.max_source_length - 1  # EOS
-        # To try again where a stand-in was lost would be to choose among samples.
-        protects = options.protect and not options.samples
-        fields = [
-            [(*(protect(text) if protects else (text, [])), separator) for text, separator in split_layout(line)]
-            for line in texts
-        ]
-        # Text that is surely too long is cut before it is encoded.
-        short = [text for line in fields for text, _, _ in line if _is_short(text, limit)]
-        encoded = iter(pieces.encode_batch(short))
-        split: list[tuple[list[_Part], list[str]]] = []
-        for line in fields:
-            parts: list[_Part] = []
-            is_long = False
-            for text, literals, separator in line:
-                ids = next(encoded) if _is_short(text, limit) else None
-                if literals and says_nothing(text):
-                    parts.append(_Part(text, separator, [], literals))
-                    continue
-                if ids is not None and len(ids) <= limit:
-                    parts.append(_Part(text, separator, ids, literals))
-                    continue
-                is_long = True
-                cut = segment(text, limit, lambda t: len(pieces.encode(t)))
-                cut_ids = pieces.encode_batch([text for text, _ in cut])
-                parts += [_Part(*each, ids, literals) for each, ids in zip(cut, cut_ids, strict=True)]
-                parts[-1].separator += separator
-            warnings = []
-            if is_long:
-                warnings = [f"line is longer than {limit} pieces and was translated in {len(parts)} parts"]
-            split.append((parts, warnings))
-        return split
-
-    def _join(self, line: Line, parts: list[_Part], warnings: list[str], options: DecodingOptions) -> Translation:
-        text = "".join(
-            restore(part.translation if part.ids else part.text, part.literals) + part.separator for part in parts
-        )
-        core = line.text.strip()
-        head, _, tail = line.text.partition(core) if core else (line.text, "", "")
+    def _translation(self, line: Line, parts: list[Part], is_long: bool, options: DecodingOptions) -> Translation:
+        warnings = []
+        if is_long:
+            limit = self.model.max_source_length - 1  # EOS
+            warnings.append(f"line is longer than {limit} pieces and was translated in {len(parts)} parts")
+        if lost := sum(part.has_lost for part in parts if part.ids):
+            warnings.append(f"{lost} of {len(parts)} parts may lack addresses or placeholders")
         hypotheses = [part.hypotheses[0] for part in parts if part.ids]
         stats = sum((each.stats for part in parts for each in part.hypotheses), Stats())
-        lost = sum(part.has_lost for part in parts if part.ids)
-        if lost:
-            warnings = [*warnings, f"{lost} of {len(parts)} parts may lack addresses or placeholders"]
         return Translation(
             line,
-            head + text + tail,
+            join(line.text, parts),
             tokens=[piece for hypothesis in hypotheses for piece in self.model.pieces.pieces(hypothesis.tokens)],
             score=math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan,
             stats=replace(stats, lines=1, sentences=len(hypotheses)),
@@ -374,22 +304,15 @@ def default_window(options: DecodingOptions) -> int:
     return WINDOW_BATCHES * options.batch_size
 
 
+def _protects(options: DecodingOptions) -> bool:
+    # To try again where a stand-in was lost would be to choose among samples.
+    return options.protect and not options.samples
+
+
 def _default_decode(memory: TranslationMemory | None, recorder: Recorder | None) -> Decode:
     from specmt.decoding.batch import decode  # here, since it imports torch
 
     return partial(decode, memory=memory, recorder=recorder)
-
-
-def _parts(source: str, target: str) -> list[tuple[str, str]]:
-    """Returns the parts of a pair between which there is the same layout, as they are translated."""
-    sides = [split_layout(text) for text in (source, target)]
-    if len({tuple(separator for _, separator in side) for side in sides}) > 1:
-        return [(source, target)]
-    return [(one, other) for (one, _), (other, _) in zip(*sides, strict=True)]
-
-
-def _is_short(text: str, limit: int) -> bool:
-    return len(text) <= MAX_CHARACTERS_PER_PIECE * limit
 
 
 def _load(folder: str, loading: dict[str, Any], decode: Decode | None) -> Translator:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specmt.cli.console import printed
 from specmt.cli.options import model_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, OutputError, SpecmtError, UsageError
@@ -18,6 +19,8 @@ from specmt.evaluation.bench_results import DRAFTERS, QUICK, Bench, BenchOptions
 from specmt.text.lines import Output, read_windows
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from specmt.evaluation.bench import Stage
     from specmt.models.folder import ModelFolder
 
@@ -230,21 +233,19 @@ def _run(found: Bench, stages: list[Stage], *, quiet: bool) -> BaseException | N
 
 
 def _report(found: Bench) -> str:
-    """Returns tables and signature for standard output, which may be a terminal with colours or no terminal at all."""
-    from rich.console import Console
-
+    """Returns tables and signature for standard output."""
     from specmt.evaluation.bench_tables import tables
     from specmt.evaluation.machine import format_signature
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    with console.capture() as capture:
+    def write(console: Console) -> None:
         if not found.complete:
             console.print("Partial: stopped before the end.\n")
         for table in tables(found):
             console.print(table.rich())
             console.print()
         console.print(format_signature(found.signature), markup=False, soft_wrap=True)
-    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+
+    return printed(write)
 
 
 def _draw(found: Bench, picture: Path) -> None:

@@ -6,28 +6,27 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from specmt.cli.compare import compare
+from specmt.cli.console import printed
 from specmt.cli.options import model_options
-from specmt.cli.progress import rate_bar, spinner
 from specmt.config import DecodingOptions
 from specmt.errors import OutputError, UsageError
-from specmt.evaluation.quality import METRICS, make_metric, score
+from specmt.evaluation.quality import METRICS, make_metric
 from specmt.evaluation.sets import EvaluationSet, SetFiles, name_of, named_set, parse_set, read_set
-from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
+from specmt.evaluation.strategies import parse_strategies
 from specmt.text.lines import Output, open_input
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from specmt.evaluation.results import Evaluation, Measured
-    from specmt.evaluation.runs import Start, Translate
-    from specmt.models.hub import Model
 
 _INTERRUPTED = 130
 _file = click.Path(path_type=Path, allow_dash=True)
@@ -168,30 +167,18 @@ def evaluate(
         if report is not None:
             _make_folder(report)
 
-        from specmt.models.hub import load_model
-
-        started = time.perf_counter()
-        loaded = load_model(model, **loading)
-        seconds = time.perf_counter() - started
-        start = _starter(loaded, loading)
-        evaluation = _evaluation(loaded, loading, chosen, seconds)
-        measured: list[Measured] = []
-        try:
-            _measure(measured, tests, chosen, start, repeats, latency_lines, quiet=quiet)
-        except KeyboardInterrupt:
-            evaluation.partial = True
-        measured = [each for each in measured if each.batched.lines]
-        if not measured:
-            raise KeyboardInterrupt
-        if evaluation.partial and not quiet:
-            click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
-        try:
-            _score(measured, titles, target, evaluation.baseline, bootstrap)
-        except KeyboardInterrupt:
-            evaluation.partial = True
-        evaluation.results = [result for each in measured for result in each.results(evaluation.baseline)]
-        if not quiet:
-            _warn(measured)
+        evaluation, measured = compare(
+            tests,
+            chosen,
+            model,
+            loading,
+            metrics=titles,
+            language=target,
+            repeats=repeats,
+            latency_lines=latency_lines,
+            bootstrap=bootstrap,
+            quiet=quiet,
+        )
 
         from specmt.evaluation.plot import draw
         from specmt.evaluation.report import as_csv
@@ -259,94 +246,6 @@ def _make_folder(path: Path) -> None:
         raise OutputError(f"{path}: cannot be written to (Permission denied).")
 
 
-def _starter(model: Model, loading: dict[str, Any]) -> Start:
-    """Returns what makes translators that remember nothing of each other's work."""
-    from specmt.translator import Translator
-
-    plans: dict[DecodingOptions, dict[object, Any]] = {}
-
-    def start(options: DecodingOptions) -> Translate:
-        translator = Translator(model, **loading)
-        translator.translate([], options)  # reads the translation memory
-        own = plans.setdefault(options, {})
-
-        def translate(lines: Any, tally: Any) -> Any:
-            model.plans = own  # what one strategy learns about its drafts must not help or mislead another
-            return list(translator.translate(lines, options, window=len(lines), recorder=tally))
-
-        return translate
-
-    return start
-
-
-def _evaluation(model: Model, loading: dict[str, Any], strategies: Sequence[Strategy], seconds: float) -> Evaluation:
-    from specmt.evaluation.machine import describe_machine
-    from specmt.evaluation.results import Evaluation
-    from specmt.translator import Translator
-
-    translator, machine = Translator(model, **loading), describe_machine()
-    return Evaluation(
-        strategies=[strategy.label for strategy in strategies],
-        baseline=baseline_of(strategies).label,
-        load_seconds=seconds,
-        signatures={each.label: translator.signature(each.options) | machine for each in strategies},
-    )
-
-
-def _measure(
-    measured: list[Measured],
-    tests: Sequence[EvaluationSet],
-    strategies: Sequence[Strategy],
-    start: Start,
-    repeats: int,
-    latency_lines: int,
-    *,
-    quiet: bool,
-) -> None:
-    """Runs all strategies over all test sets; what was measured is in the list, however this ends."""
-    from specmt.evaluation.results import Measured
-    from specmt.evaluation.runs import Run, measure, sample, windows
-    from specmt.translator import default_window
-
-    window = max(default_window(strategy.options) for strategy in strategies)
-    alone = [replace(strategy, options=replace(strategy.options, batch_size=1)) for strategy in strategies]
-    pairs = [
-        (test, Run(strategies, windows(test.lines, window)), Run(alone, sample(test.lines, latency_lines)))
-        for test in tests
-    ]
-    for strategy in strategies:  # what a model cannot do, it says at once
-        start(strategy.options)(tests[0].lines[:1], None)
-    lines = sum(len(group) for _, *runs in pairs for run in runs for group in run.groups)
-    enabled = sys.stderr is not None and sys.stderr.isatty() and not quiet
-    with rate_bar(lines * len(strategies) * (repeats + 1), enabled=enabled) as report:
-        for test, batched, single in pairs:
-            measured.append(Measured(test, batched, single))
-            for run in (batched, single):
-                measure(run, start, repeats, report=report)
-
-
-def _score(measured: Sequence[Measured], names: Sequence[str], language: str, baseline: str, samples: int) -> None:
-    with spinner("scoring") as show:
-        for each in measured:
-            labels = sorted(
-                (strategy.label for strategy in each.batched.strategies), key=lambda label: label != baseline
-            )
-            hypotheses = {label: each.hypotheses(label) for label in labels}
-            for name in names:
-                show(f"scoring {each.test_set.name}: {name}")
-                title, scores = score(name, hypotheses, each.references, language=language, samples=samples)
-                each.scores[title] = scores
-
-
-def _warn(measured: Sequence[Measured]) -> None:
-    """Says once what all strategies would say of the same lines."""
-    for each in measured:
-        for translations in each.batched.translations(each.batched.strategies[0].label):
-            for line, warnings in ((every.line, every.warnings) for every in translations):
-                for warning in warnings:
-                    click.echo(f"specmt: warning: {each.test_set.name}:{line.index + 1}: {warning}", err=True)
-
-
 def _write_report(
     folder: Path, evaluation: Evaluation, measured: Sequence[Measured], record: str, languages: str
 ) -> None:
@@ -373,13 +272,10 @@ def _write_report(
 
 
 def _shown(evaluation: Evaluation) -> str:
-    """Returns the tables for standard output, which may be a terminal with colours or no terminal at all."""
-    from rich.console import Console
-
+    """Returns the tables for standard output."""
     from specmt.evaluation.report import metric_signatures, notes, signatures, tables
 
-    console = Console(highlight=False)
-    with console.capture() as capture:
+    def write(console: Console) -> None:
         for table in tables(evaluation):
             console.print(table.rich())
             console.print()
@@ -387,4 +283,5 @@ def _shown(evaluation: Evaluation) -> str:
             console.print(note, markup=False)
         for label, signature in (metric_signatures(evaluation) | signatures(evaluation, short=True)).items():
             console.print(f"{label}: {signature}", markup=False, style="dim", soft_wrap=True)
-    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+
+    return printed(write, width=None)

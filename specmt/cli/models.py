@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specmt.cli.console import printed
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError
 from specmt.evaluation.tables import Table
 from specmt.text.lines import Output
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from specmt.models.folder import ModelFolder
 
@@ -222,15 +223,13 @@ def _as_json(record: object) -> str:
 
 
 def _rendered(parts: Iterable[RenderableType]) -> str:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
-    with console.capture() as capture:
+    def write(console: Console) -> None:
         for number, part in enumerate(parts):
             if number:
                 console.print()
-            console.print(part)
-    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+            console.print(part, markup=False)
+
+    return printed(write)
 
 
 def _write(text: str) -> None:

@@ -132,7 +132,7 @@ def verifier(
             raise UsageError(f"{initial}: its verifier has another shape: {misfit}.")
     options = TrainOptions(**values)
     place = start_processes(device, threads)
-    validator = Validator(data, data / PIECES, lines=validation_lines)
+    validator = Validator(data, pieces, lines=validation_lines)
     greedy = DecodingOptions(strategy="greedy")
     with training_progress(options.updates) as report:
         train_verifier(

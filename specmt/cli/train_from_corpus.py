@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specmt.cli.console import printed
 from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
 from specmt.errors import UsageError
 
 if TYPE_CHECKING:
-    from specmt.evaluation.tables import Table
-    from specmt.training.pipeline import Work
+    from specmt.training.work import Work
 
 LIMIT: Final = 240_000
 MAX_LENGTH: Final = 64
@@ -79,6 +79,7 @@ def train_from_corpus(
     from specmt.training.distill import evenly
     from specmt.training.drafter import BlockOptions
     from specmt.training.loop import TrainOptions
+    from specmt.training.work import VALIDATIONS, choose_work, go_on, identity, load_work, save_work, seconds_left
 
     sizes = {name: size for name, size in (("layers", layers), ("block_size", block_size)) if size is not None}
     sizes = {"block_size": BLOCK_SIZE, "correction_rank": correction_rank, **sizes}
@@ -95,8 +96,8 @@ def train_from_corpus(
         model = load_model(verifier_path, device=device, threads=threads)
     with spinner("reading the text"):
         corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
-        of = pipeline.identity(parent, corpus, config, blocks, ancestor)
-        work = pipeline.load_work(run, of)
+        of = identity(parent, corpus.sha256, config, blocks, ancestor)
+        work = load_work(run, of)
     with spinner("measuring how long it will take"):
         teacher = pipeline.load_teacher(parent, torch.device(model.device))
         rates = pipeline.measure_rates(
@@ -107,17 +108,17 @@ def train_from_corpus(
     updates = options.updates if "updates" in given else None
     if work is None:
         amount = len(corpus.training)
-        work = pipeline.choose_work(amount, rates, checking, options.tokens_per_update, hours=hours, updates=updates)
+        work = choose_work(amount, rates, checking, options.tokens_per_update, hours=hours, updates=updates)
     else:
-        work = pipeline.go_on(work, rates, checking, run, hours=hours, updates=updates)
-    pipeline.save_work(run, work, of)
-    _announce(work, pipeline.seconds_left(work, rates, run), checking)
+        work = go_on(work, rates, checking, run, hours=hours, updates=updates)
+    save_work(run, work, of)
+    _announce(work, seconds_left(work, rates, run), checking)
 
     options = replace(options, updates=work.updates)
     if "save_every" not in given:
         options = replace(options, save_every=work.save_every)
     if "validate_every" not in given:
-        options = replace(options, validate_every=-(-work.updates // pipeline.VALIDATIONS))
+        options = replace(options, validate_every=-(-work.updates // VALIDATIONS))
     if "warmup" not in given:
         options = replace(options, warmup=min(options.warmup, work.updates // 5))
     try:
@@ -139,7 +140,7 @@ def train_from_corpus(
         raise
     found = {"signature": signature_of(model.verifier, model=verifier_path.name), **payoff.record()}
     (run / "measured.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(_shown(payoff.table()))
+    click.echo(printed(lambda console: console.print(payoff.table().rich())).rstrip("\n"))
     _say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
 
 
@@ -165,12 +166,3 @@ def _duration(seconds: float) -> str:
 
 def _say(text: str) -> None:
     click.echo(f"specmt: {text}", err=True)
-
-
-def _shown(table: Table) -> str:
-    from rich.console import Console
-
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    with console.capture() as capture:
-        console.print(table.rich())
-    return "\n".join(line.rstrip(" ") for line in capture.get().rstrip("\n").split("\n"))

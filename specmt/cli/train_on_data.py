@@ -36,7 +36,6 @@ def train_on_data(
     from specmt.models.folder import (
         AUTOREGRESSIVE,
         DRAFTER,
-        PIECES,
         VERIFIER,
         ModelFolder,
         add_drafter,
@@ -45,7 +44,7 @@ def train_on_data(
     from specmt.models.hub import fitting_weights, load_model
     from specmt.models.shapes import autoregressive_shapes, drafter_shapes
     from specmt.models.verifier import create_verifier, load_verifier_weights
-    from specmt.text.pieces import Pieces
+    from specmt.text.pieces import load_pieces
     from specmt.training.autoregressive import train_autoregressive
     from specmt.training.drafter import BlockOptions, train_drafter
     from specmt.training.loop import TrainOptions
@@ -75,9 +74,8 @@ def train_on_data(
     load_verifier_weights(model, weights)
     validate = validator = None
     if validation_data is not None:
-        pieces_path = parent.verified(PIECES)
-        pieces = Pieces(pieces_path)
-        validator = Validator(validation_data, pieces_path, lines=validation_lines)
+        pieces = load_pieces(parent.files, parent.verified)
+        validator = Validator(validation_data, pieces, lines=validation_lines)
 
         def validate(drafter: Any) -> dict[str, float]:
             current = snapshot(

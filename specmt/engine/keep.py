@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from specmt.engine.pool import thread_count
+from specmt.files import write_whole
 
 
 def kept(kind: str, description: str, find_out: Callable[[], Any]) -> Any:
@@ -31,9 +32,7 @@ def kept(kind: str, description: str, find_out: Callable[[], Any]) -> Any:
     value = find_out()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"key": key, "value": value}), encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, json.dumps({"key": key, "value": value}), suffix=f".{os.getpid()}.tmp")
     return value
 
 

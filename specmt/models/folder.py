@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
+from specmt.files import whole, write_whole
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig, check_fit
 from specmt.text.pieces import PIECES as PIECES
 
@@ -131,9 +132,7 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
 
 
 def _write_config(path: Path, record: Mapping[str, Any]) -> None:
-    temporary = path / f"{CONFIG}.tmp"
-    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path / CONFIG)
+    write_whole(path / CONFIG, json.dumps(record, indent=2) + "\n")
 
 
 def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
@@ -175,10 +174,12 @@ def write_folder(
     copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
     for name, copied in copies.items():
         (path / name).write_bytes(copied.read_bytes())
-    save_file(_half(verifier_weights, exact=exact), path / VERIFIER)
+    with whole(path / VERIFIER) as temporary:
+        save_file(_half(verifier_weights, exact=exact), temporary)
     names = [*copies, VERIFIER]
     if drafter_weights is not None:
-        save_file(_half(drafter_weights), path / DRAFTER)
+        with whole(path / DRAFTER) as temporary:
+            save_file(_half(drafter_weights), temporary)
         names.append(DRAFTER)
     record: dict[str, Any] = {
         "format": 1,
@@ -219,10 +220,9 @@ def add_drafter(
         record.pop("calibration", None)
     if calibration is not None:
         record["calibration"] = asdict(calibration)
-    temporary = path / f"{name}.tmp"
-    save_file(_half(weights), temporary)
-    files = {**model.files, name: file_sha256(temporary)}
-    temporary.replace(path / name)
+    with whole(path / name) as temporary:
+        save_file(_half(weights), temporary)
+        files = {**model.files, name: file_sha256(temporary)}
     _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
     return ModelFolder.read(path)
 

@@ -49,6 +49,23 @@ def protect(text: str) -> tuple[str, list[str]]:
     return (seen, literals) if restore(seen, literals) == text else (text, [])
 
 
+def protect_pair(source: str, target: str) -> tuple[str, str]:
+    """Returns a text and its translation with the same stand-ins for the same things.
+
+    What the translation alone has stays as it is there. Where something comes twice, its stand-ins come in the order of
+    the text.
+    """
+    seen, literals = protect(source)
+    free = [(literal, f"%{number}") for number, literal in enumerate(literals, 1)]
+    target_seen, meant = protect(target)
+    for place, literal in enumerate(meant):
+        found = next((each for each in free if each[0] == literal), None)
+        if found is not None:
+            free.remove(found)
+            meant[place] = found[1]
+    return seen, restore(target_seen, meant)
+
+
 def restore(text: str, literals: list[str]) -> str:
     """Returns a text with what its stand-ins stand for."""
     return _STAND_IN.sub(lambda match: _meant(match, literals), text)

@@ -13,7 +13,7 @@ from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregre
 from specmt.models.config import AutoregressiveConfig, VerifierConfig
 from specmt.training.data import ParallelData
 from specmt.training.loop import TrainOptions
-from specmt.training.loss import cross_entropy
+from specmt.training.loss import table_cross_entropy
 from specmt.training.student import read_source, student_trainer
 from specmt.types import PAD
 
@@ -30,9 +30,9 @@ def autoregressive_loss(
     memory, layout = read_source(verifier, source, source_lengths)
     wanted = target[:, 1:]
     real = wanted != PAD
-    logits = drafter.logits(drafter(target[:, :-1], memory, layout)[real])
-    weights = torch.ones(len(logits), device=logits.device)
-    return cross_entropy(logits, wanted[real], weights), real.sum()
+    states = drafter(target[:, :-1], memory, layout)[real]
+    weights = torch.ones(len(states), device=states.device)
+    return table_cross_entropy(states, drafter.embed.weight, wanted[real], weights), real.sum()
 
 
 def train_autoregressive(

@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from specmt.files import whole
+
 
 def find_checkpoints(folder: Path) -> list[Path]:
     """Returns the checkpoints of a run, oldest first."""
@@ -28,9 +30,8 @@ def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Writes a safetensors file under a temporary name and renames it."""
-    temporary = path.with_name(path.name + ".tmp")
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
-    temporary.replace(path)
+    with whole(path) as temporary:
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
 
 
 def save_state(

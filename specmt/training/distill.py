@@ -11,6 +11,7 @@ from typing import TypeVar
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import DataError, UsageError
+from specmt.files import write_whole
 from specmt.models.hub import Model
 from specmt.training.data import Sequences, read_lines
 
@@ -111,10 +112,3 @@ def check_same_work(folder: Path, work: dict[str, object]) -> None:
         write_whole(path, json.dumps(work, indent=2) + "\n")
     elif json.loads(path.read_text(encoding="utf-8")) != work:
         raise UsageError(f"{folder}: holds the distillation of other text or of another model; name a new folder.")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file under a temporary name and renames it."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

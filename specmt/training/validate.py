@@ -17,7 +17,7 @@ from specmt.errors import ModelError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
-from specmt.text.pieces import Pieces
+from specmt.text.pieces import PieceModel
 from specmt.training.calibrate import calibrate
 from specmt.training.data import ParallelData, Sequences, make_batches
 from specmt.training.verifier import verifier_loss
@@ -29,8 +29,8 @@ from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt
 class Validator:
     """Decodes a prefix of each validation set of a prepared folder."""
 
-    def __init__(self, data_folder: Path, pieces: Path, *, lines: int) -> None:
-        self.pieces = Pieces(pieces)
+    def __init__(self, data_folder: Path, pieces: PieceModel, *, lines: int) -> None:
+        self.pieces = pieces
         self.sets: dict[str, tuple[list[str], list[str]]] = {}
         for path in sorted(data_folder.glob("valid.*.json")):
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -41,8 +41,8 @@ class Validator:
         """Returns the verifier's cross-entropy a target piece on each set, without smoothing, as ``loss_NAME``."""
         losses = {}
         for name, sides in self.sets.items():
-            source, target = (Sequences.of(self.pieces.encode_batch(side)) for side in sides)
-            data = ParallelData(source, target)
+            sources, targets = self.pieces.encode_batch(sides[0]), self.pieces.encode_targets(sides[1])
+            data = ParallelData(Sequences.of(sources), Sequences.of(targets))
             total = count = 0.0
             with torch.no_grad():
                 for batch in make_batches(data, tokens=4096, seed=0, epoch=0):
@@ -81,7 +81,7 @@ class Validator:
 
 
 def snapshot(
-    pieces: Pieces,
+    pieces: PieceModel,
     verifier: VerifierConfig,
     verifier_weights: Mapping[str, Tensor],
     device: torch.device,

@@ -22,7 +22,7 @@ from specmt.models.config import VerifierConfig
 from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, write_folder
 from specmt.models.hub import Model, load_model
 from specmt.models.verifier import create_verifier
-from specmt.training import distill, pipeline
+from specmt.training import distill, pipeline, work
 from specmt.training.data import Array
 from specmt.training.loop import Trainer
 from specmt.training.validate import weights_of
@@ -48,7 +48,8 @@ def soon_measured() -> Iterator[None]:
         patch.setattr(payoff, "BATCH_SIZES", (1, 4))
         patch.setattr(bench_timing, "_BUDGET", 0.0)
         patch.setattr(pipeline, "_PROBE_SECONDS", 0.0)
-        patch.setattr(pipeline, "SHARD", 50)
+        for module in (pipeline, work):
+            patch.setattr(module, "SHARD", 50)
         yield
 
 
@@ -119,7 +120,7 @@ def test_one_command_puts_a_calibrated_drafter_into_the_model(finished: Finished
 
 
 def test_it_says_how_long_it_will_take_and_what_came_of_it(finished: Finished) -> None:
-    held_out = LINES // pipeline.LEAST
+    held_out = LINES // work.LEAST
     for step in (f"distilling {LINES - held_out} sentences", "training, 8 updates", "calibrating and measuring", "all"):
         assert f"specmt: {step}: about " in finished.err
     assert f"specmt translate --model {finished.verifier}" in finished.err
@@ -169,7 +170,7 @@ def test_what_is_held_out_is_never_trained_on(verifier: Path, corpus: Path) -> N
     sides = [set(map(tuple, side)) for side in (found.training, found.held_out)]
     assert not sides[0] & sides[1]
     assert sum(map(len, sides)) == len(found.training) + len(found.held_out) == LINES
-    assert len(found.held_out) == LINES // pipeline.LEAST
+    assert len(found.held_out) == LINES // work.LEAST
     few = pipeline.read_corpus(model, [corpus], limit=40, max_length=64)
     assert len(few.training) + len(few.held_out) == 40
     short = pipeline.read_corpus(model, [corpus], limit=1000, max_length=12)
@@ -265,8 +266,8 @@ def test_a_corpus_may_be_many_files(verifier: Path, corpus: Path, tmp_path: Path
     for number, part in enumerate(parts):
         part.write_text("".join(lines[number::3]), encoding="utf-8")
     assert specmt("train", "drafter", "--corpus", *parts, "--verifier", verifier, *OPTIONS, "--limit", "60") == 0
-    work = json.loads((tmp_path / "verifier.training" / pipeline.WORK).read_text())
-    assert work["work"]["sentences"] == 60 - 60 // pipeline.LEAST
+    record = json.loads((tmp_path / "verifier.training" / work.WORK).read_text())
+    assert record["work"]["sentences"] == 60 - 60 // work.LEAST
 
 
 def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from specmt.cli.main import run
-from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, PIECES, VERIFIER, ModelFolder
-from specmt.text.pieces import Pieces
+from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, PIECES, VERIFIER, ModelFolder, write_folder
+from specmt.text.pieces import SOURCE_PIECES, VOCABULARY, Pieces
 from specmt.training import distill as distill_module
 from specmt.training.data import ParallelData
 
@@ -239,6 +239,29 @@ def test_distilling_other_text_into_a_folder_is_refused(
     assert specmt("distill", runs.distilled, tmp_path / "other.de", *arguments[1:]) == 2
     assert "holds the distillation of other text" in capfd.readouterr().err
     assert {path.name: path.read_bytes() for path in runs.distilled.iterdir()} == before
+
+
+def test_a_verifier_may_have_imported_pieces(runs: Runs, tmp_path: Path) -> None:
+    verifier = ModelFolder.read(runs.verifier / "model")
+    pieces = Pieces(verifier.path / PIECES)
+    files = [tmp_path / SOURCE_PIECES, tmp_path / VOCABULARY]
+    files[0].write_bytes((verifier.path / PIECES).read_bytes())
+    files[1].write_text(json.dumps({"source": None, "target": pieces.pieces(range(len(pieces)))}), encoding="utf-8")
+    imported = tmp_path / "imported"
+    write_folder(
+        imported,
+        source="de",
+        target="en",
+        pieces=files,
+        verifier=verifier.verifier,
+        verifier_weights=verifier.weights(VERIFIER),
+    )
+    arguments = [imported if each == verifier.path else each for each in drafter_arguments(runs)]
+    assert specmt("train", "drafter", tmp_path / "run", *arguments) == 0
+    ours, theirs = (ModelFolder.read(folder / "model") for folder in (tmp_path / "run", runs.drafter))
+    assert ours.calibration == theirs.calibration is not None
+    assert ours.files[DRAFTER] == theirs.files[DRAFTER]
+    assert SOURCE_PIECES in ours.files
 
 
 @pytest.mark.parametrize("limit", [1, 7, 71, 72, 73, 1000])

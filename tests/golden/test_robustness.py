@@ -11,6 +11,12 @@ from tests.golden.robustness import SHAPES, copies
 
 GREEDY = DecodingOptions(strategy="greedy")
 
+FOR_EXAMPLE = {
+    "de": ("z. B.", "z.B.", "zum Beispiel", "beispielsweise", "etwa", "wie"),
+    "en": ("e.g.", "for example", "for instance", "such as", "including", "like"),
+}
+"""What a short form may become, by language."""
+
 Shapes = dict[str, str]
 
 
@@ -51,6 +57,7 @@ def test_odd_shapes_are_kept(folder: ModelFolder, shapes: Shapes) -> None:
     assert shapes["numbered"].startswith("3.")
     assert shapes["tab"].count("\t") == 1
     assert shapes["tags"].startswith("<p>") and shapes["tags"].endswith("</p>")
+    assert any(f" {form} " in shapes["short form"].replace(",", "") for form in FOR_EXAMPLE[folder.target])
     assert '"' in shapes["quotes"] or {"„", "“"} <= set(shapes["quotes"])
 
 

@@ -18,6 +18,7 @@ LAYERS = {
     "specmt.errors": 0,
     "specmt.types": 0,
     "specmt.config": 0,
+    "specmt.files": 0,
     "specmt.text": 1,
     "specmt.engine": 1,
     "specmt.decoding": 2,

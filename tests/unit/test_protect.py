@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmt.config import DecodingOptions
-from specmt.text.protect import protect, restore, says_nothing, stand_ins
+from specmt.text.protect import protect, protect_pair, restore, says_nothing, stand_ins
 from specmt.translator import Places, Translator
 from specmt.types import Hypothesis, Stats
 from tests.unit.test_translator import FakeModel
@@ -39,6 +39,28 @@ def test_nothing_is_lost(parts: list[str]) -> None:
     seen, literals = protect(text)
     assert restore(seen, literals) == text
     assert {f"%{number}" for number in range(1, len(literals) + 1)} <= set(stand_ins(seen))
+
+
+@pytest.mark.parametrize(
+    ("pair", "seen"),
+    [
+        (("{x} bei https://a.de", "https://a.de has {x}"), ("%1 bei %2", "%2 has %1")),
+        (("{x}, {x}, {y}", "{y}: {x}, {x}, {x}"), ("%1, %2, %3", "%3: %1, %2, {x}")),
+        (("nichts", "{y} and {z}"), ("nichts", "{y} and {z}")),
+        (("{x} und %2", "{x} and %1"), ("%1 und %2", "%1 and %1")),
+        (("{x}", "{x}7 {x}"), ("%1", "{x}7 {x}")),
+    ],
+)
+def test_both_sides_of_a_pair_have_the_same_stand_ins(pair: tuple[str, str], seen: tuple[str, str]) -> None:
+    assert protect_pair(*pair) == seen
+
+
+@given(*[st.permutations(["{x}", "https://a.de/x", "🎉", "a@b.de", "Wort", "{x}"])] * 2)
+def test_pairs_mean_what_they_meant(source: list[str], target: list[str]) -> None:
+    seen, target_seen = protect_pair(" ".join(source), " ".join(target))
+    assert (seen, literals := protect(" ".join(source))[1]) == protect(" ".join(source))
+    assert stand_ins(target_seen) == stand_ins(seen)
+    assert restore(target_seen, literals) == " ".join(target)
 
 
 def test_stand_ins_without_a_meaning_stay() -> None:

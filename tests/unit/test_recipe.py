@@ -18,7 +18,7 @@ from specmt.models.folder import ASSETS
 from specmt.models.hub import load_model
 from specmt.text.pieces import Pieces
 from specmt.training import augment
-from specmt.training.augment import CHANGES, Change, Pair, quantity, synthesise, vary
+from specmt.training.augment import CHANGES, Change, vary
 from specmt.training.cleaning import (
     MAX_CHARACTERS,
     Deduplicator,
@@ -32,6 +32,7 @@ from specmt.training.cleaning import (
 )
 from specmt.training.data import ParallelData
 from specmt.training.prepare import PrepareOptions, prepare
+from specmt.training.synthetic import Pair, quantity, synthesise
 
 quick = settings(max_examples=100, deadline=None)
 seeds = st.integers(0, 10**9)

@@ -27,6 +27,7 @@ from specmt.models.autoregressive import create_autoregressive
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.drafter import create_drafter
 from specmt.models.verifier import create_verifier
+from specmt.text.pieces import Pieces
 from specmt.training.autoregressive import autoregressive_loss, train_autoregressive
 from specmt.training.checkpoints import average_checkpoints, save_tensors
 from specmt.training.data import Array, ParallelData, Sequences, make_batches, read_lines, read_pairs
@@ -565,7 +566,7 @@ def test_validation_loss_is_that_of_the_reference(
     }
     (tmp_path / "valid.toy.json").write_text(json.dumps(sides))
     train_pieces([(SAMPLE[0], SAMPLE[1])], tmp_path / "p.model", vocab_size=400, sample=99)
-    validator = Validator(tmp_path, tmp_path / "p.model", lines=2)
+    validator = Validator(tmp_path, Pieces(tmp_path / "p.model"), lines=2)
     total = count = 0.0
     for source, target in zip(*(validator.pieces.encode_batch(side[:2]) for side in sides.values()), strict=True):
         ids = torch.tensor([[BOS, *target, EOS]])
@@ -696,6 +697,22 @@ def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
             loss, count = autoregressive_loss(drafter, verifier, target, source, lengths)
             assert count == 5
             assert (loss / count).item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
+def test_the_loss_of_an_autoregressive_drafter_never_holds_all_logits(
+    autoregressive_config: AutoregressiveConfig, tiny_verifier: TransformerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    logsumexp = Tensor.logsumexp
+    monkeypatch.setattr(
+        Tensor, "logsumexp", lambda self, *a, **o: (sizes.append(len(self)), logsumexp(self, *a, **o))[1]
+    )
+    drafter = create_autoregressive(autoregressive_config, CPU)
+    target = torch.randint(EOS + 1, 300, (30, 21))
+    loss, count = autoregressive_loss(drafter, tiny_verifier, target, target, torch.full((30,), 21))
+    loss.backward()
+    assert sizes == [CHUNK, CHUNK, 600 - 2 * CHUNK]
+    assert count == 600
 
 
 def test_an_autoregressive_drafter_goes_on_from_another(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,33 @@ def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[Trans
     assert first.size == 5
     for source, target in [("a b", "B A"), ("c d e f g h i", "I H G F E D C"), ("j", "J"), ("k", "K"), ("l\tm", "L m")]:
         assert first.nearest(model.pieces.encode(source))[0].target == model.pieces.encode(target)
+
+
+def test_a_memory_has_stand_ins_where_the_model_sees_them(
+    tmp_path: Path, memories: list[TranslationMemory | None]
+) -> None:
+    path = tmp_path / "memory.tsv"
+    path.write_text("a {x} b {y}\tB {y} A {x}\n")
+    model = FakeModel()
+    translator = Translator(model)  # type: ignore[arg-type]
+    protected = DecodingOptions(memory=path)
+    for options in (protected, replace(protected, protect=False), protected):
+        list(translator.translate(["a"], options))
+    found = []
+    for memory, source in zip(memories, ["a %1 b %2", "a {x} b {y}", "a %1 b %2"], strict=True):
+        assert memory is not None
+        found.append(model.pieces.decode(memory.nearest(model.pieces.encode(source))[0].target))
+    assert found == ["B %2 A %1", "B {y} A {x}", "B %2 A %1"]
+    assert memories[0] is memories[2]
+
+
+def test_the_signature_says_what_is_protected() -> None:
+    greedy = DecodingOptions(strategy="greedy")
+    found = [
+        translator().signature(options)["protect"]
+        for options in (greedy, replace(greedy, protect=False), replace(greedy, temperature=0.5))
+    ]
+    assert found == [True, False, False]
 
 
 def test_what_is_wrong_with_a_memory_is_said_before_anything_is_read(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from specmt.cli.console import printed
 from specmt.cli.options import decoding_options, model_options
 from specmt.config import DecodingOptions
 from specmt.errors import DataError, UsageError
@@ -104,12 +105,7 @@ def _sentence(words: tuple[str, ...]) -> str:
 
 
 def _drawn(view: View) -> str:
-    """Returns the drawing for standard output, which may be a terminal with colours or no terminal at all."""
-    from rich.console import Console
-
+    """Returns the drawing for standard output."""
     from specmt.cli.trace.terminal import Drawing
 
-    console = Console(highlight=False)
-    with console.capture() as capture:
-        console.print(Drawing(view))
-    return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
+    return printed(lambda console: console.print(Drawing(view)), width=None)

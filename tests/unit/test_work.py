@@ -11,7 +11,7 @@ import pytest
 from specmt.cli.train import ManyValues, drafter
 from specmt.errors import UsageError
 from specmt.evaluation.payoff import BATCH_SIZES, CHAIN, FEWEST_LINES, GREEDY, MOST_LINES, TREE, Payoff, lines_within
-from specmt.training.pipeline import (
+from specmt.training.work import (
     DISTILLED,
     FEWEST_UPDATES,
     LEAST,
