@@ -47,7 +47,7 @@ def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]
     if _fits(text, limit, count):
         return [(text, "")]
     parts: list[Segment] = []
-    for sentence, separator in _cut(text, _sentence_ends(text)):
+    for sentence, separator in split_sentences(text):
         if _fits(sentence, limit, count):
             parts.append((sentence, separator))
         else:
