@@ -151,8 +151,8 @@ def decoding_options(
             "--shortlist/--no-shortlist",
             default=_DEFAULTS.shortlist,
             show_default=True,
-            help="Choose among the pieces that the model's shortlist (`specmt shortlist`) allows for the source: faster "
-            "with large vocabularies; output may differ from that of the whole.",
+            help="Choose among the pieces that the model's shortlist (`specmt shortlist`) allows for the source: "
+            "faster with large vocabularies; output may differ from that of the whole.",
         ),
         click.option("--top-k", type=int, metavar="K", help="Draw from the K best tokens alone.  [default: from all]"),
         click.option(

@@ -14,9 +14,10 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    """The target pieces that are always allowed, and those that each source piece allows besides (L'Hostis et al. 2016).
+    """The target pieces that may always be said, and those that each source piece allows besides.
 
-    What a sentence may say depends on no other, so that neither its batch nor its neighbours change a translation.
+    The former are the most frequent ones, the latter its likeliest translations (Jean et al. 2015). What a sentence may
+    say depends on no other, so that neither its batch nor its neighbours change a translation.
     """
 
     always: Ids
