@@ -20,7 +20,7 @@ from specmt.errors import UsageError
 )
 @click.option("--limit", default=20_000, show_default=True, help="The most sentences, taken at even distances.")
 @click.option("--frequent", default=1500, show_default=True, help="So many target pieces may always be said.")
-@click.option("--associated", default=50, show_default=True, help="So many more, at most, for each source piece.")
+@click.option("--associated", default=100, show_default=True, help="So many more, at most, for each source piece.")
 @click.option("--batch-size", default=64, show_default=True, help="Sentences side by side.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i].")
 @click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")

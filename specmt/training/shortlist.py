@@ -23,7 +23,7 @@ from specmt.training.distill import distinct_lines, evenly, translate_whole
 from specmt.types import EOS, UNK
 
 FREQUENT: Final = 1500
-ASSOCIATED: Final = 50
+ASSOCIATED: Final = 100
 ITERATIONS: Final = 4
 
 HELD_OUT: Final = 20
