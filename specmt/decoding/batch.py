@@ -213,4 +213,5 @@ def make_plan(model: Model, options: DecodingOptions, name: str, kind: object, w
     ahead = options.ahead(name)
     if model.block_size(options) is not None or len(options.drafters) > 1:
         return Fixed(ahead)
-    return model.plans.setdefault((options.drafters, kind, options.shortlist), Learning(ahead, worth=worth))
+    key = (options.drafters, options.shortlist), kind
+    return model.plans.setdefault(key, Learning(ahead, worth=worth))

@@ -239,7 +239,8 @@ def test_speculative_output_is_greedy_output(
 def test_company_changes_nothing(
     model: Model, sources: list[list[int]], greedy: list[list[int]], batch_size: int, threads: int
 ) -> None:
-    torch.set_num_threads(threads)
+    if model.verifier.own_threads:  # others are tested bit by bit, and spin on a busy machine
+        torch.set_num_threads(threads)
     order = list(range(len(sources)))
     random.Random(batch_size).shuffle(order)
     options = DecodingOptions(shortlist=True, batch_size=batch_size, block_size=3)
@@ -273,6 +274,7 @@ def test_a_list_shorter_than_the_candidates(model: Model, sources: list[list[int
 @pytest.mark.parametrize("tree", ["chain", "sampled"])
 def test_samples_are_drawn_from_what_is_allowed(model: Model, sources: list[list[int]], tree: Any) -> None:
     options = DecodingOptions(shortlist=True, temperature=3.0, tree=tree, block_size=2)
+    sources = sources[:6]
     for source, tokens in zip(sources, said(decode(model, sources, options)), strict=True):
         assert set(tokens) <= set(model.shortlist.of(source).tolist())
 
