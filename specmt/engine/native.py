@@ -96,7 +96,7 @@ class _NativeNetwork:
         )
         self._library.specmt_cross(ctypes.byref(self._decoder.struct), ctypes.byref(call))
         lists = memory.shortlists
-        state.allow(rows, None if lists is None else shorten(self._decoder.struct, lists, self.dtype))
+        state.allow(rows, None if lists is None else shorten(self._library, self._decoder.struct, lists, self.dtype))
 
     def _call(
         self,

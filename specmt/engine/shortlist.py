@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specmt.engine.cache import round_up
-from specmt.engine.library import LANES, TOGETHER, Linear, Network, Shortlist, kernels
+from specmt.engine.library import LANES, TOGETHER, Linear, Network, Shortlist
 from specmt.engine.pool import thread_count
 
 
@@ -49,16 +49,16 @@ class ShortProjection:
         self.struct = Shortlist(project=short, ids=self._kept[-1].data_ptr(), count=len(ids))
 
 
-def shorten(network: Network, shortlists: Sequence[Tensor], dtype: torch.dtype) -> list[ShortProjection]:
+def shorten(
+    library: ctypes.CDLL, network: Network, shortlists: Sequence[Tensor], dtype: torch.dtype
+) -> list[ShortProjection]:
     """Returns what the kernels compute of a network's projection for each of several sentences.
 
     :param shortlists: ids in ascending order
     """
     projections = [ShortProjection(ids, network.project, dtype) for ids in shortlists]
     array = (Shortlist * len(projections))(*(each.struct for each in projections))
-    library = kernels()
-    if library is not None:
-        library.specmt_shorten(ctypes.byref(network), array, len(array), thread_count())
+    library.specmt_shorten(ctypes.byref(network), array, len(array), thread_count())
     return projections
 
 
