@@ -98,7 +98,11 @@ class DecodingOptions:
     """The most source pieces (padded) decoded side by side."""
 
     scores: bool = False
-    """Whether hypotheses carry their log-probability."""
+    """Whether hypotheses carry their log-probability; with a shortlist, that among what it allows."""
+
+    shortlist: bool = False
+    """Whether only pieces may be said that the model's shortlist allows for the source: faster with large vocabularies,
+    and now and then another translation than without. Speculative output stays that of greedy decoding with it."""
 
     protect: bool = True
     """Whether addresses, placeholders, paths and emoji are kept from the model, to come out as they went in; samples
@@ -132,6 +136,8 @@ class DecodingOptions:
         if self.looks_up and not self.lossless:
             # What is drafted depends on what was translated before, and so would the output.
             raise UsageError(f"`tolerance` must be 0 with the drafter lookup, but is {self.tolerance} instead.")
+        if self.shortlist and self.strategy == "beam":
+            raise UsageError("`shortlist` must be false for beam search, but is true instead.")
         if self.tree == "sampled" and not self.samples:
             raise UsageError("`tree` sampled needs a `temperature` above 0.")
         if not self.samples:
@@ -181,7 +187,10 @@ class DecodingOptions:
 
     @property
     def lossless(self) -> bool:
-        """Whether the output is what the strategy says: that of greedy decoding, of beam search, or a fair sample."""
+        """Whether the output is what the strategy says: that of greedy decoding, of beam search, or a fair sample.
+
+        A shortlist holds for greedy decoding too.
+        """
         return self.strategy != "speculative" or self.tolerance == 0.0 or self.beta == 1
 
 

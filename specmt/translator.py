@@ -133,7 +133,7 @@ class Translator:
         A translation memory is read at once, when it is first asked for. What is translated with lookups is remembered
         for those to come, in later calls too.
 
-        :raises ModelError: the options ask for a drafter that the model lacks.
+        :raises ModelError: the options ask for a drafter or a shortlist that the model lacks.
         :raises UsageError: ``window`` is less than 1.
         :raises InputNotFoundError: the translation memory cannot be read.
         :raises DataError: the translation memory is damaged.
@@ -145,6 +145,8 @@ class Translator:
                 f"{self.model.path}: the model has no masked drafter; leave `--drafter` and `--tolerance` out, "
                 "or train one with `specmt train drafter`."
             )
+        if options.shortlist:
+            _ = cast("Model", self.model).shortlist  # before the first line is read
         if window is None:
             window = default_window(options)
         if window < 1:
@@ -209,6 +211,8 @@ class Translator:
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
+        if options.shortlist:
+            signature["shortlist"] = True
         signature["protect"] = _protects(options)
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size

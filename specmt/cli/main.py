@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "bench": ("specmt.cli.bench:bench", "Measure what drafting costs and brings on this machine."),
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
     "distill": ("specmt.cli.distill:distill", "Translate a corpus with a verifier, for its drafter to learn from."),
+    "shortlist": ("specmt.cli.shortlist:shortlist", "Learn which pieces may be said, for models with very many."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
     "import": ("specmt.cli.import_:import_", "Turn a model of another program into a model folder."),
     "models": ("specmt.cli.models:models", "See which models there are and what is in them."),

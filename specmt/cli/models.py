@@ -179,6 +179,9 @@ def _shown(found: dict[str, Any]) -> Iterator[RenderableType]:
     counts = {name: each["parameters"] for name, each in networks.items()}
     title = "Parameters: " + ", ".join(f"{name} {_millions(sum(each.values()))}" for name, each in counts.items())
     yield _by_network(title, counts, lambda count: f"{count:,}").rich()
+    if found["shortlist"]:
+        learnt = [(name, _value(value)) for name, value in found["shortlist"].items()]
+        yield Table("Shortlist", ("", ""), learnt).rich()
     files = [(name, f"{each['bytes']:,}", each["sha256"]) for name, each in found["files"].items()]
     yield Table("Files", ("file", "bytes", "sha256"), files).rich()
     if found["scores"]:

@@ -147,6 +147,13 @@ def decoding_options(
             metavar="T",
             help="Above 0, draw translations from the model at this temperature instead of taking the best.",
         ),
+        click.option(
+            "--shortlist/--no-shortlist",
+            default=_DEFAULTS.shortlist,
+            show_default=True,
+            help="Choose among the pieces that the model's shortlist (`specmt shortlist`) allows for the source: "
+            "faster with large vocabularies; output may differ from that of the whole.",
+        ),
         click.option("--top-k", type=int, metavar="K", help="Draw from the K best tokens alone.  [default: from all]"),
         click.option(
             "--seed",

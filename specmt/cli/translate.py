@@ -145,6 +145,8 @@ def translate(
             open_input(options.memory).close()
         if not (options.lossless or quiet):
             _note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
+        if options.shortlist and not quiet:
+            _note("with a shortlist, output may differ from that of the whole vocabulary.")
         started = time.perf_counter()
         translator = Translator.from_pretrained(model, **loading, deterministic=deterministic)
         translator.translate([], options)  # reads the translation memory, before the first line comes

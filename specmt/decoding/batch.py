@@ -60,7 +60,7 @@ def decode(
     :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
     :param places: the line that each comes from, and its number in the line, which samples depend on
     :param recorder: is told of every pass over a sentence
-    :raises ModelError: a drafter is asked for that the model does not have.
+    :raises ModelError: a drafter or a shortlist is asked for that the model does not have.
     """
     if options.strategy == "beam":
         from specmt.decoding.search import beam_search
@@ -109,6 +109,7 @@ def _run(
             scores=options.scores,
             recorder=recorder,
             runner=runner,
+            shortlist=model.shortlist if options.shortlist else None,
         )
         yield from loop.run(requests)
 
@@ -196,9 +197,10 @@ def make_masked_plan(model: Model, options: DecodingOptions, shape: Shape, *, by
     if block_size is not None or calibration is None:
         return Fixed(block_size or 1)
     nodes = shape.nodes if isinstance(shape, BestFirst) else len(calibration.acceptance)
-    key = options.drafters, shape, by_itself
+    key = options.drafters, shape, by_itself, options.shortlist
     if key not in model.plans:
-        model.plans[key] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape), nodes)
+        shortlist = model.shortlist if options.shortlist else None
+        model.plans[key] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape, shortlist), nodes)
     return model.plans[key]
 
 
@@ -211,4 +213,5 @@ def make_plan(model: Model, options: DecodingOptions, name: str, kind: object, w
     ahead = options.ahead(name)
     if model.block_size(options) is not None or len(options.drafters) > 1:
         return Fixed(ahead)
-    return model.plans.setdefault((options.drafters, kind), Learning(ahead, worth=worth))
+    key = (options.drafters, options.shortlist), kind
+    return model.plans.setdefault(key, Learning(ahead, worth=worth))

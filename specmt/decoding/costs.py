@@ -21,6 +21,7 @@ from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Costs, Fixed
 from specmt.decoding.request import Request
 from specmt.decoding.shape import Shape
+from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
 from specmt.engine.backend import Counts, Drafting, Sentences, State, Trust
@@ -82,7 +83,13 @@ def _refuse(tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequenc
 
 @torch.inference_mode()
 def measure(
-    verifier: backend.Verifier, drafter: backend.Drafter, rows: int, block_size: int, widest: int, shape: Shape
+    verifier: backend.Verifier,
+    drafter: backend.Drafter,
+    rows: int,
+    block_size: int,
+    widest: int,
+    shape: Shape,
+    shortlist: Shortlist | None = None,
 ) -> Costs:
     """Measures iterations over a number of sentences.
 
@@ -93,7 +100,7 @@ def measure(
     sizes = sorted({1, (block_size + 1) // 2, block_size})
     drafters: list[Drafter] = [Constant(width - 1) for width in widths]
     drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape) for size in sizes]
-    calls = [iterations(verifier, each, rows, TOGETHER) for each in drafters]
+    calls = [iterations(verifier, each, rows, TOGETHER, shortlist) for each in drafters]
     seconds = [each / TOGETHER for each in median_seconds(calls)]
     verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
     return Costs(
@@ -102,9 +109,12 @@ def measure(
     )
 
 
-def iterations(verifier: backend.Verifier, drafter: Drafter, rows: int, count: int) -> Callable[[], object]:
+def iterations(
+    verifier: backend.Verifier, drafter: Drafter, rows: int, count: int, shortlist: Shortlist | None = None
+) -> Callable[[], object]:
     """Returns a call that runs so many iterations over sentences that do not end."""
-    loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=rows * verifier.sizes.max_length)
+    most = rows * verifier.sizes.max_length
+    loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=most, shortlist=shortlist)
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
     for row in loop.rows:
         row.limit = verifier.sizes.max_length - 1  # that of such a short source would be reached on a quick machine
@@ -174,11 +184,12 @@ def seconds_in_turns(
     return seconds
 
 
-def costs_of(model: Model, rows: int, nodes: int, shape: Shape) -> Costs:
+def costs_of(model: Model, rows: int, nodes: int, shape: Shape, shortlist: Shortlist | None = None) -> Costs:
     """Returns what iterations over a number of sentences side by side cost with a model on this machine.
 
     :param nodes: the most that are verified for a sentence
     :param shape: what drafts are made of blocks
+    :param shortlist: what may be said; by default everything
     :raises ModelError: it has no calibrated drafter.
     """
     drafter, calibration = model.drafter, model.folder.calibration
@@ -187,9 +198,11 @@ def costs_of(model: Model, rows: int, nodes: int, shape: Shape) -> Costs:
     largest = len(calibration.acceptance)
     kinds = f"{type(model.verifier).__name__} {model.dtype}, {type(drafter).__name__} {drafter.dtype}, {model.device}"
     work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots, {nodes} nodes, {shape}"
+    if shortlist is not None:
+        work += f", {len(shortlist.always)} + {len(shortlist.targets)} listed"
     found = keep.kept(
         "costs",
         f"{kinds}; {work}; 2",  # raised when iterations change what they cost
-        lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape)),
+        lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape, shortlist)),
     )
     return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.request import Request
+from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
 from specmt.engine.backend import Drafting, Memory, Runner, Sentences, State, Verifier
@@ -62,6 +63,7 @@ class Loop:
         scores: bool = False,
         recorder: Recorder | None = None,
         runner: Runner | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """
         :param rows: the most sentences side by side.
@@ -69,6 +71,7 @@ class Loop:
         :param scores: whether to sum up log-probabilities.
         :param recorder: is told of every pass over a sentence.
         :param runner: the verifier, if it can run exact acceptance of chains by itself and nobody wants to watch.
+        :param shortlist: says which tokens may be said of a sentence; by default all.
         """
         self.verifier = verifier
         self.drafter = drafter
@@ -76,6 +79,7 @@ class Loop:
         self.scores = scores
         self.recorder = recorder
         self.runner = runner
+        self.shortlist = shortlist
         self.max_source_tokens = max_source_tokens
         self.state: State = verifier.new_state(rows)
         self.capacity = rows
@@ -113,6 +117,8 @@ class Loop:
         if not new:
             return
         memory = self.verifier.encode([request.source for request in new])
+        if self.shortlist is not None:
+            memory = replace(memory, shortlists=[torch.from_numpy(self.shortlist.of(each.source)) for each in new])
         first = len(self.rows)
         rows = torch.arange(first, first + len(new), device=self.verifier.device)
         self._start(rows, memory)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,19 +55,39 @@ class State:
     cache: KVCache
     cross: CrossCache
 
+    shortlists: dict[int, Any] = field(default_factory=dict)
+    """What rows may say, by their number, in whatever form the network wants it; the others may say everything."""
+
+    def allow(self, rows: Tensor, shortlists: Sequence[Any] | None) -> None:
+        """Notes what rows (B') may say; without lists everything."""
+        if shortlists is None and not self.shortlists:
+            return
+        for row, shortlist in zip(rows.tolist(), shortlists or [None] * len(rows), strict=True):
+            self._allow(row, shortlist)
+
+    def _allow(self, row: int, shortlist: object) -> None:
+        if shortlist is None:
+            self.shortlists.pop(row, None)
+        else:
+            self.shortlists[row] = shortlist
+
     def move(self, source: int, target: int, length: int) -> None:
         """Copies one row, of which so many positions count, over another."""
         self.cache.move(source, target, length)
         self.cross.move(source, target)
+        self._allow(target, self.shortlists.get(source))
 
     def put(self, rows: Tensor, other: State, length: int) -> None:
         """Copies all rows of another state, of which so many positions count, over rows (B')."""
         self.cache.put(rows, other.cache, length)
         self.cross.fill(rows, other.cross.data, other.cross.lengths)
+        for number, row in enumerate(rows.tolist() if self.shortlists or other.shortlists else ()):
+            self._allow(row, other.shortlists.get(number))
 
     def row(self, number: int) -> State:
         """Returns a view of one row."""
-        return State(self.cache.row(number), self.cross.row(number))
+        shortlists = {0: self.shortlists[number]} if number in self.shortlists else {}
+        return State(self.cache.row(number), self.cross.row(number), shortlists)
 
 
 @dataclass(frozen=True)
@@ -80,15 +100,19 @@ class Memory:
     lengths: Tensor
     """(B) source lengths, prefix and EOS included."""
 
+    shortlists: Sequence[Tensor] | None = None
+    """(B) the ids that may be said of each sentence, in ascending order; without, all may."""
+
     def pick(self, numbers: list[int]) -> Memory:
         """Returns the memory of some of the sentences."""
         if numbers == list(range(len(self.lengths))):
             return self
         lengths = self.lengths[numbers]
+        shortlists = None if self.shortlists is None else [self.shortlists[number] for number in numbers]
         if self.states.ndim == 3:
-            return Memory(self.states[numbers], lengths)
+            return Memory(self.states[numbers], lengths, shortlists)
         parts = torch.split(self.states, self.lengths.tolist())
-        return Memory(torch.cat([parts[number] for number in numbers]), lengths)
+        return Memory(torch.cat([parts[number] for number in numbers]), lengths, shortlists)
 
 
 @dataclass(frozen=True)
@@ -193,7 +217,7 @@ class Network(Protocol):
         """Returns empty caches for a number of rows."""
 
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
-        """Gives rows (B') new sentences with the verifier's memory of them."""
+        """Gives rows (B') new sentences with the verifier's memory of them, and what may be said of each."""
 
 
 class Scorer(Network, Protocol):
@@ -205,7 +229,7 @@ class Scorer(Network, Protocol):
         :param tokens: (B', W) the last committed token and the draft, for the first B' rows of the state
         :param starts: (B') the position of the first token of the window
         :param branches: how the tokens follow each other, if not one after the other
-        :returns: (B', W, V)
+        :returns: (B', W, V), −inf where a row's sentence must not go
         """
 
     def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 9;
+constexpr int REVISION = 10;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -542,6 +542,14 @@ struct Network {
     Linear project;
 };
 
+// The outputs of a projection that a sentence may say, packed as a layer of their own. No sum depends on where its output
+// lies, so that they have the bits of the whole projection.
+struct Shortlist {
+    Linear project;      // `count` outputs, filled up with zeros
+    const int32_t* ids;  // which outputs they are, in ascending order
+    int32_t count;       // 0: the sentence may say everything
+};
+
 // Keys and values of all layers: (L, 2, B, H, T, D_h), in float32 for networks in float32, else in bfloat16.
 struct Cache {
     void* data;
@@ -561,6 +569,9 @@ struct Step {
     const int64_t* paths;    // (B, W, P) where the token at each depth up to its own lies, counted from the start
     int32_t longest, first;  // P; how many nodes came in earlier calls
     Cache self, cross;
+    const Shortlist* shortlists;  // of the cache rows; null: all may say everything
+    int32_t compact;         // whether logits are those listed alone, one after the other; else what is not listed is left
+    int64_t stride;          // of a row of logits: V rounded up to LANES, or what the longest list needs
     // Of all tokens, row after row (R, V); with slots of these alone (B · slots, V); with counts and without slots of the
     // last tokens alone (B, V).
     float* logits;
@@ -612,6 +623,7 @@ struct Worker {
     Converter<T> converter;
     std::vector<float> normed;
     std::vector<float> scores;
+    std::vector<float> listed;  // logits of shortlists
 
     Worker(const Network& n, Scratch& s, int rows, int thread, int threads, int longest)
         : n(n), s(s), rows(rows), thread(thread), threads(threads), normed(static_cast<int64_t>(rows) * n.width),
@@ -730,6 +742,20 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
     return places;
 }
 
+// Projects rows of one sentence to what it may say.
+template <class T>
+void project_listed(Worker<T>& w, const Step& step, const Shortlist& list, int rows, const Rows<T>& x, float* logits) {
+    const Linear& linear = list.count ? list.project : w.n.project;
+    const Range panels = w.panels(linear);
+    if (list.count == 0 || step.compact) return multiply<T>(rows, x, linear, panels, {}, logits, step.stride);
+    w.listed.resize(static_cast<int64_t>(rows) * linear.outputs);
+    multiply<T>(rows, x, linear, panels, {}, w.listed.data(), linear.outputs);
+    const int end = std::min(panels.end * LANES, list.count);
+    for (int64_t r = 0; r < rows; ++r)
+        for (int i = panels.begin * LANES; i < end; ++i)
+            logits[r * step.stride + list.ids[i]] = w.listed[r * linear.outputs + i];
+}
+
 template <class T>
 void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch& s, int longest,
                  int thread, int threads) {
@@ -781,8 +807,15 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
         layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, normed);
         if (step.hidden && thread == 0) std::memcpy(step.hidden + place, normed, n.width * sizeof(float));
     }
-    multiply<T>(projected, w.converter.convert(w.normed.data(), projected, n.width), n.project, w.panels(n.project), {},
-                step.logits, n.project.outputs);
+    const Rows<T> asked = w.converter.convert(w.normed.data(), projected, n.width);
+    if (!step.shortlists) {
+        multiply<T>(projected, asked, n.project, w.panels(n.project), {}, step.logits, step.stride);
+        return;
+    }
+    const int each = projected / step.sentences;
+    for (int b = 0; b < step.sentences; ++b)
+        project_listed<T>(w, step, step.shortlists[step.rows ? step.rows[b] : b], each, asked.from(b * each),
+                          step.logits + b * each * step.stride);
 }
 
 template <class T>
@@ -880,6 +913,31 @@ void run_crossing(const Network& n, const Crossing& c) {
 
 }  // namespace
 
+// Packs the listed outputs of a network's projection.
+extern "C" void specmt_shorten(const Network* n, const Shortlist* lists, int count, int threads) {
+    const std::lock_guard lock(turn);
+    const Linear& from = n->project;
+    // In every type, what stands side by side is four bytes wide.
+    const int64_t steps = from.inputs / (n->type == FLOAT32 ? 1 : n->type == BFLOAT16 ? 2 : 4);
+    const auto copy_output = [&](const Shortlist& list, int place) {
+        const bool real = place < list.count;
+        const int id = real ? list.ids[place] : 0;
+        const auto* weight = static_cast<const int32_t*>(from.weight) + id / LANES * steps * LANES + id % LANES;
+        auto* to = static_cast<int32_t*>(const_cast<void*>(list.project.weight)) + place / LANES * steps * LANES +
+                   place % LANES;
+        for (int64_t s = 0; s < steps; ++s) to[s * LANES] = real ? weight[s * LANES] : 0;
+        if (from.bias) const_cast<float*>(list.project.bias)[place] = real ? from.bias[id] : 0.0f;
+        if (from.scale) const_cast<float*>(list.project.scale)[place] = real ? from.scale[id] : 0.0f;
+        if (from.offset) const_cast<int32_t*>(list.project.offset)[place] = real ? from.offset[id] : 0;
+    };
+    in_parallel(threads, [&](int thread, int all) {
+        for (int i = 0; i < count; ++i) {
+            const Range mine = share(lists[i].project.outputs / LANES, thread, all);
+            for (int place = mine.begin * LANES; place < mine.end * LANES; ++place) copy_output(lists[i], place);
+        }
+    });
+}
+
 extern "C" void specmt_step(const Network* n, const Step* step) {
     const std::lock_guard lock(turn);
     run_step(*n, *step);
@@ -923,6 +981,26 @@ Best find_best(const float* logits, int count) {
     return {id, -std::log(_mm512_reduce_add_ps(sums))};
 }
 
+// What a sentence may say, given its row in the caches; null for everything.
+const Shortlist* shortlist_of(const Shortlist* lists, int64_t row) {
+    return lists && lists[row].count ? lists + row : nullptr;
+}
+
+int64_t best_token(const float* logits, const Network& n, const Shortlist* list) {
+    return list ? list->ids[best_token(logits, list->count)] : best_token(logits, n.vocab);
+}
+
+// How far apart rows of logits are where they are compact.
+int64_t compact_stride(const Network& n, const Shortlist* lists, const std::vector<int64_t>& rows) {
+    int64_t stride = 0;
+    for (const int64_t row : rows) {
+        const Shortlist* list = shortlist_of(lists, row);
+        stride = std::max<int64_t>(stride, list ? list->project.outputs : n.project.outputs);
+    }
+    return stride;
+}
+
+// The logits of the first step are compact.
 int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64_t* tokens, float* log_probs) {
     std::vector<int64_t> last(first.sentences), starts(first.sentences);
     for (int b = 0; b < first.sentences; ++b) starts[b] = first.starts[b] + first.counts[b];
@@ -931,7 +1009,9 @@ int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64
         run_step(n, step);
         bool ended = true;
         for (int b = 0; b < first.sentences; ++b) {
-            const Best best = find_best(step.logits + static_cast<int64_t>(b) * n.project.outputs, n.vocab);
+            const Shortlist* list = shortlist_of(step.shortlists, step.rows ? step.rows[b] : b);
+            Best best = find_best(step.logits + b * step.stride, list ? list->count : n.vocab);
+            if (list) best.id = list->ids[best.id];
             tokens[static_cast<int64_t>(b) * count + k] = last[b] = best.id;
             log_probs[static_cast<int64_t>(b) * count + k] = best.log_prob;
             ended = ended && best.id == end;
@@ -988,6 +1068,8 @@ struct Draft {
     int64_t* tokens;         // (B, N)
     float* log_probs;        // (B, N)
     int64_t* parents;        // (B, N) the number of the node before, from 1; 0 for none. Null for chains
+    const Shortlist* shortlists;  // of the cache rows, if logits are compact; else null
+    const int64_t* rows;     // (B) the cache row of each
 };
 
 // Candidates for one slot of every sentence after W tokens each.
@@ -1170,7 +1252,10 @@ void run_draft(const Draft& d) {
         const Range mine = share(slots, thread, threads);
         for (int slot = mine.begin; slot < mine.end; ++slot) {
             Candidates& found = candidates[slot];
-            found.count = best_candidates(d.logits + slot * d.stride, d.vocab, found.values, found.ids);
+            const Shortlist* list = d.shortlists ? shortlist_of(d.shortlists, d.rows[slot / d.slots]) : nullptr;
+            found.count =
+                best_candidates(d.logits + slot * d.stride, list ? list->count : d.vocab, found.values, found.ids);
+            for (int i = 0; list && i < found.count; ++i) found.ids[i] = list->ids[found.ids[i]];
         }
         barrier.wait(threads);
         const Range sentences = share(d.sentences, thread, threads);
@@ -1220,6 +1305,7 @@ struct Run {
     const Network *verifier, *drafter;  // no drafter: null
     const Draft* choice;              // how a masked drafter chooses tokens; null for an autoregressive one
     Cache self, cross, draft_self, draft_cross;
+    const Shortlist *shortlists, *draft_shortlists;  // of the cache rows; null: all may say everything
     const int64_t *sources, *draft_sources;  // (B) source lengths
     int64_t* tokens;                  // (B, stride) committed ones, from BOS on
     int64_t stride;
@@ -1262,7 +1348,8 @@ class Runner {
     }
 
     // Returns a step over the windows of the rows that have not ended.
-    Step step_over(int64_t width, const Cache& self, const Cache& cross, const int64_t* sources) const {
+    Step step_over(int64_t width, const Cache& self, const Cache& cross, const int64_t* sources,
+                   const Shortlist* shortlists, int64_t stride) const {
         Step step{};
         step.threads = r.threads;
         step.sentences = static_cast<int32_t>(rows.size());
@@ -1273,6 +1360,9 @@ class Runner {
         step.sources = sources;
         step.self = self;
         step.cross = cross;
+        step.shortlists = shortlists;
+        step.compact = true;
+        step.stride = stride;
         step.logits = logits.data();
         return step;
     }
@@ -1293,9 +1383,10 @@ class Runner {
         window.assign(count * width, 0);
         for (int64_t b = 0; b < count; ++b)
             std::copy_n(r.tokens + rows[b] * r.stride + starts[b], counts[b], window.data() + b * width);
-        logits.resize(count * (r.choice ? r.block : 1) * r.drafter->project.outputs);
+        const int64_t stride = compact_stride(*r.drafter, r.draft_shortlists, rows);
+        logits.resize(count * (r.choice ? r.block : 1) * stride);
         hidden.resize(count * r.block * r.drafter->width);
-        Step step = step_over(width, r.draft_self, r.draft_cross, r.draft_sources);
+        Step step = step_over(width, r.draft_self, r.draft_cross, r.draft_sources, r.draft_shortlists, stride);
         step.counts = counts.data();
         if (!r.choice) return run_ahead(*r.drafter, step, r.block, r.end, drafts.data(), log_probs.data());
         step.slots = r.block;
@@ -1307,7 +1398,9 @@ class Runner {
         choice.threads = r.threads;
         choice.sentences = static_cast<int32_t>(count);
         choice.slots = r.block;
-        choice.stride = r.drafter->project.outputs;
+        choice.stride = stride;
+        choice.shortlists = r.draft_shortlists;
+        choice.rows = rows.data();
         choice.logits = logits.data();
         choice.hidden = hidden.data();
         choice.last = last.data();
@@ -1340,7 +1433,8 @@ class Runner {
 
     // Leaves the verifier's own tokens (B, K + 1), after the last committed one and so many drafts.
     void verify(int kept) {
-        const int64_t count = static_cast<int64_t>(rows.size()), width = kept + 1, outputs = r.verifier->project.outputs;
+        const int64_t count = static_cast<int64_t>(rows.size()), width = kept + 1;
+        const int64_t stride = compact_stride(*r.verifier, r.shortlists, rows);
         window.resize(count * width);
         starts.resize(count);
         for (int64_t b = 0; b < count; ++b) {
@@ -1348,12 +1442,13 @@ class Runner {
             window[b * width] = r.tokens[rows[b] * r.stride + starts[b]];
             for (int k = 0; k < kept; ++k) window[b * width + 1 + k] = drafts[b * r.block + k];
         }
-        logits.resize(count * width * outputs);
-        run_step(*r.verifier, step_over(width, r.self, r.cross, r.sources));
+        logits.resize(count * width * stride);
+        run_step(*r.verifier, step_over(width, r.self, r.cross, r.sources, r.shortlists, stride));
         own.resize(count * width);
         in_parallel(r.threads, [&](int thread, int threads) {
             const Range mine = share(static_cast<int>(own.size()), thread, threads);
-            for (int i = mine.begin; i < mine.end; ++i) own[i] = best_token(logits.data() + i * outputs, r.verifier->vocab);
+            for (int i = mine.begin; i < mine.end; ++i)
+                own[i] = best_token(logits.data() + i * stride, *r.verifier, shortlist_of(r.shortlists, rows[i / width]));
         });
     }
 

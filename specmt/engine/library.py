@@ -17,7 +17,7 @@ from specmt.engine.transformer import Weights, embedding_scale, scale_queries, s
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 9
+REVISION: Final = 10
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
@@ -88,6 +88,10 @@ class Network(ctypes.Structure):
     )
 
 
+class Shortlist(ctypes.Structure):
+    _fields_ = (("project", Linear), ("ids", _pointer), ("count", _int32))
+
+
 class Cache(ctypes.Structure):
     _fields_ = (("data", _pointer), ("layer", _int64), ("value", _int64), ("row", _int64), ("head", _int64))
 
@@ -109,6 +113,9 @@ class Step(ctypes.Structure):
         ("first", _int32),
         ("self", Cache),
         ("cross", Cache),
+        ("shortlists", ctypes.POINTER(Shortlist)),
+        ("compact", _int32),
+        ("stride", _int64),
         ("logits", _pointer),
         ("hidden", _pointer),
     )
@@ -158,6 +165,8 @@ class Draft(ctypes.Structure):
         ("tokens", _pointer),
         ("log_probs", _pointer),
         ("parents", _pointer),
+        ("shortlists", ctypes.POINTER(Shortlist)),
+        ("rows", _pointer),
     )
 
 
@@ -189,6 +198,8 @@ class Run(ctypes.Structure):
         ("cross", Cache),
         ("draft_self", Cache),
         ("draft_cross", Cache),
+        ("shortlists", ctypes.POINTER(Shortlist)),
+        ("draft_shortlists", ctypes.POINTER(Shortlist)),
         ("sources", _pointer),
         ("draft_sources", _pointer),
         ("tokens", _pointer),

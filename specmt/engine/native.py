@@ -32,6 +32,7 @@ from specmt.engine.library import (
     pack,
 )
 from specmt.engine.pool import thread_count
+from specmt.engine.shortlist import array_of, shorten
 from specmt.engine.transformer import Tables, Weights, drafter_tables, embedding_scale, verifier_tables
 from specmt.engine.window import Branches
 from specmt.types import EOS, UNK
@@ -94,6 +95,8 @@ class _NativeNetwork:
             cross=cache_view(state.cross.data),
         )
         self._library.specmt_cross(ctypes.byref(self._decoder.struct), ctypes.byref(call))
+        lists = memory.shortlists
+        state.allow(rows, None if lists is None else shorten(self._library, self._decoder.struct, lists, self.dtype))
 
     def _call(
         self,
@@ -106,6 +109,7 @@ class _NativeNetwork:
         ahead: int = 0,
         hidden: Tensor | None = None,
         branches: Branches | None = None,
+        compact: bool = False,
     ) -> tuple[Step, Tensor, object]:
         """Returns a call that runs windows of tokens (B', W) with slots behind, its logits (R, V) and what it needs.
 
@@ -115,6 +119,7 @@ class _NativeNetwork:
         :param counts: (B') how many tokens each has, by default W
         :param ahead: how many tokens more to make room for
         :param hidden: (B' slots, D) where to write the last hidden states of slots
+        :param compact: whether logits may be those of shortlists alone, one after the other; else the others are −inf
         """
         rows, width = tokens.shape
         tokens, starts = tokens.contiguous(), starts.contiguous()
@@ -124,7 +129,12 @@ class _NativeNetwork:
         depths = None if branches is None else branches.depths.contiguous()
         paths = None if branches is None else branches.paths.contiguous()
         wanted = slots or (width if counts is None else 1)
-        logits = torch.empty(rows * wanted, self._decoder.struct.project.outputs, dtype=torch.float32)
+        shortlists = array_of(state.shortlists, rows)
+        shape = rows * wanted, self._decoder.struct.project.outputs
+        if shortlists is None or compact:
+            logits = torch.empty(shape, dtype=torch.float32)
+        else:
+            logits = torch.full(shape, -torch.inf, dtype=torch.float32)
         call = Step(
             threads=thread_count(),
             sentences=rows,
@@ -140,10 +150,13 @@ class _NativeNetwork:
             first=first,
             self=cache_view(state.cache.data),
             cross=cache_view(state.cross.data),
+            shortlists=shortlists,
+            compact=compact,
+            stride=shape[1],
             logits=logits.data_ptr(),
             hidden=None if hidden is None else hidden.data_ptr(),
         )
-        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths)
+        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths, shortlists)
 
     def _step(
         self,
@@ -172,7 +185,7 @@ class NativeDecoder(_NativeNetwork):
 
     def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
         """Reads tokens (B', M) and goes on with the best ones: at most ``count`` (B', K), with log-probabilities."""
-        call, _logits, _kept = self._call(tokens, starts, counts, state, ahead=count)
+        call, _logits, _kept = self._call(tokens, starts, counts, state, ahead=count, compact=True)
         drafts = torch.empty(len(tokens), count, dtype=torch.int64)
         log_probs = torch.empty(len(tokens), count, dtype=torch.float32)
         pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (drafts, log_probs))
@@ -239,6 +252,7 @@ class NativeVerifier(NativeDecoder):
             verifier=ctypes.pointer(self._decoder.struct),
             self=cache_view(state.cache.data),
             cross=cache_view(state.cross.data),
+            shortlists=array_of(state.shortlists, len(lengths)),
             sources=state.cross.lengths.data_ptr(),
             tokens=sentences.tokens.data_ptr(),
             stride=sentences.tokens.stride(0),
@@ -253,6 +267,7 @@ class NativeVerifier(NativeDecoder):
                 call.choice = ctypes.pointer(network.choice())
             call.draft_self = cache_view(drafting.state.cache.data)
             call.draft_cross = cache_view(drafting.state.cross.data)
+            call.draft_shortlists = array_of(drafting.state.shortlists, len(lengths))
             call.draft_sources = drafting.state.cross.lengths.data_ptr()
             call.seen = cast(Tensor, drafting.seen).data_ptr()
         if drafting.trust is not None:

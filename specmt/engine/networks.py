@@ -13,6 +13,7 @@ from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import GRANULAR, ShapePolicy
+from specmt.engine.shortlist import restrict
 from specmt.engine.transformer import Decoder, Embedding, Encoder, Tables, Weights, drafter_tables, verifier_tables
 from specmt.engine.window import Branches
 from specmt.types import EOS, PAD
@@ -43,6 +44,8 @@ class _Network:
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
         """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
         state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths)
+        lists = memory.shortlists
+        state.allow(rows, None if lists is None else [ids.to(self.device) for ids in lists])
 
     def _clamp(self, positions: Tensor) -> Tensor:
         # A window may reach past the last position; what lies there is never committed.
@@ -106,7 +109,7 @@ class DecoderNetwork(_Network):
             order = branches.order(starts, round_up(int(positions.max()) + 1, self.shapes.granule))
         embedded = self.embed(tokens, self._clamp(positions))
         hidden = self.decoder(embedded, places, positions, state.cache, state.cross, self.shapes, order)
-        return self.project(hidden)
+        return restrict(self.project(hidden), state.shortlists)
 
 
 class VerifierNetwork(DecoderNetwork):
@@ -171,7 +174,8 @@ class DrafterNetwork(_Network):
         hidden = self.decoder(embedded, positions, limits, state.cache, state.cross, self.shapes)
         slots = counts[:, None] + torch.arange(block_size, device=tokens.device)  # (B', K)
         hidden = hidden.gather(1, slots[:, :, None].expand(-1, -1, self.width))
-        return Slots(self.project(hidden), hidden, tokens.gather(1, counts[:, None] - 1)[:, 0])
+        logits = restrict(self.project(hidden), state.shortlists)
+        return Slots(logits, hidden, tokens.gather(1, counts[:, None] - 1)[:, 0])
 
     def chain(self, slots: Slots) -> tuple[Tensor, Tensor]:
         """Returns the best chains of blocks."""

@@ -124,6 +124,29 @@ class DrafterConfig(DecoderConfig):
             raise UsageError(f"`correction_rank` must be a multiple of 16, but is {self.correction_rank} instead.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShortlistConfig:
+    """Holds how a shortlist was learnt, and what it was worth on sentences that it was not learnt from."""
+
+    frequent: int
+    """The number of the most frequent target pieces, which may always be said."""
+
+    associated: int
+    """The most target pieces that a source piece allows besides."""
+
+    sentences: int
+    """The number of sentences that it was learnt from."""
+
+    recall: float
+    """The share of the verifier's own greedy tokens that are allowed."""
+
+    whole: float
+    """The share of sentences all of whose tokens are, so that their translation stays the same."""
+
+    allowed: float
+    """The mean number of target pieces that a sentence may say."""
+
+
 def small_verifier() -> VerifierConfig:
     return VerifierConfig()
 

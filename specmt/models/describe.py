@@ -52,6 +52,7 @@ def describe(model: ModelFolder) -> dict[str, Any]:
         "sha256": model.sha256,
         "verifier": {"config": asdict(model.verifier), "parameters": count_parameters(model.path / VERIFIER)},
         "drafters": drafters,
+        "shortlist": None if model.shortlist is None else asdict(model.shortlist),
         "files": {name: {"bytes": _size(model.path / name), "sha256": hash_} for name, hash_ in model.files.items()},
         "scores": find_scores(card),
     }

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
 from specmt.files import whole, write_whole
-from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig, check_fit
+from specmt.models.config import (
+    AutoregressiveConfig,
+    DecoderConfig,
+    DrafterConfig,
+    ShortlistConfig,
+    VerifierConfig,
+    check_fit,
+)
 from specmt.text.pieces import PIECES as PIECES
 
 if TYPE_CHECKING:
@@ -25,6 +32,7 @@ CARD: Final = "README.md"
 VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
+SHORTLIST: Final = "shortlist.safetensors"
 
 ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
 """Where the models that come with the program are."""
@@ -48,6 +56,9 @@ class ModelFolder:
     autoregressive: AutoregressiveConfig | None = None
     """Of the autoregressive drafter, if there is one beside the masked."""
 
+    shortlist: ShortlistConfig | None = None
+    """Of the vocabulary shortlist, if one was learnt."""
+
     @staticmethod
     def read(path: Path) -> ModelFolder:
         """Reads a folder's configuration; weights are not touched.
@@ -69,7 +80,7 @@ class ModelFolder:
             if record.get("autoregressive") is not None:
                 autoregressive = AutoregressiveConfig(**record["autoregressive"])
                 check_fit(autoregressive, verifier, kind="autoregressive drafter")
-            calibration = record.get("calibration")
+            calibration, shortlist = record.get("calibration"), record.get("shortlist")
             return ModelFolder(
                 path=path,
                 source=record["source"],
@@ -79,6 +90,7 @@ class ModelFolder:
                 files=dict(record["files"]),
                 calibration=None if calibration is None else _calibration(**calibration),
                 autoregressive=autoregressive,
+                shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
@@ -207,8 +219,6 @@ def add_drafter(
 
     :raises ModelError: a file of the other folder is missing or damaged.
     """
-    from safetensors.torch import save_file
-
     name = DRAFTER if isinstance(config, DrafterConfig) else AUTOREGRESSIVE
     path.mkdir(parents=True, exist_ok=True)
     if path.resolve() != model.path.resolve():
@@ -220,11 +230,30 @@ def add_drafter(
         record.pop("calibration", None)
     if calibration is not None:
         record["calibration"] = asdict(calibration)
-    with whole(path / name) as temporary:
-        save_file(_half(weights), temporary)
-        files = {**model.files, name: file_sha256(temporary)}
-    _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
+    _add_file(path, {**record, "files": dict(model.files)}, name, _half(weights), config)
     return ModelFolder.read(path)
+
+
+def add_shortlist(path: Path, config: ShortlistConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Adds a vocabulary shortlist to a model folder, or puts it in another's place."""
+    record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    _add_file(path, record, SHORTLIST, tensors, config)
+
+
+def _add_file(
+    path: Path,
+    record: Mapping[str, Any],
+    name: str,
+    tensors: Mapping[str, Tensor],
+    config: DecoderConfig | ShortlistConfig,
+) -> None:
+    """Writes a file and then the configuration that names it, so that what is there is whole at any time."""
+    from safetensors.torch import save_file
+
+    with whole(path / name) as temporary:
+        save_file(dict(tensors), temporary)
+        files = {**record["files"], name: file_sha256(temporary)}
+    _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
 
 
 def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:

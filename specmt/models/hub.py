@@ -20,7 +20,7 @@ from specmt.engine.threads import choose_threads
 from specmt.engine.transformer import drafter_tables, verifier_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
-from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, VERIFIER, ModelFolder, find
+from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.text.pieces import PieceModel, load_pieces
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
     from specmt.decoding.plan import Plan
+    from specmt.decoding.shortlist import Shortlist
 
 DTYPES: Final = {
     "float32": torch.float32,
@@ -138,6 +139,27 @@ class Model:
             shapes = self.verifier.shapes
             return autoregressive_network(weights, config, device, self.verifier.dtype, shapes=shapes, kernels=False)
         return autoregressive_network(weights, config, device, torch.int8)
+
+    @cached_property
+    def shortlist(self) -> Shortlist:
+        """What may be said of a sentence, memory-mapped.
+
+        :raises ModelError: the folder has no shortlist, or it is damaged.
+        """
+        from specmt.decoding.shortlist import Shortlist
+
+        if self.folder.shortlist is None:
+            raise ModelError(
+                f"{self.path}: the model has no shortlist; learn one with `specmt shortlist {self.path} FILES`, "
+                "or leave --shortlist out."
+            )
+        tensors = self.folder.weights(SHORTLIST)
+        sizes = self.folder.verifier.source_pieces, self.folder.verifier.vocab_size
+        if tensors.keys() == Shortlist.__dataclass_fields__.keys():
+            shortlist = Shortlist(**{name: tensor.numpy() for name, tensor in tensors.items()})
+            if shortlist.fits(*sizes):
+                return shortlist
+        raise ModelError(f"{self.path}: {SHORTLIST} does not fit {CONFIG}; learn it again with `specmt shortlist`.")
 
     @cached_property
     def reference(self) -> TransformerModel:

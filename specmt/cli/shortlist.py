@@ -1,0 +1,78 @@
+"""`specmt shortlist`: teaches a model which target pieces may be said of a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specmt.errors import UsageError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("model", metavar="NAME|DIR")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--distilled",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="What `specmt distill` wrote with this model, instead of FILES.",
+)
+@click.option("--limit", default=20_000, show_default=True, help="The most sentences, taken at even distances.")
+@click.option("--frequent", default=1500, show_default=True, help="So many target pieces may always be said.")
+@click.option("--associated", default=100, show_default=True, help="So many more, at most, for each source piece.")
+@click.option("--batch-size", default=64, show_default=True, help="Sentences side by side.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i].")
+@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
+@click.option("--threads", type=int, help="CPU threads; all by default.")
+def shortlist(
+    model: str,
+    files: tuple[Path, ...],
+    distilled: Path | None,
+    limit: int,
+    frequent: int,
+    associated: int,
+    batch_size: int,
+    device: str,
+    dtype: str,
+    threads: int | None,
+) -> None:
+    """Learn which target pieces may be said of a source, for `specmt translate --shortlist`.
+
+    FILES hold text in the source language, plain or .gz. What the model says of it is all that is learnt from; a
+    sentence in 20 is kept apart to measure on. The result goes into the model's folder.
+
+    \b
+    Examples:
+      specmt shortlist nllb-de-en news.de.gz
+      specmt shortlist runs/drafter/model --distilled runs/distilled
+    """
+    if bool(files) == (distilled is not None):
+        raise UsageError("Name either FILES or `--distilled`.")
+    if limit < 1:
+        raise UsageError(f"`limit` must be at least 1, but is {limit} instead.")
+
+    from specmt.cli.progress import counting_bar
+    from specmt.models.folder import ASSETS, find
+    from specmt.models.hub import load_model
+    from specmt.text.pieces import load_pieces
+    from specmt.training.shortlist import learn_shortlist, read_distilled, translate_files, write_shortlist
+
+    folder = find(model, source="", target="")
+    if folder.path.parent == ASSETS:
+        raise UsageError(f"{folder.path} comes with the program and stays as it is; copy it and name the copy.")
+    if distilled is not None:
+        pieces = load_pieces(folder.files, folder.verified)
+        data = read_distilled(distilled, pieces, limit=limit)
+    else:
+        loaded = load_model(folder.path, device=device, dtype=dtype, threads=threads)
+        pieces = loaded.pieces
+        with counting_bar("translating") as report:
+            data = translate_files(loaded, files, limit=limit, batch_size=batch_size, report=report)
+    learnt, config = learn_shortlist(data, pieces, frequent=frequent, associated=associated)
+    write_shortlist(folder.path, learnt, config)
+    click.echo(
+        f"{folder.path}: of {len(pieces):,} pieces a sentence may say {config.allowed:,.0f}; of the sentences kept "
+        f"apart, {config.recall:.2%} of what the model says is among them, and {config.whole:.1%} stay as they are",
+        err=True,
+    )

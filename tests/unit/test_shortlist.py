@@ -1,0 +1,469 @@
+"""Shortlists: what they allow, that they change no bit of it, and how they are learnt and kept."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from specmt.config import DecodingOptions
+from specmt.decoding import batch
+from specmt.decoding.batch import decode
+from specmt.decoding.shortlist import Shortlist
+from specmt.engine.backend import State, Verifier, best_tokens
+from specmt.engine.window import branches
+from specmt.errors import DataError, ModelError, UsageError
+from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
+from specmt.models.drafter import create_drafter
+from specmt.models.folder import CONFIG, SHORTLIST, ModelFolder, add_drafter, file_sha256
+from specmt.models.hub import Model, drafter_network, load_model, verifier_network
+from specmt.models.verifier import create_verifier
+from specmt.text.pieces import Pieces
+from specmt.training.data import ParallelData, Sequences
+from specmt.training.shortlist import (
+    HELD_OUT,
+    learn_shortlist,
+    read_distilled,
+    translation_probabilities,
+    write_shortlist,
+)
+from specmt.training.validate import weights_of
+from specmt.translator import Translator
+from specmt.types import BOS, EOS, UNK, Hypothesis
+
+CPU = torch.device("cpu")
+VOCAB = 437  # fills no register
+CONFIG_OF_ALL = VerifierConfig(
+    model_dim=32,
+    num_heads=2,
+    ffn_dim=64,
+    encoder_layers=1,
+    decoder_layers=2,
+    vocab_size=VOCAB,
+    max_length=64,
+    output_bias=True,
+    tied_output=False,
+)
+SOURCES = [[7, 8, 9, 7], [20], [30, 31, 32]]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "masked": {"block_size": 5},
+    "best-first": {"block_size": 4, "tree": "best-first", "nodes": 10},
+    "autoregressive": {"drafter": "autoregressive", "block_size": 4},
+    "autoregressive best-first": {"drafter": "autoregressive", "block_size": 3, "tree": "best-first", "nodes": 8},
+    "lookup": {"drafter": "lookup"},
+    "self": {"drafter": "self", "block_size": 6},
+    "together": {"drafter": "masked+lookup", "block_size": 3, "tree": "best-first", "nodes": 6},
+    "scores": {"strategy": "greedy", "scores": True},
+}
+
+
+class NoRunner:
+    """Stands for an engine that cannot run by itself."""
+
+
+def made_shortlist(pieces: int, *, always: int = 40, each: int = 3) -> Shortlist:
+    """Returns a shortlist by chance, in which every piece allows itself."""
+    generator = np.random.default_rng(5)
+    targets = generator.integers(4, pieces, (pieces, each), dtype=np.int32)
+    targets[:, 0] = np.arange(pieces)
+    frequent = np.unique([UNK, EOS, *generator.integers(4, pieces, always)]).astype(np.int32)
+    return Shortlist(frequent, np.arange(pieces + 1) * each, targets.ravel())
+
+
+def only_eos(pieces: int) -> Shortlist:
+    return Shortlist(np.array([EOS], dtype=np.int32), np.zeros(pieces + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+
+
+def lists_of(shortlist: Shortlist, sources: Sequence[list[int]]) -> list[Tensor]:
+    return [torch.from_numpy(shortlist.of(source)) for source in sources]
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
+def dtype(request: pytest.FixtureRequest, kernels: bool) -> torch.dtype:
+    if request.param == "int8" and not kernels:
+        pytest.skip("int8 is for the kernels")
+    found: torch.dtype = getattr(torch, request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def verifier(dtype: torch.dtype, kernels: bool) -> Verifier:
+    torch.manual_seed(4)
+    weights = weights_of(create_verifier(CONFIG_OF_ALL, CPU))
+    weights["final_proj.bias"] = torch.randn(VOCAB)
+    return verifier_network(weights, CONFIG_OF_ALL, CPU, dtype, kernels=kernels)
+
+
+def open_rows(verifier: Verifier, shortlists: Sequence[Tensor] | None) -> State:
+    state = verifier.new_state(len(SOURCES))
+    memory = replace(verifier.encode(SOURCES), shortlists=shortlists)
+    verifier.start(state, torch.arange(len(SOURCES)), memory)
+    return state
+
+
+def assert_restricted(got: Tensor, whole: Tensor, allowed: Tensor) -> None:
+    """Asserts that logits (…, V) are those of the whole vocabulary, bit for bit, where that is allowed, else −inf."""
+    assert whole.isfinite().all() and whole.any()
+    assert torch.equal(got[..., allowed], whole[..., allowed])
+    rest = torch.ones(got.shape[-1], dtype=torch.bool)
+    rest[allowed] = False
+    assert rest.any() and bool((got[..., rest] == -torch.inf).all())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", ["one token", "chain", "tree"])
+def test_what_is_allowed_keeps_its_bits(verifier: Verifier, shape: str, threads: int) -> None:
+    torch.set_num_threads(threads)
+    lists = lists_of(made_shortlist(VOCAB), SOURCES)
+    tokens = torch.tensor([[BOS, 50, 60, 70, 80], [BOS, 51, 61, 71, 81], [BOS, 52, 62, 72, 82]])
+    tokens = tokens[:, :1] if shape == "one token" else tokens
+    tree = branches(torch.tensor([[0, 0, 1, 2]] * 3)) if shape == "tree" else None
+    starts = torch.zeros(3, dtype=torch.int64)
+    whole = verifier.score(tokens, starts, open_rows(verifier, None), tree)
+    got = verifier.score(tokens, starts, open_rows(verifier, lists), tree)
+    for row, allowed in enumerate(lists):
+        assert_restricted(got[row], whole[row], allowed)
+
+
+def test_rows_take_their_lists_along(verifier: Verifier) -> None:
+    """One row is moved, another put into other caches, and one may say everything again."""
+    lists = lists_of(made_shortlist(VOCAB), SOURCES)
+    tokens, starts = torch.full((3, 2), BOS), torch.zeros(3, dtype=torch.int64)
+    whole = verifier.score(tokens, starts, open_rows(verifier, None))
+    state = open_rows(verifier, lists)
+    state.move(2, 0, 0)
+    state.allow(torch.tensor([1]), None)
+    got = verifier.score(tokens, starts, state)
+    assert_restricted(got[0], whole[2], lists[2])
+    assert torch.equal(got[1], whole[1])
+    assert_restricted(got[2], whole[2], lists[2])
+    other = verifier.new_state(5)
+    other.put(torch.tensor([4, 0, 2]), state, 0)
+    assert sorted(other.shortlists) == [2, 4]
+    assert other.row(2).shortlists == {0: state.shortlists[2]}
+    assert other.row(3).shortlists == {}
+    state.move(1, 2, 0)
+    assert torch.equal(verifier.score(tokens, starts, state)[2], whole[1])
+
+
+def test_going_ahead_stays_on_the_list(verifier: Verifier) -> None:
+    lists = lists_of(made_shortlist(VOCAB), SOURCES)
+    tokens, starts, counts = torch.full((3, 1), BOS), torch.zeros(3, dtype=torch.int64), torch.ones(3).long()
+    drafts, log_probs = verifier.ahead(tokens, starts, counts, 4, open_rows(verifier, lists))
+    window = torch.cat([tokens, drafts[:, :-1]], dim=1)
+    logits = verifier.score(window, starts, open_rows(verifier, lists))
+    assert torch.equal(best_tokens(logits), drafts)
+    wanted = logits.float().log_softmax(2).gather(2, drafts[:, :, None])[:, :, 0]
+    assert torch.allclose(log_probs, wanted, atol=1e-4)
+
+
+def test_a_masked_drafter_stays_on_the_list(verifier: Verifier, dtype: torch.dtype, kernels: bool) -> None:
+    torch.manual_seed(6)
+    config = drafter_config_for(CONFIG_OF_ALL, layers=1, correction_rank=16)
+    drafter = drafter_network(weights_of(create_drafter(config, CPU)), config, CPU, dtype, kernels=kernels)
+    lists = lists_of(made_shortlist(VOCAB), SOURCES)
+    memory = verifier.encode(SOURCES)
+    arguments = torch.full((3, 1), BOS), torch.zeros(3, dtype=torch.int64), torch.ones(3).long(), 4
+    logits = []
+    for shortlists in (None, lists):
+        state = drafter.new_state(3)
+        drafter.start(state, torch.arange(3), replace(memory, shortlists=shortlists))
+        slots = drafter.fill(*arguments, state)
+        logits.append(slots.logits)
+    for row, allowed in enumerate(lists):
+        assert_restricted(logits[1][row], logits[0][row], allowed)
+        assert torch.isin(drafter.chain(slots)[0][row], allowed).all()
+
+
+@pytest.fixture(scope="module")
+def sources(sources: list[list[int]]) -> list[list[int]]:
+    return sources[:20]
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
+def model(request: pytest.FixtureRequest, tiny_model: Path) -> Model:
+    """The tiny model on PyTorch in float32, on the kernels in other types."""
+    kernels = request.param != "float32"
+    if kernels:
+        request.getfixturevalue("needs_kernels")
+    loaded = load_model(tiny_model, device="cpu", dtype=request.param, kernels=kernels)
+    loaded.__dict__["shortlist"] = made_shortlist(len(loaded.pieces))
+    return loaded
+
+
+def said(hypotheses: Sequence[Hypothesis]) -> list[list[int]]:
+    return [hypothesis.tokens for hypothesis in hypotheses]
+
+
+@pytest.fixture(scope="module")
+def greedy(model: Model, sources: list[list[int]]) -> list[list[int]]:
+    return said(decode(model, sources, DecodingOptions(strategy="greedy", shortlist=True)))
+
+
+def test_greedy_output_is_the_best_of_what_is_allowed(
+    model: Model, sources: list[list[int]], greedy: list[list[int]]
+) -> None:
+    """Against logits of the whole vocabulary that are masked here."""
+    changed = 0
+    for source, tokens in list(zip(sources, greedy, strict=True))[:12]:
+        allowed = torch.from_numpy(model.shortlist.of(source))
+        state = model.verifier.new_state(1)
+        model.verifier.start(state, torch.arange(1), model.verifier.encode([source]))
+        logits = model.verifier.score(torch.tensor([[BOS, *tokens]]), torch.tensor([0]), state)[0]
+        wanted = allowed[best_tokens(logits[:, allowed].contiguous())]
+        assert wanted[: len(tokens)].tolist() == tokens
+        changed += wanted.tolist() != best_tokens(logits).tolist()
+    assert changed
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_speculative_output_is_greedy_output(
+    model: Model, sources: list[list[int]], greedy: list[list[int]], way: str
+) -> None:
+    assert said(decode(model, sources, DecodingOptions(shortlist=True, **WAYS[way]))) == greedy
+
+
+@pytest.mark.parametrize(("batch_size", "threads"), [(1, 1), (3, 2), (33, 1)])
+def test_company_changes_nothing(
+    model: Model, sources: list[list[int]], greedy: list[list[int]], batch_size: int, threads: int
+) -> None:
+    if model.verifier.own_threads:  # others are tested bit by bit, and spin on a busy machine
+        torch.set_num_threads(threads)
+    order = list(range(len(sources)))
+    random.Random(batch_size).shuffle(order)
+    options = DecodingOptions(shortlist=True, batch_size=batch_size, block_size=3)
+    got = said(decode(model, [sources[index] for index in order], options))
+    assert got == [greedy[index] for index in order]
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("way", ["greedy", "masked", "autoregressive"])
+def test_the_kernels_by_themselves_count_what_the_loop_does(
+    tiny_model: Path, sources: list[list[int]], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(tiny_model, device="cpu", dtype="bfloat16")
+    model.__dict__["shortlist"] = made_shortlist(len(model.pieces))
+    options = DecodingOptions(shortlist=True, **WAYS.get(way, {"strategy": "greedy"}))
+    counts = []
+    for _ in range(2):
+        got = decode(model, sources, options)
+        counts.append([(h.tokens, h.stats.verifier_calls, h.stats.accepted) for h in got])
+        monkeypatch.setattr(batch, "NativeVerifier", NoRunner)
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("way", ["masked", "best-first", "autoregressive", "autoregressive best-first", "self"])
+def test_a_list_shorter_than_the_candidates(model: Model, sources: list[list[int]], way: str) -> None:
+    alone = replace(model)
+    alone.__dict__["shortlist"] = only_eos(len(model.pieces))
+    assert said(decode(alone, sources[:5], DecodingOptions(shortlist=True, **WAYS[way]))) == [[]] * 5
+
+
+@pytest.mark.parametrize("tree", ["chain", "sampled"])
+def test_samples_are_drawn_from_what_is_allowed(model: Model, sources: list[list[int]], tree: Any) -> None:
+    options = DecodingOptions(shortlist=True, temperature=3.0, tree=tree, block_size=2)
+    sources = sources[:6]
+    for source, tokens in zip(sources, said(decode(model, sources, options)), strict=True):
+        assert set(tokens) <= set(model.shortlist.of(source).tolist())
+
+
+def test_tolerated_drafts_are_on_the_list(model: Model, sources: list[list[int]]) -> None:
+    options = DecodingOptions(shortlist=True, beta=5, tolerance=50.0, block_size=4)
+    for source, tokens in zip(sources, said(decode(model, sources, options)), strict=True):
+        assert set(tokens) <= set(model.shortlist.of(source).tolist())
+
+
+def test_what_is_allowed_depends_on_the_pieces_of_the_source_alone() -> None:
+    shortlist = Shortlist(np.array([1, 3, 9], np.int32), np.array([0, 0, 2, 3]), np.array([9, 4, 7], np.int32))
+    assert shortlist.of([1]).tolist() == [1, 3, 4, 9]
+    assert shortlist.of([2, 1, 1, 0]).tolist() == shortlist.of([0, 1, 2]).tolist() == [1, 3, 4, 7, 9]
+    assert shortlist.of([]).tolist() == [1, 3, 9]
+    assert shortlist.fits(3, 10)
+    assert not shortlist.fits(4, 10) and not shortlist.fits(3, 9)
+    assert not replace(shortlist, starts=np.array([0, 2, 0, 3])).fits(3, 10)
+    assert not replace(shortlist, starts=np.array([0, 0, 2, 9])).fits(3, 10)
+
+
+def data_of(pairs: Sequence[tuple[list[int], list[int]]]) -> ParallelData:
+    return ParallelData(*(Sequences.of([pair[side] for pair in pairs]) for side in (0, 1)))
+
+
+def test_probabilities_are_those_of_model_1() -> None:
+    """Against the algorithm as it is written down, word by word."""
+    pairs = [([4, 5], [7, 8]), ([4, 4, 6], [7]), ([5], [8, 9, 8]), ([6, 5], [6, 8])]
+    null, size = 10, 12
+    table = {(s, t): 1.0 for source, target in pairs for s in [null, *source] for t in target}
+    for _ in range(4):
+        counts: dict[tuple[int, int], float] = defaultdict(float)
+        totals: dict[int, float] = defaultdict(float)
+        for source, target in pairs:
+            for t in target:
+                norm = sum(table[s, t] for s in [null, *source])
+                for s in [null, *source]:
+                    counts[s, t] += table[s, t] / norm
+                    totals[s] += table[s, t] / norm
+        table = {(s, t): count / totals[s] for (s, t), count in counts.items()}
+    keys, probabilities = translation_probabilities(data_of(pairs), null, size)
+    assert {divmod(int(key), size): pytest.approx(p) for key, p in zip(keys, probabilities, strict=True)} == table
+
+
+@pytest.fixture(scope="module")
+def pieces(pieces_path: Path) -> Pieces:
+    return Pieces(pieces_path)
+
+
+@pytest.fixture(scope="module")
+def made_up(pieces: Pieces) -> ParallelData:
+    """A language in which every piece from 100 to 199 is translated by one piece, after a filler now and then."""
+    generator = random.Random(3)
+    pairs = []
+    for _ in range(400):
+        source = [generator.randrange(100, 200) for _ in range(generator.randint(2, 8))]
+        target = [token for piece in source for token in ([300] if generator.random() < 0.5 else []) + [piece + 150]]
+        pairs.append((source, target))
+    return data_of(pairs)
+
+
+def test_obvious_translations_are_learnt(made_up: ParallelData, pieces: Pieces) -> None:
+    shortlist, config = learn_shortlist(made_up, pieces, frequent=1, associated=1)
+    in_bytes = [pieces._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+    assert shortlist.always.tolist() == sorted({UNK, EOS, 300, *in_bytes})
+    assert all(shortlist.always != 350)
+    found = [set(shortlist.of([piece]).tolist()) - set(shortlist.always.tolist()) for piece in range(300, 400)]
+    assert all(each <= {piece} for piece, each in enumerate(found, 300))  # never seen: nothing but itself
+    right = sum(piece + 150 in shortlist.of([piece]) for piece in range(100, 200))
+    assert right >= 98
+    assert all(piece in shortlist.of([piece]) for piece in range(4, 400))
+    assert config.sentences == 380
+    assert config.recall > 0.97 and config.whole <= config.recall
+    assert config.allowed < len(shortlist.always) + 2 * 8
+    assert shortlist.fits(pieces.source_size, len(pieces))
+
+
+def test_what_is_measured_on_is_not_learnt_from(made_up: ParallelData, pieces: Pieces) -> None:
+    pairs = [(made_up.source[number], made_up.target[number]) for number in range(len(made_up))]
+    for number in range(HELD_OUT - 1, len(pairs), HELD_OUT):
+        pairs[number] = ([210, 211], [390, 391])
+    shortlist, config = learn_shortlist(data_of(pairs), pieces, frequent=200, associated=50)
+    assert config.recall == config.whole == 0.0
+    assert not {390, 391} & set(shortlist.of([210, 211]).tolist())
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "error", "message"),
+    [
+        (19, {}, DataError, "needs 20 sentences to learn from, but there are 19"),
+        (40, {"frequent": 0}, UsageError, "`frequent` must be at least 1, but is 0"),
+        (40, {"associated": -1}, UsageError, "`associated` must be at least 1, but is -1"),
+    ],
+)
+def test_what_cannot_be_learnt(
+    pieces: Pieces, count: int, changes: dict[str, int], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        learn_shortlist(data_of([([5], [6])] * count), pieces, **changes)
+
+
+def test_distilled_data_is_read_at_even_distances(pieces: Pieces, tmp_path: Path) -> None:
+    Sequences.save(tmp_path / "train.source", [[number, 5] for number in range(10, 20)])
+    Sequences.save(tmp_path / "train.target", [[number] for number in range(10, 20)])
+    data = read_distilled(tmp_path, pieces, limit=3)
+    assert [data.source[number] for number in range(len(data))] == [[10, 5], [13, 5], [16, 5]]
+    assert [data.target[number] for number in range(len(data))] == [[10], [13], [16]]
+    assert len(read_distilled(tmp_path, pieces, limit=50)) == 10
+    Sequences.save(tmp_path / "train.target", [[len(pieces)]] * 10)
+    with pytest.raises(UsageError, match="distilled from a model with other pieces"):
+        read_distilled(tmp_path, pieces, limit=50)
+
+
+@pytest.fixture
+def folder(tiny_model: Path, made_up: ParallelData, pieces: Pieces, tmp_path: Path) -> Path:
+    path = tmp_path / "model"
+    shutil.copytree(tiny_model, path)
+    write_shortlist(path, *learn_shortlist(made_up, pieces, frequent=20, associated=5))
+    return path
+
+
+def test_a_model_folder_keeps_it(folder: Path, tiny_model: Path, made_up: ParallelData, pieces: Pieces) -> None:
+    wanted, config = learn_shortlist(made_up, pieces, frequent=20, associated=5)
+    read = ModelFolder.read(folder)
+    assert read.shortlist == config
+    assert read.files == {**ModelFolder.read(tiny_model).files, SHORTLIST: file_sha256(folder / SHORTLIST)}
+    kept = load_model(folder, device="cpu", dtype="float32").shortlist
+    for name, part in asdict(wanted).items():
+        assert getattr(kept, name).dtype == part.dtype
+        assert np.array_equal(getattr(kept, name), part)
+    write_shortlist(folder, *learn_shortlist(made_up, pieces, frequent=30, associated=5))
+    again = ModelFolder.read(folder)
+    assert again.shortlist is not None and again.shortlist.frequent == 30
+    assert again.verified(SHORTLIST)
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_a_drafter_takes_it_along(folder: Path, tmp_path: Path) -> None:
+    model = ModelFolder.read(folder)
+    config = autoregressive_config_for(model.verifier)
+    both = add_drafter(tmp_path / "both", model, config, model.weights("autoregressive.safetensors"))
+    assert both.shortlist == model.shortlist
+    assert both.files[SHORTLIST] == model.files[SHORTLIST]
+    assert both.verified(SHORTLIST)
+
+
+def test_translations_with_it_are_its_own(folder: Path) -> None:
+    translator = Translator.from_pretrained(folder, device="cpu", dtype="float32", threads=1)
+    lines, options = ["Ein Hund.", "Wo?"], DecodingOptions(shortlist=True)
+    without = translator.signature(DecodingOptions())
+    assert "shortlist" not in without
+    assert translator.signature(options) == {**without, "shortlist": True}
+    loaded: Any = translator.model
+    plain = [each.text for each in translator.translate(lines)]
+    assert "shortlist" not in loaded.__dict__  # it is read where it is asked for
+    for each in translator.translate(lines, options):
+        tokens = [loaded.pieces._processor.piece_to_id(piece) for piece in each.tokens]
+        assert set(tokens) <= set(loaded.shortlist.of(loaded.pieces.encode(each.line.text)).tolist())
+    assert [each.text for each in translator.translate(lines)] == plain
+
+
+def test_a_model_without_says_how_to_get_one(tiny_model: Path) -> None:
+    model = load_model(tiny_model, device="cpu", dtype="float32")
+    with pytest.raises(ModelError, match=r"has no shortlist; learn one with `specmt shortlist .* FILES`"):
+        Translator(model).translate([], DecodingOptions(shortlist=True))
+    with pytest.raises(ModelError, match="has no shortlist"):
+        decode(model, [[5]], DecodingOptions(shortlist=True))
+
+
+def test_damage_is_found(folder: Path) -> None:
+    path = folder / SHORTLIST
+    path.write_bytes(path.read_bytes()[:-4] + b"oops")
+    with pytest.raises(ModelError, match="damaged or truncated"):
+        _ = load_model(folder, device="cpu", dtype="float32").shortlist
+
+
+@pytest.mark.parametrize("fault", ["ids", "names"])
+def test_one_that_does_not_fit_is_refused(folder: Path, fault: str) -> None:
+    parts = {"always": torch.tensor([3]), "starts": torch.zeros(401).long(), "targets": torch.zeros(0).int()}
+    save_file(
+        {**parts, "always": torch.tensor([400])} if fault == "ids" else {"ids": parts["always"]}, folder / SHORTLIST
+    )
+    record = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    record["files"][SHORTLIST] = file_sha256(folder / SHORTLIST)
+    (folder / CONFIG).write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"does not fit config\.json; learn it again"):
+        _ = load_model(folder, device="cpu", dtype="float32").shortlist
+
+
+def test_beam_search_has_none() -> None:
+    with pytest.raises(UsageError, match="`shortlist` must be false for beam search, but is true"):
+        DecodingOptions(strategy="beam", shortlist=True)
