@@ -43,6 +43,7 @@ class _NativeNetwork:
     """What verifier and drafter have in common."""
 
     own_threads = True
+    in_loop = True
 
     def __init__(
         self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None

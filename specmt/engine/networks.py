@@ -22,6 +22,7 @@ class _Network:
     """What verifier and drafter have in common: embeddings, a decoder and a projection to the vocabulary."""
 
     own_threads = False
+    in_loop = False
 
     def __init__(self, weights: Weights, tables: Tables, sizes: Sizes, shapes: ShapePolicy) -> None:
         table = tables.target
@@ -42,7 +43,7 @@ class _Network:
 
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
         """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
-        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths)
+        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths.to(self.device))
 
     def _clamp(self, positions: Tensor) -> Tensor:
         # A window may reach past the last position; what lies there is never committed.
