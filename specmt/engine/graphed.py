@@ -444,7 +444,7 @@ class GraphedVerifier(GraphedDecoder, VerifierNetwork):
             reports[:, index] = report[:, : len(group)]
 
     def _advance(self, length: int, source: int, window: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
-        """Returns what is to be said (G, W), and (3, G) how many tokens that is, of them drafts, and if it is the end."""
+        """Returns what is to be said (G, W), and its length, how many of it are drafts, and whether it ends (3, G)."""
         rows, sources, starts, usable, room, end = numbers
         offsets = torch.arange(window.shape[1], device=window.device)
         places = starts[:, None] + offsets

@@ -47,7 +47,14 @@ CUDA = pytest.param("cuda", marks=needs_cuda)
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
 CONFIG = VerifierConfig(
-    model_dim=32, num_heads=2, ffn_dim=64, encoder_layers=2, decoder_layers=2, vocab_size=400, max_length=128
+    model_dim=32,
+    num_heads=2,
+    ffn_dim=64,
+    encoder_layers=2,
+    decoder_layers=2,
+    vocab_size=400,
+    max_length=128,
+    tied_output=False,
 )
 SMALL = GraphPolicy((4,), (8,), bucket=16)
 POLICIES = {
@@ -75,7 +82,7 @@ def random_weights(shapes: Shapes, device: str, seed: int = 1) -> dict[str, Tens
     generator = torch.Generator().manual_seed(seed)
     weights = {}
     for name, shape in shapes.items():
-        scale = 0.3 if "embed" in name or len(shape) == 1 else shape[-1] ** -0.5
+        scale = 0.3 if "embed" in name else 0.05 if len(shape) == 1 else 1.5 * shape[-1] ** -0.5
         weights[name] = scale * torch.randn(shape, generator=generator)
         if "norm.weight" in name:
             weights[name] += 1
@@ -95,7 +102,7 @@ def make_drafter(policy: GraphPolicy | None, dtype: torch.dtype = torch.float32,
 
 
 def make_autoregressive(policy: GraphPolicy | None, device: str = "cpu") -> Any:
-    """Returns the first layer of the verifier, which often says the same."""
+    """Returns the first layer of the verifier."""
     config = autoregressive_config_for(CONFIG)
     own = random_weights(verifier_shapes(CONFIG), device)
     own["embed.weight"] = own["encoder_frontend.embed.weight"]
@@ -154,7 +161,10 @@ class Case:
 @pytest.fixture(
     scope="module",
     params=[
-        *(f"{name} cpu {dtype}" for name in POLICIES for dtype in ("float32", "bfloat16")),
+        "one cpu float32",
+        "one cpu bfloat16",
+        "ordered cpu float32",
+        "wide cpu bfloat16",
         *(
             pytest.param(f"{name} cuda {dtype}", marks=needs_cuda)
             for name in POLICIES
@@ -397,7 +407,7 @@ def greedy(sentences: list[list[int]]) -> list[Hypothesis]:
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("drafts", DRAFTS)
-@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("rows", [1, 3])
 def test_decoding_says_what_greedy_decoding_of_the_ordinary_network_says(
     device: str, drafts: str, rows: int, sentences: list[list[int]], greedy: list[Hypothesis]
 ) -> None:
@@ -413,7 +423,7 @@ def test_decoding_says_what_greedy_decoding_of_the_ordinary_network_says(
             assert stats.accepted + stats.verifier_calls >= stats.tokens >= stats.verifier_calls
             assert (stats.drafted > 0) == (drafts != "none")
     calls = sum(each.stats.verifier_calls for each in got)
-    if drafts in ("itself", "autoregressive"):
+    if drafts == "itself":
         assert calls < sum(each.stats.verifier_calls for each in greedy)
 
 
@@ -469,7 +479,7 @@ class NoReads(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name()
-        if "_local_scalar_dense" in name or "nonzero" in name or "equal" == name.partition("::")[2]:
+        if "_local_scalar_dense" in name or "nonzero" in name or name.partition("::")[2] == "equal":
             raise AssertionError(f"{name} waits for the device")
         return func(*args, **(kwargs or {}))
 
@@ -552,7 +562,7 @@ def test_policies_choose_the_nearest_shape() -> None:
     assert [MANY.width(count) for count in (1, 2, 5, 33)] == [1, 4, 8, 32]
     assert [ONE.length(count) for count in (1, 64, 65, 128, 129, 256, 257)] == [64, 64, 128, 128, 256, 256, 512]
     assert ONE.rows(1) == ONE.rows(500) == 32
-    assert ORDERED == replace(ONE, ordered=True)
+    assert replace(ONE, ordered=True) == ORDERED
 
 
 # ------------------------------------------------------------------------------------------------ models
