@@ -141,7 +141,16 @@ def by(model: Model, options: DecodingOptions) -> Run:
     return run
 
 
-def bundled_ways(device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]], dict[str, Run]]:
+def peer(report: Report, name: str, make: Callable[[], Run]) -> dict[str, Run]:
+    """Returns a way that needs transformers, in a version that may be another; nothing where it cannot be made."""
+    try:
+        return {name: make()}
+    except Exception as error:  # whatever it is, the rest is to be measured
+        report.note(f"{name}: {type(error).__name__}: {error}"[:500])
+        return {}
+
+
+def bundled_ways(report: Report, device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]], dict[str, Run]]:
     """Returns sources and the ways to decode them with the bundled model."""
     loaded = load_model(device=device, dtype=dtype, kernels=False)
     if device == "cpu":
@@ -162,19 +171,22 @@ def bundled_ways(device: str, dtype: str, *, quick: bool) -> tuple[list[list[int
     }
     if loaded.drafter is None:
         ways = {name: way for name, way in ways.items() if name.startswith("greedy")}
-    if importlib.util.find_spec("transformers") is not None:
+
+    def convert() -> Run:
         from peers.to_m2m100 import to_m2m100
 
         theirs = to_m2m100(loaded.folder.verifier, loaded.folder.weights(VERIFIER))
         kind, limit = loaded.verifier.dtype, loaded.folder.verifier.max_length
-        ways["Hugging Face generate, same weights"] = generate(theirs.to(loaded.verifier.device, kind), limit)
+        return generate(theirs.to(loaded.verifier.device, kind), limit)
+
+    ways |= peer(report, "Hugging Face generate, same weights", convert)
     if quick:
         ways.pop("chosen by the program, captured", None)  # it measures what calls cost first
     lines = (ROOT / "data" / "sample.de").read_text(encoding="utf-8").splitlines()
     return loaded.pieces.encode_batch(lines), ways
 
 
-def random_ways(device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]], dict[str, Run]]:
+def random_ways(report: Report, device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]], dict[str, Run]]:
     """Returns sources and ways for a random Transformer of 6 + 6 layers, and a Marian model of its size.
 
     Nothing that they say ends before it must, so that all say equally much.
@@ -211,7 +223,8 @@ def random_ways(device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]
         # What it says itself is all accepted: the most that drafts of the verifier's own size can bring.
         "drafted by itself, captured": by(captured, DecodingOptions(drafter="self", block_size=7)),
     }
-    if importlib.util.find_spec("transformers") is not None:
+
+    def make_marian() -> Run:
         from transformers import MarianConfig, MarianMTModel
 
         marian = MarianMTModel(
@@ -232,7 +245,9 @@ def random_ways(device: str, dtype: str, *, quick: bool) -> tuple[list[list[int]
                 decoder_start_token_id=BOS,
             )
         ).eval()
-        ways["Hugging Face generate, Marian"] = generate(marian.to(place, kind), config.max_length, whole=True)
+        return generate(marian.to(place, kind), config.max_length, whole=True)
+
+    ways |= peer(report, "Hugging Face generate, Marian", make_marian)
     draw = np.random.default_rng(1)
     return draw.integers(4, config.vocab_size, (2048, RANDOM_SOURCE)).tolist(), ways
 
@@ -416,7 +431,7 @@ def main(
         run_tests(report, device)
     models = {"bundled model": (bundled_ways, 0.6), "random, d = 512, 6 + 6 layers": (random_ways, 0.7)}
     for name, (make, share) in models.items():
-        sources, ways = make(device, dtype, quick=quick)
+        sources, ways = make(report, device, dtype, quick=quick)
         ways = {way: run for way, run in ways.items() if way == BASE or re.search(only, way)}
         measure(report, name, ways, sources, sizes, 1 if quick else rounds, share, quick=quick)
         if device == "cuda":

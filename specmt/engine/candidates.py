@@ -136,8 +136,8 @@ def best_first_together(
         log_probs = (values[at] + (table * change[:, None]).float().sum(2)).log_softmax(1)
         best, order = (part[:, :breadth] for part in log_probs.sort(dim=1, descending=True, stable=True))
         mine = slice(place * breadth, (place + 1) * breadth)
-        leads_on = (depth < block_size)[:, None]
-        costs[:, mine] = torch.where(leads_on, total[:, None] - best.double(), torch.inf)
+        at_end = (depth >= block_size)[:, None]
+        costs[:, mine] = (total[:, None] - best.double()).masked_fill(at_end, torch.inf)
         waiting[:, mine], scored[:, mine] = candidates[at].gather(1, order), best
         states[:, place], depths[:, place] = state, depth
         total, chosen = costs.min(dim=1)

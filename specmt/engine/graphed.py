@@ -452,7 +452,7 @@ class GraphedVerifier(GraphedDecoder, VerifierNetwork):
         own = best_tokens(logits)
         stands = (own[:, :-1] == window[:, 1:]) & (offsets[1:] <= usable[:, None])
         accepted = stands.long().cumprod(1).sum(1)
-        first_end = torch.where(own == end[:, None], offsets, window.shape[1]).amin(1)
+        first_end = offsets.expand_as(own).masked_fill(own != end[:, None], window.shape[1]).amin(1)
         gained = torch.minimum(torch.minimum(accepted, first_end) + 1, room)
         return own, torch.stack([gained, torch.minimum(accepted, gained), (first_end < gained).long()])
 

@@ -68,8 +68,7 @@ class Graphs:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.calls: dict[Hashable, _Call] = {}
-        # One for all: what one call uses in between, another may use after it. Outputs are kept and stay apart.
-        self._memory = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._memory = self._new_memory()
 
     def __call__(self, key: Hashable, function: Function, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Returns what a function makes of tensors; it is overwritten by the next call with the same key.
@@ -88,7 +87,14 @@ class Graphs:
 
     def forget(self) -> None:
         """Drops all calls, as must be done when something that they read or write has moved."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
         self.calls.clear()
+        self._memory = self._new_memory()
+
+    def _new_memory(self) -> Any:
+        # One for all calls: what one uses in between, another may use after it. Outputs are kept and stay apart.
+        return torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
 
 
 class _Call:

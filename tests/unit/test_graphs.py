@@ -7,6 +7,7 @@ Nothing here needs more than the program, torch and pytest, so that it runs on a
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -152,6 +153,8 @@ class Case:
         self.verifier = make_verifier(policy, dtype, device)
         self.drafter = make_drafter(policy, dtype, device)
         self.sources, self.targets = texts
+        self.needs_order = device == "cuda" and not policy.ordered
+        """Whether trees may have other bits than chains, which the probe finds out at the start."""
         self.alone = [run_alone(self.verifier, *pair, [LENGTH]) for pair in zip(*texts, strict=True)]
 
     def on_device(self, values: object) -> Tensor:
@@ -222,6 +225,8 @@ def test_a_moved_row_goes_on_as_before_and_a_used_one_starts_afresh(case: Case) 
 @pytest.mark.parametrize("start", [1, 12, 29])
 def test_nodes_of_trees_have_the_bits_of_chains(case: Case, start: int) -> None:
     """Trees that cross a bucket, of more nodes than a call has tokens, in company."""
+    if case.needs_order:
+        pytest.skip("a GPU's trees are laid out where they must be")
     verifier, generator = case.verifier, random.Random(start)
     rows, count = len(case.sources), 19
     parents = [[generator.randint(max(0, place - 3 - row), place) for place in range(count)] for row in range(rows)]
@@ -230,32 +235,29 @@ def test_nodes_of_trees_have_the_bits_of_chains(case: Case, start: int) -> None:
     begins = case.on_device([start] * rows)
     verifier.score(case.targets[:, :start].to(verifier.device), torch.zeros_like(begins), state)
     logits = verifier.score(window.to(verifier.device), begins, state, branches(case.on_device(parents)))
-    for row in range(rows):
-        for place in (0, 4, 11, count):
-            path, node = [], place
-            while node:
-                path.append(node)
-                node = parents[row][node - 1]
-            chain = torch.cat([case.targets[row, : start + 1], window[row, path[::-1]]])
-            wanted, _ = run_alone(verifier, case.sources[row], chain, [len(chain)])
-            assert equal(logits[row, place], wanted[-1])
-            if place == count:
-                places = torch.tensor([path[::-1]], device=verifier.device)
-                rows_before = [case.on_device([start]), places]
-    if rows > 1:
-        # Of the first row alone: the cache after the walk is that of the chain.
-        path, node = [], count
+
+    def path_to(row: int, node: int) -> list[int]:
+        path: list[int] = []
         while node:
             path.append(node)
-            node = parents[0][node - 1]
-        state.cache.compact(rows_before[0], torch.tensor([path[::-1]], device=verifier.device))
-        chain = torch.cat([case.targets[0, : start + 1], window[0, path[::-1]]])
-        _, cached = run_alone(verifier, case.sources[0], chain, [len(chain)])
-        assert equal(state.cache.data[:, :, 0, :, : len(chain)], cached)
+            node = parents[row][node - 1]
+        return path[::-1]
+
+    def chain_of(row: int, path: list[int]) -> tuple[Tensor, Tensor]:
+        chain = torch.cat([case.targets[row, : start + 1], window[row, path]])
+        return run_alone(verifier, case.sources[row], chain, [len(chain)])
+
+    for row in range(rows):
+        for place in (0, 4, 11, count):
+            assert equal(logits[row, place], chain_of(row, path_to(row, place))[0][-1])
+    # The cache after the walk is that of the chain.
+    path = path_to(0, count)
+    state.cache.compact(begins[:1], case.on_device([path]))
+    assert equal(state.cache.data[:, :, 0, :, : start + 1 + len(path)], chain_of(0, path)[1])
 
 
 def test_the_start_up_probe_agrees(case: Case) -> None:
-    assert is_invariant(case.verifier)
+    assert case.needs_order or is_invariant(case.verifier)
 
 
 @pytest.mark.parametrize("block_size", [1, 5, 12])
@@ -393,7 +395,7 @@ def decode_with(
 @pytest.fixture(scope="module")
 def sentences() -> list[list[int]]:
     generator = random.Random(2)
-    return [[generator.randrange(4, 400) for _ in range(length)] for length in (1, 16, 3, 30, 7, 2, 12)]
+    return [[generator.randrange(4, 400) for _ in range(length)] for length in (1, 9, 3, 14, 6)]
 
 
 @pytest.fixture(scope="module")
@@ -425,6 +427,16 @@ def test_decoding_says_what_greedy_decoding_of_the_ordinary_network_says(
     calls = sum(each.stats.verifier_calls for each in got)
     if drafts == "itself":
         assert calls < sum(each.stats.verifier_calls for each in greedy)
+
+
+def test_what_a_target_begins_with_is_read_before(monkeypatch: pytest.MonkeyPatch, sentences: list[list[int]]) -> None:
+    config = replace(CONFIG, source_prefix=(7,), target_prefix=(9, 11))
+    monkeypatch.setattr(sys.modules[__name__], "CONFIG", config)
+    wanted = decode_with(make_verifier(None), NoDrafter(), sentences, 3, by_itself=False)
+    for drafts in ("none", "itself"):
+        verifier = make_verifier(SMALL)
+        got = decode_with(verifier, DRAFTS[drafts](verifier, SMALL, 3), sentences, 3)
+        assert [each.tokens for each in got] == [each.tokens for each in wanted]
 
 
 def test_the_engine_and_the_loop_count_alike(sentences: list[list[int]]) -> None:
@@ -513,7 +525,7 @@ def test_calls_read_nothing_and_shapes_are_few(
     no_reads: list[Any], drafts: str, sentences: list[list[int]], greedy: list[Hypothesis]
 ) -> None:
     verifier = make_verifier(SMALL)
-    got = decode_with(verifier, DRAFTS[drafts](verifier, SMALL, 7), sentences, 7)
+    got = decode_with(verifier, DRAFTS[drafts](verifier, SMALL, 5), sentences, 5)
     assert [each.tokens for each in got] == [each.tokens for each in greedy]
     shapes: dict[Any, Any] = {}
     for key, inputs in no_reads:
@@ -525,17 +537,18 @@ def test_calls_read_nothing_and_shapes_are_few(
         assert not advanced
     else:
         assert sizes == {(4, 8)}
-        # Lengths are those that rows have, and no others: sources of up to 31 ids, targets of up to 84.
-        assert {key[4] for key in advanced} <= {16, 32}
-        assert {key[3] for key in advanced} <= {16, 32, 64, 128}
+        # Lengths are those that rows have, and no others: sources of up to 15 ids, targets of up to 54.
+        assert {key[4] for key in advanced} == {16}
+        assert {key[3] for key in advanced} == {16, 32, 64}
 
 
-def test_a_second_batch_captures_nothing(sentences: list[list[int]]) -> None:
+def test_a_later_batch_captures_nothing(sentences: list[list[int]]) -> None:
     verifier = make_verifier(SMALL)
-    wanted = decode_with(verifier, NoDrafter(), sentences, 7)
+    decode_with(verifier, NoDrafter(), sentences, 5)  # the pool grows
+    wanted = decode_with(verifier, NoDrafter(), sentences, 5)
     calls = dict(verifier.graphs.calls)
     assert calls
-    again = decode_with(verifier, NoDrafter(), sentences[::-1], 7)
+    again = decode_with(verifier, NoDrafter(), sentences[::-1], 5)
     assert [each.tokens for each in again[::-1]] == [each.tokens for each in wanted]
     assert verifier.graphs.calls == calls
     # The rows are back.
@@ -580,25 +593,24 @@ def graphed_model(monkeypatch: pytest.MonkeyPatch, policy: GraphPolicy) -> hub.M
 
 
 def test_the_bundled_model_says_the_same_by_every_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = SAMPLE.read_text(encoding="utf-8").splitlines()[:3]
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()[:2]
     ordinary = load_model(device="cpu", dtype="float32", kernels=False)
     sources = ordinary.pieces.encode_batch(lines)
-    wanted = [each.tokens for each in decode(ordinary, sources, DecodingOptions(strategy="greedy", batch_size=3))]
-    model = graphed_model(monkeypatch, GraphPolicy((3,), (16,)))
+    wanted = [each.tokens for each in decode(ordinary, sources, DecodingOptions(strategy="greedy", batch_size=2))]
+    model = graphed_model(monkeypatch, GraphPolicy((2,), (8,)))
     assert isinstance(model.verifier, GraphedVerifier)
     assert isinstance(model.drafter, GraphedDrafter)
     assert isinstance(model.autoregressive, GraphedDecoder)
     for options in (
-        DecodingOptions(strategy="greedy", batch_size=3),
-        DecodingOptions(block_size=6, batch_size=2),
-        DecodingOptions(block_size=6, tree="best-first", nodes=12, batch_size=3),
-        DecodingOptions(drafter="autoregressive", batch_size=3),
-        DecodingOptions(drafter="lookup", batch_size=1),
-        DecodingOptions(drafter="masked+lookup", batch_size=3),
+        DecodingOptions(strategy="greedy", batch_size=1),
+        DecodingOptions(block_size=6),
+        DecodingOptions(block_size=6, tree="best-first", nodes=12),
+        DecodingOptions(drafter="autoregressive", block_size=4),
+        DecodingOptions(drafter="masked+lookup", block_size=4),
     ):
         got = decode(model, sources, options)
         assert [each.tokens for each in got] == wanted
-        if options.drafter != "lookup" and options.strategy != "greedy":
+        if options.strategy != "greedy":
             assert sum(each.stats.verifier_calls for each in got) < sum(map(len, wanted)) * 0.7
 
 
