@@ -218,6 +218,7 @@ def random_ways(report: Report, device: str, dtype: str, *, quick: bool) -> tupl
         return replace(like, verifier=verifier, drafter=None, plans={})
 
     captured, free = model(strict), model(MANY)
+    captured.fast_verifier = captured.verifier  # the folder's weights are of another model
     ways = {
         BASE: by(captured, GREEDY),
         "greedy, captured, free shapes": by(free, GREEDY),
