@@ -100,7 +100,7 @@ class AutoregressiveDrafter(Planned):
         count = self.slots(rows)
         if count == 0:
             return Drafting(0)
-        if not (isinstance(self.shape, Chain) and self.network.own_threads):
+        if not (isinstance(self.shape, Chain) and self.network.in_loop):
             return None
         self.waiting.start(self.network, self.state, rows)
         return Drafting(count, self.network, self.state, self.seen, self.plan.trust(rows))

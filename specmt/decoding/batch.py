@@ -24,7 +24,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
 from specmt.decoding.trace import Recorder
-from specmt.engine.native import NativeVerifier
+from specmt.engine.backend import Runner
 from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
@@ -97,7 +97,9 @@ def _run(
 ) -> Iterator[tuple[int, Hypothesis]]:
     verifier = model.verifier
     is_plain = options.lossless and not (options.samples or options.scores) and recorder is None
-    runner = verifier if is_plain and isinstance(verifier, NativeVerifier) else None
+    runner = verifier if is_plain and isinstance(verifier, Runner) else None
+    if runner is not None and options.shortlist and not runner.minds_shortlists:
+        runner = None
     # From the start: torch's threads would still be spinning, after empty caches were filled, when the kernels begin.
     with only_kernels() if verifier.own_threads else nullcontext():
         loop = Loop(

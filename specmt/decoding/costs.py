@@ -24,8 +24,7 @@ from specmt.decoding.shape import Shape
 from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
-from specmt.engine.backend import Counts, Drafting, Sentences, State, Trust
-from specmt.engine.native import NativeVerifier
+from specmt.engine.backend import Counts, Drafting, Runner, Sentences, State, Trust
 from specmt.errors import ModelError
 from specmt.types import UNK
 
@@ -118,14 +117,14 @@ def iterations(
     loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
     for row in loop.rows:
         row.limit = verifier.sizes.max_length - 1  # that of such a short source would be reached on a quick machine
-    drafting = drafter.drafting(rows) if isinstance(verifier, NativeVerifier) else None
-    if not isinstance(verifier, NativeVerifier) or drafting is None:
+    drafting = drafter.drafting(rows) if isinstance(verifier, Runner) else None
+    if not isinstance(verifier, Runner) or drafting is None:
         return lambda: [loop.step() for _ in range(count)]
     return repeated(verifier, loop.state, loop.tokens, np.full(rows, SOURCE), drafting, unread=1, count=count)
 
 
 def repeated(
-    verifier: NativeVerifier,
+    verifier: Runner,
     state: State,
     tokens: Tensor,
     lengths: Counts,

@@ -164,7 +164,7 @@ class Loop:
             stats.verifier_calls += new[1]
             stats.drafted += new[2]
             stats.accepted += new[3]
-        last = self.tokens[torch.arange(count), torch.from_numpy(sentences.lengths - 1)].numpy()
+        last = self.tokens[torch.arange(count), torch.from_numpy(sentences.lengths - 1)].numpy(force=True)
         return [int(row) for row in np.flatnonzero((last == EOS) | (sentences.lengths >= sentences.limits))]
 
     def step(self) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from torch import Tensor
 from specmt.engine.architecture import OURS, Architecture
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
-from specmt.types import BOS
+from specmt.types import BOS, EOS
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -196,11 +196,22 @@ class Ran(NamedTuple):
     """(I) how many tokens a sentence got, on average."""
 
 
+@runtime_checkable
 class Runner(Protocol):
     """A verifier that runs the loop by itself, with exact acceptance of chains."""
 
-    def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
-        """Runs so many iterations at most, or until enough sentences have ended."""
+    sizes: Sizes
+
+    minds_shortlists: bool
+    """Whether it says only what sentences may say; one that does not must not be asked where there are lists."""
+
+    def run(
+        self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int, end: int = EOS
+    ) -> Ran:
+        """Runs so many iterations at most, or until enough sentences have ended.
+
+        :param end: the token that ends a sentence; −1 if none does
+        """
 
 
 class Network(Protocol):
@@ -212,6 +223,9 @@ class Network(Protocol):
 
     own_threads: bool
     """Whether it computes in threads of its own."""
+
+    in_loop: bool
+    """Whether it can draft for a verifier of its kind that runs the loop by itself."""
 
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""

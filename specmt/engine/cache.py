@@ -47,6 +47,15 @@ class KVCache:
         if length > self.capacity:
             self.data = _grown(self.data, round_up(max(length, 2 * self.capacity)))
 
+    def extent(self, places: Tensor, limits: Tensor, granule: int) -> int:
+        """Makes room for a window and returns how many positions its queries are to look at.
+
+        :param places: (B', W) where its keys go, consecutive in each row
+        :param limits: (B', W) the last position that each query sees
+        """
+        self.reserve(round_up(int(places[:, -1].max()) + 1, granule))
+        return round_up(int(limits.max()) + 1, granule)
+
     def append(self, layer: int, keys_values: Tensor, positions: Tensor) -> None:
         """Writes a window of keys and values.
 
@@ -121,6 +130,14 @@ class CrossCache:
         self.reserve(width)
         self.data[:, :, rows, :, :width] = keys_values
         self.lengths[rows] = lengths
+
+    def extent(self, rows: int, granule: int) -> int:
+        """Returns how many source positions the first rows are to look at."""
+        return round_up(int(self.lengths[:rows].max()), granule)
+
+    def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
+        """Returns keys and values (B', H, S, D_h) of the first rows, S being ``length``."""
+        return self.data[layer, 0, :rows, :, :length], self.data[layer, 1, :rows, :, :length]
 
     def move(self, source: int, target: int) -> None:
         """Copies one row over another."""

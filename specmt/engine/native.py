@@ -44,6 +44,7 @@ class _NativeNetwork:
     """What verifier and drafter have in common."""
 
     own_threads = True
+    in_loop = True
 
     def __init__(
         self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
@@ -197,6 +198,8 @@ class NativeDecoder(_NativeNetwork):
 
 class NativeVerifier(NativeDecoder):
     """The verifier (names of weights as in the fairseq2 model)."""
+
+    minds_shortlists = True
 
     def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype, prefixes: Prefixes = NO_PREFIXES) -> None:
         tables = verifier_tables(weights)

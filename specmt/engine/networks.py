@@ -23,6 +23,7 @@ class _Network:
     """What verifier and drafter have in common: embeddings, a decoder and a projection to the vocabulary."""
 
     own_threads = False
+    in_loop = False
 
     def __init__(self, weights: Weights, tables: Tables, sizes: Sizes, shapes: ShapePolicy) -> None:
         table = tables.target
@@ -43,7 +44,7 @@ class _Network:
 
     def start(self, state: State, rows: Tensor, memory: Memory) -> None:
         """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
-        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths)
+        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths.to(self.device))
         lists = memory.shortlists
         state.allow(rows, None if lists is None else [ids.to(self.device) for ids in lists])
 

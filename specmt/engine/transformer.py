@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Identity, functional
 
 from specmt.engine.architecture import OURS, Architecture
-from specmt.engine.cache import CrossCache, KVCache, round_up
+from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import ShapePolicy
 
 Weights = Mapping[str, Tensor]
+
+NEVER: Final = -30_000.0
+"""The least output bias in float16. Imported models give ids that are never said one at the end of its range, which a
+logit would take past it, to −inf.
+"""
 
 
 class Tables(NamedTuple):
@@ -42,7 +47,10 @@ def verifier_tables(weights: Weights) -> Tables:
     """Returns the tables of a verifier: those that are not there of their own are shared."""
     source = weights["encoder_frontend.embed.weight"]
     target = weights.get("decoder_frontend.embed.weight", source)
-    return Tables(source, target, weights.get("final_proj.weight", target), weights.get("final_proj.bias"))
+    bias = weights.get("final_proj.bias")
+    if bias is not None and bias.dtype == torch.float16:
+        bias = bias.clamp(min=NEVER)
+    return Tables(source, target, weights.get("final_proj.weight", target), bias)
 
 
 def drafter_tables(weights: Weights) -> Tables:
@@ -279,11 +287,10 @@ class Decoder:
         :returns: (B', W, D)
         """
         rows, window, _ = x.shape
-        cache.reserve(round_up(int(places[:, -1].max()) + 1, shapes.granule))
-        length = round_up(int(limits.max()) + 1, shapes.granule)
+        length = cache.extent(places, limits, shapes.granule)
         hidden = torch.arange(length, device=x.device) > limits[:, :, None]
         mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
-        source = round_up(int(cross.lengths[:rows].max()), shapes.granule)
+        source = cross.extent(rows, shapes.granule)
         source_mask = length_mask(cross.lengths[:rows], source)
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm.before(x)).view(rows, window, 3, self.heads, -1)
@@ -297,8 +304,7 @@ class Decoder:
             x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
 
             queries = layer.cross_query(layer.cross_norm.before(x)).view(rows, window, self.heads, -1).transpose(1, 2)
-            keys, values = cross.data[number, 0, :rows, :, :source], cross.data[number, 1, :rows, :, :source]
-            attended = attend(queries, keys, values, source_mask, shapes)
+            attended = attend(queries, *cross.read(number, rows, source), source_mask, shapes)
             x = layer.cross_norm.after(x + layer.cross_out(attended.transpose(1, 2).reshape(x.shape)))
             x = layer.ffn(x)
         return self.norm(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ from torch import Tensor
 from specmt.config import AHEAD, DecodingOptions
 from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
+from specmt.engine.graphed import GraphedDecoder, GraphedDrafter, GraphedVerifier
+from specmt.engine.graphs import MANY, ONE, ORDERED, GraphPolicy, pin_precision
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.engine.threads import choose_threads
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
     from specmt.decoding.plan import Plan
     from specmt.decoding.shortlist import Shortlist
+
+logger = logging.getLogger(__name__)
 
 DTYPES: Final = {
     "float32": torch.float32,
@@ -122,7 +127,15 @@ class Model:
             return self.verifier
         kernels = isinstance(self.verifier, native.NativeVerifier)
         weights = self.folder.weights(VERIFIER)
-        return verifier_network(weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels)
+        policy = None if self.graph_policy is None else MANY
+        return verifier_network(
+            weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels, policy=policy
+        )
+
+    @property
+    def graph_policy(self) -> GraphPolicy | None:
+        """The shapes of the verifier's calls, if they are captured."""
+        return self.verifier.policy if isinstance(self.verifier, GraphedVerifier) else None
 
     @cached_property
     def autoregressive(self) -> Scorer | None:
@@ -136,8 +149,10 @@ class Model:
         weights = fitting_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
         device = self.verifier.device
         if isinstance(self.verifier, VerifierNetwork):
-            shapes = self.verifier.shapes
-            return autoregressive_network(weights, config, device, self.verifier.dtype, shapes=shapes, kernels=False)
+            shapes, policy = self.verifier.shapes, self.graph_policy
+            return autoregressive_network(
+                weights, config, device, self.verifier.dtype, shapes=shapes, kernels=False, policy=policy
+            )
         return autoregressive_network(weights, config, device, torch.int8)
 
     @cached_property
@@ -204,13 +219,7 @@ def load_model(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
-    shapes = GRANULAR if deterministic else FREE
-    verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
-    if isinstance(verifier, VerifierNetwork) and deterministic:
-        what = f"{folder.verifier} {kind} {place}"
-        if not invariant_here(verifier, what):
-            shapes = fixed(folder.verifier.max_length)
-            verifier = verifier_network(weights, folder.verifier, place, kind, shapes=shapes, kernels=kernels)
+    verifier = _choose_verifier(weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels)
     if threads is None and isinstance(verifier, native.NativeVerifier):
         torch.set_num_threads(choose_threads(verifier, f"{folder.verifier} {kind}"))
     drafter = None
@@ -220,8 +229,39 @@ def load_model(
         weights.setdefault("embed.weight", table)  # where it has none of its own
         # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
         fast = torch.int8 if isinstance(verifier, native.NativeVerifier) else kind
-        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
+        policy = verifier.policy if isinstance(verifier, GraphedVerifier) else None
+        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels, policy=policy)
     return Model(folder, pieces, verifier, drafter)
+
+
+def _choose_verifier(
+    weights: Mapping[str, Tensor],
+    config: VerifierConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    deterministic: bool,
+    kernels: bool,
+) -> Verifier:
+    """Returns the fastest verifier whose bits, where that is asked for, were found not to depend on the batch."""
+    policies: tuple[GraphPolicy | None, ...] = (None,)
+    if device.type == "cuda":
+        pin_precision()
+        policies = (ONE, ORDERED) if deterministic else (MANY,)
+    for policy in policies:
+        shapes = GRANULAR if deterministic else FREE
+        verifier = verifier_network(weights, config, device, dtype, shapes=shapes, kernels=kernels, policy=policy)
+        if not (deterministic and isinstance(verifier, VerifierNetwork)):
+            return verifier
+        what = f"{config} {dtype} {device}"
+        try:
+            if invariant_here(verifier, what if policy is None else f"{what} {policy}"):
+                return verifier
+        except RuntimeError as error:  # a driver or a library that does not let itself be captured
+            if policy is None:
+                raise
+            logger.warning("going on without CUDA graphs: %s", error)
+    return verifier_network(weights, config, device, dtype, shapes=fixed(config.max_length), kernels=kernels)
 
 
 def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
@@ -244,12 +284,14 @@ def verifier_network(
     *,
     shapes: ShapePolicy = GRANULAR,
     kernels: bool = True,
+    policy: GraphPolicy | None = None,
 ) -> Verifier:
     """Returns the engine's verifier over weights named as in the fairseq2 model.
 
     :param shapes: those of calls on PyTorch.
     :raises UsageError: the type is int8 and there are no kernels.
     :param kernels: whether to run on the C++ kernels where they are there.
+    :param policy: the shapes of calls that are captured; they are on a GPU.
     """
     sizes = Sizes(
         heads=config.num_heads,
@@ -260,11 +302,14 @@ def verifier_network(
     )
     prefixes = Prefixes(config.source_prefix, config.target_prefix)
     table = weights["encoder_frontend.embed.weight"]
-    if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
+    if policy is None and kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
         return native.NativeVerifier(weights, sizes, dtype, prefixes)
     if dtype == torch.int8:
         raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
-    return VerifierNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes, shapes, prefixes)
+    weights = _placed(weights, device, dtype)
+    if policy is not None:
+        return GraphedVerifier(weights, sizes, policy, prefixes)
+    return VerifierNetwork(weights, sizes, shapes, prefixes)
 
 
 def drafter_network(
@@ -274,15 +319,18 @@ def drafter_network(
     dtype: torch.dtype,
     *,
     kernels: bool = True,
+    policy: GraphPolicy | None = None,
 ) -> Drafter:
     """Returns the engine's drafter over weights named as in the fairseq2 model.
 
     :param kernels: whether to run on the C++ kernels where they are there.
+    :param policy: the shapes of calls that are captured.
     """
     sizes = _drafter_sizes(config)
-    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+    if policy is None and kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDrafter(weights, sizes, dtype)
-    return DrafterNetwork({name: t.to(device, dtype) for name, t in weights.items()}, sizes)
+    weights = _placed(weights, device, dtype)
+    return DrafterNetwork(weights, sizes) if policy is None else GraphedDrafter(weights, sizes, policy)
 
 
 def autoregressive_network(
@@ -293,17 +341,25 @@ def autoregressive_network(
     *,
     shapes: ShapePolicy = GRANULAR,
     kernels: bool = True,
+    policy: GraphPolicy | None = None,
 ) -> Scorer:
     """Returns the engine's autoregressive drafter over weights named as in the fairseq2 model.
 
     :param shapes: those of calls on PyTorch.
     :param kernels: whether to run on the C++ kernels where they are there.
+    :param policy: the shapes of calls that are captured.
     """
     sizes = _drafter_sizes(config)
-    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+    if policy is None and kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDecoder(weights, drafter_tables(weights), sizes, dtype)
-    weights = {name: tensor.to(device, dtype) for name, tensor in weights.items()}
+    weights = _placed(weights, device, dtype)
+    if policy is not None:
+        return GraphedDecoder(weights, drafter_tables(weights), sizes, policy)
     return DecoderNetwork(weights, drafter_tables(weights), sizes, shapes)
+
+
+def _placed(weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    return {name: tensor.to(device, dtype) for name, tensor in weights.items()}
 
 
 def _drafter_sizes(config: DecoderConfig) -> Sizes:

@@ -234,7 +234,8 @@ def equip(
     """Puts a drafter into a loaded model."""
     native = isinstance(model.verifier, NativeVerifier)
     kind = torch.int8 if native else model.verifier.dtype
-    model.drafter = drafter_network(weights, config, torch.device(model.device), kind, kernels=native)
+    device, policy = torch.device(model.device), model.graph_policy
+    model.drafter = drafter_network(weights, config, device, kind, kernels=native, policy=policy)
     model.folder = replace(model.folder, drafter=config, calibration=calibration)
     model.plans.clear()
 

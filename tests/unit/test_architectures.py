@@ -201,7 +201,7 @@ def test_speculative_and_greedy_say_the_same(
     ways: list[dict[str, Any]] = [{"block_size": 5}, {"drafter": "autoregressive", "block_size": 3, "batch_size": 3}]
     if not by_itself:
         ways += [{"tree": "best-first", "nodes": 8, "block_size": 4}, {"drafter": "self", "block_size": 4}]
-        monkeypatch.setattr(batch, "NativeVerifier", ())
+        monkeypatch.setattr(batch, "Runner", ())
     for way in ways:
         got = decode(model, sources, DecodingOptions(**way))
         assert [h.tokens for h in got] == [h.tokens for h in greedy]

@@ -51,7 +51,7 @@ def native(tiny_model: Path, request: pytest.FixtureRequest) -> Model:
 @pytest.fixture
 def step_by_step(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "NativeVerifier", NoRunner)
+        patch.setattr(batch, "Runner", NoRunner)
         yield patch
 
 
@@ -79,7 +79,7 @@ def test_it_says_and_counts_what_the_loop_does(
     got = decode(native, sources, options)
     assert sum(calls) > len(calls) > 0
     calls.clear()
-    monkeypatch.setattr(batch, "NativeVerifier", NoRunner)
+    monkeypatch.setattr(batch, "Runner", NoRunner)
     wanted = decode(native, sources, options)
     assert not calls
     if way in ("autoregressive", "self"):

@@ -22,8 +22,10 @@ from specmt.decoding import batch
 from specmt.decoding.batch import decode
 from specmt.decoding.shortlist import Shortlist
 from specmt.engine.backend import State, Verifier, best_tokens
+from specmt.engine.graphs import GraphPolicy
 from specmt.engine.window import branches
 from specmt.errors import DataError, ModelError, UsageError
+from specmt.models import hub
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.drafter import create_drafter
 from specmt.models.folder import CONFIG, SHORTLIST, ModelFolder, add_drafter, file_sha256
@@ -260,8 +262,26 @@ def test_the_kernels_by_themselves_count_what_the_loop_does(
     for _ in range(2):
         got = decode(model, sources, options)
         counts.append([(h.tokens, h.stats.verifier_calls, h.stats.accepted) for h in got])
-        monkeypatch.setattr(batch, "NativeVerifier", NoRunner)
+        monkeypatch.setattr(batch, "Runner", NoRunner)
     assert counts[0] == counts[1]
+
+
+def test_captured_calls_stay_on_the_list(
+    tiny_model: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the engine's own loop does not mind shortlists and is not asked."""
+    ordinary = load_model(tiny_model, device="cpu", dtype="float32", kernels=False)
+    real = hub.verifier_network
+    policy = GraphPolicy((2,), (8,))
+    monkeypatch.setattr(hub, "verifier_network", lambda *given, **how: real(*given, **{**how, "policy": policy}))
+    captured = load_model(tiny_model, device="cpu", dtype="float32")
+    assert captured.graph_policy is policy
+    for model in (ordinary, captured):
+        model.__dict__["shortlist"] = made_shortlist(len(model.pieces))
+    wanted = said(decode(ordinary, sources[:4], DecodingOptions(strategy="greedy", shortlist=True)))
+    assert wanted != said(decode(ordinary, sources[:4], DecodingOptions(strategy="greedy")))
+    for options in (DecodingOptions(strategy="greedy", shortlist=True), DecodingOptions(shortlist=True, block_size=4)):
+        assert said(decode(captured, sources[:4], options)) == wanted
 
 
 @pytest.mark.parametrize("way", ["masked", "best-first", "autoregressive", "autoregressive best-first", "self"])
