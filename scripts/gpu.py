@@ -35,7 +35,7 @@ from torch import Tensor
 from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.loop import target_limit
-from specmt.engine.graphed import GraphedVerifier
+from specmt.engine.graphed_verifier import GraphedVerifier
 from specmt.engine.graphs import MANY, GraphPolicy
 from specmt.engine.shapes import FREE
 from specmt.evaluation.machine import describe_machine

@@ -283,7 +283,7 @@ def start_processes(device: str, threads: int | None) -> torch.device:
     import torch
     import torch.distributed as dist
 
-    from specmt.models.hub import choose_device
+    from specmt.models.device import choose_device
 
     if threads is not None:
         torch.set_num_threads(threads)

@@ -170,7 +170,8 @@ def random_verifier(arch: str, *, device: str, dtype: str, threads: int | None) 
     :raises UsageError: architecture, device or type are unknown or not there.
     """
     from specmt.models.config import verifier_config
-    from specmt.models.hub import choose_device, choose_dtype, verifier_network
+    from specmt.models.device import choose_device, choose_dtype
+    from specmt.models.hub import verifier_network
     from specmt.models.shapes import verifier_shapes
 
     config = verifier_config(arch)

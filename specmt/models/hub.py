@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,7 +15,8 @@ from torch import Tensor
 from specmt.config import AHEAD, DecodingOptions
 from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
-from specmt.engine.graphed import GraphedDecoder, GraphedDrafter, GraphedVerifier
+from specmt.engine.graphed import GraphedDecoder, GraphedDrafter
+from specmt.engine.graphed_verifier import GraphedVerifier
 from specmt.engine.graphs import MANY, ONE, ORDERED, GraphPolicy, pin_precision
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
@@ -23,6 +24,7 @@ from specmt.engine.threads import choose_threads
 from specmt.engine.transformer import drafter_tables, verifier_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
+from specmt.models.device import choose_device, choose_dtype, has_bfloat16
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.text.pieces import PieceModel, load_pieces
@@ -34,14 +36,6 @@ if TYPE_CHECKING:
     from specmt.decoding.shortlist import Shortlist
 
 logger = logging.getLogger(__name__)
-
-DTYPES: Final = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-    "int8": torch.int8,
-}
 
 
 @dataclass
@@ -370,43 +364,3 @@ def _drafter_sizes(config: DecoderConfig) -> Sizes:
         max_length=config.max_length,
         architecture=config,
     )
-
-
-def choose_device(name: str) -> torch.device:
-    """Returns the device of a name; ``auto`` is the GPU if there is one.
-
-    :raises UsageError: there is no such device.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise UsageError(f"`device` must be auto, cpu or cuda[:i], but is {name!r} instead.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"`device` is {name!r}, but this machine has {torch.cuda.device_count()} CUDA devices.")
-    return device
-
-
-def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Returns the type of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
-
-    :raises UsageError: there is no such type, or the device has no use for it.
-    """
-    if name == "auto":
-        return torch.bfloat16 if has_bfloat16(device) else torch.float32
-    if name not in DTYPES:
-        raise UsageError(f"`dtype` must be one of auto, {', '.join(DTYPES)}, but is {name!r} instead.")
-    for kind, place, other in (("float16", "cuda", "CPU"), ("int8", "cpu", "GPU")):
-        if name == kind and device.type != place:
-            raise UsageError(f"`dtype` {kind} is not for the {other}; use bfloat16 or float32 there.")
-    return DTYPES[name]
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Returns whether a device has instructions for bfloat16."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return bool(torch.cpu._is_avx512_bf16_supported())

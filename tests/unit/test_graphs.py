@@ -32,7 +32,8 @@ from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain
 from specmt.engine.backend import Slots, State
 from specmt.engine.candidates import Correction, best_first, best_first_together
-from specmt.engine.graphed import GraphedDecoder, GraphedDrafter, GraphedVerifier
+from specmt.engine.graphed import GraphedDecoder, GraphedDrafter
+from specmt.engine.graphed_verifier import GraphedVerifier
 from specmt.engine.graphs import MANY, ONE, ORDERED, GraphPolicy, Graphs, pin_precision
 from specmt.engine.networks import VerifierNetwork
 from specmt.engine.shapes import is_invariant

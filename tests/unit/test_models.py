@@ -35,6 +35,7 @@ from specmt.models.config import (
     VerifierConfig,
     verifier_config,
 )
+from specmt.models.device import choose_device, choose_dtype
 from specmt.models.families import (
     AUTOREGRESSIVE_FAMILY,
     DRAFTER_FAMILY,
@@ -58,7 +59,7 @@ from specmt.models.folder import (
     write_calibration,
     write_folder,
 )
-from specmt.models.hub import Model, autoregressive_network, choose_device, choose_dtype, drafter_network, load_model
+from specmt.models.hub import Model, autoregressive_network, drafter_network, load_model
 from specmt.models.verifier import create_verifier, tie_weights
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states

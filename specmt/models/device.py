@@ -1,0 +1,57 @@
+"""Where to compute, and in which type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from specmt.errors import UsageError
+
+DTYPES: Final = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "int8": torch.int8,
+}
+
+
+def choose_device(name: str) -> torch.device:
+    """Returns the device of a name; ``auto`` is the GPU if there is one.
+
+    :raises UsageError: there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UsageError(f"`device` must be auto, cpu or cuda[:i], but is {name!r} instead.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"`device` is {name!r}, but this machine has {torch.cuda.device_count()} CUDA devices.")
+    return device
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Returns the type of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
+
+    :raises UsageError: there is no such type, or the device has no use for it.
+    """
+    if name == "auto":
+        return torch.bfloat16 if has_bfloat16(device) else torch.float32
+    if name not in DTYPES:
+        raise UsageError(f"`dtype` must be one of auto, {', '.join(DTYPES)}, but is {name!r} instead.")
+    for kind, place, other in (("float16", "cuda", "CPU"), ("int8", "cpu", "GPU")):
+        if name == kind and device.type != place:
+            raise UsageError(f"`dtype` {kind} is not for the {other}; use bfloat16 or float32 there.")
+    return DTYPES[name]
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Returns whether a device has instructions for bfloat16."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return bool(torch.cpu._is_avx512_bf16_supported())
