@@ -890,6 +890,47 @@ def test_logits_are_those_of_hugging_face(pair: Pair, sentences: list[str], kern
         assert float(wanted.std()) > 0.5
 
 
+def test_a_model_of_the_real_size_says_what_it_says_there(
+    tmp_path: Path, spm: dict[str, Path], sentences: list[str]
+) -> None:
+    """As opus-mt-de-en in all sizes, its 58,101 pieces included."""
+    transformers = pytest.importorskip("transformers")
+    known = len(pieces_of(spm["de"], spm["en"])) + 1
+    folder = write_hugging_face(
+        tmp_path / "opus-mt-de-en",
+        spm,
+        tokens=[f"▁{number}" for number in range(10**6, 10**6 + 58_101 - known)],
+        d_model=512,
+        encoder_layers=6,
+        decoder_layers=6,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048,
+        max_position_embeddings=512,
+    )
+    theirs = transformers.MarianMTModel.from_pretrained(folder.path).eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder.path)
+    ours = import_marian(str(folder.path), tmp_path / "ours", languages=("de", "en"))
+    assert ours.verifier.vocab_size == 58_101 + 1  # the start has a row of its own
+    model = load_model(ours.path, device="cpu", dtype="float32")
+    sources = model.pieces.encode_batch(sentences)
+    greedy = [h.tokens for h in decode(model, sources, DecodingOptions(strategy="greedy", batch_size=50))]
+    assert len({tuple(tokens) for tokens in greedy}) > 100
+    count, checked = 8, 0
+    for begin in range(0, len(sentences), 50):
+        places = slice(begin, begin + 50)
+        batch = tokenizer(sentences[places], return_tensors="pt", padding=True)
+        generated = theirs.generate(**batch, num_beams=1, do_sample=False, max_new_tokens=count + 1)
+        for mine, their in zip(greedy[places], generated[:, 1:].tolist(), strict=True):
+            names = tokenizer.convert_ids_to_tokens(their)
+            assert model.pieces.pieces(mine)[:count] == names[: len(mine[:count])]
+            checked += 1
+    assert checked == 200
+    lookup = DecodingOptions(drafter="lookup", block_size=4)
+    assert [h.tokens for h in decode(model, sources[:50], lookup)] == greedy[:50]
+
+
 def test_speculative_output_is_greedy_output(pair: Pair, sentences: list[str]) -> None:
     model = load_model(pair.ours.path, device="cpu", dtype="float32")
     sources = model.pieces.encode_batch(sentences)
