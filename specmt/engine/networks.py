@@ -14,7 +14,16 @@ from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import GRANULAR, ShapePolicy
 from specmt.engine.shortlist import restrict
-from specmt.engine.transformer import Decoder, Embedding, Encoder, Tables, Weights, drafter_tables, verifier_tables
+from specmt.engine.transformer import (
+    Decoder,
+    Embedding,
+    Encoder,
+    Tables,
+    Weights,
+    drafter_tables,
+    verifier_tables,
+    within_range,
+)
 from specmt.engine.window import Branches
 from specmt.types import EOS, PAD
 
@@ -119,7 +128,7 @@ class VerifierNetwork(DecoderNetwork):
     def __init__(
         self, weights: Weights, sizes: Sizes, shapes: ShapePolicy = GRANULAR, prefixes: Prefixes = NO_PREFIXES
     ) -> None:
-        tables = verifier_tables(weights)
+        tables = within_range(verifier_tables(weights))
         super().__init__(weights, tables, sizes, shapes)
         self.prefixes = prefixes
         shared = tables.source is tables.target

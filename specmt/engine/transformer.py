@@ -47,10 +47,14 @@ def verifier_tables(weights: Weights) -> Tables:
     """Returns the tables of a verifier: those that are not there of their own are shared."""
     source = weights["encoder_frontend.embed.weight"]
     target = weights.get("decoder_frontend.embed.weight", source)
-    bias = weights.get("final_proj.bias")
-    if bias is not None and bias.dtype == torch.float16:
-        bias = bias.clamp(min=NEVER)
-    return Tables(source, target, weights.get("final_proj.weight", target), bias)
+    return Tables(source, target, weights.get("final_proj.weight", target), weights.get("final_proj.bias"))
+
+
+def within_range(tables: Tables) -> Tables:
+    """Returns tables to compute with in their type: in float16 no bias takes a logit out of its range."""
+    if tables.bias is None or tables.bias.dtype != torch.float16:
+        return tables
+    return tables._replace(bias=tables.bias.clamp(min=NEVER))
 
 
 def drafter_tables(weights: Weights) -> Tables:

@@ -210,7 +210,7 @@ class Fickle(Plan):
         self.tokens = 0.0
 
     def slots(self, rows: int) -> int:
-        return self.block_size if self.random.random() < 0.7 else 0  # a loop that drafts may ask twice
+        return self.block_size if self.random.random() < 0.5 else 0  # a loop that drafts may ask twice
 
     def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
         assert tokens > 0.0
