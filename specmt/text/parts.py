@@ -82,6 +82,10 @@ def split_lines(
                 continue
             is_long = True
             cut = segment(text, limit, lambda t: len(pieces.encode(t)))
+            if literals and sorted(name for part, _ in cut for name in stand_ins(part)) != sorted(stand_ins(text)):
+                # A stand-in was cut in two.
+                text, literals = restore(text, literals), []
+                cut = segment(text, limit, lambda t: len(pieces.encode(t)))
             cut_ids = pieces.encode_batch([text for text, _ in cut])
             parts += [Part(*each, ids, literals) for each, ids in zip(cut, cut_ids, strict=True)]
             parts[-1].separator += separator

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from specmt.config import DecodingOptions
@@ -52,6 +52,7 @@ def copy(_: CopyModel, sources: Sequence[list[int]], *__: object) -> list[Hypoth
 
 @quick
 @given(lines, text.filter(lambda last: not last.endswith("\n")), st.integers(1, 5), st.integers(1, 5))
+@example([], "3😀a333😀", 1, 1)  # what stands for an emoji is where a long word is cut
 def test_a_model_that_copies_gives_the_file_back(
     body: list[tuple[str, str]], last: str, window: int, batch: int
 ) -> None:
