@@ -7,6 +7,7 @@ iteration waits for the device once, for the numbers of accepted tokens.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,7 +41,7 @@ SHAPES = replace(GRANULAR, granule=1)
 """Attention is given 4 query rows at least, as everywhere; lengths are those of the calls."""
 
 
-class Graphed(_Network):
+class Graphed(_Network, ABC):
     """What they have in common."""
 
     in_loop = True
@@ -195,9 +196,9 @@ class Graphed(_Network):
         for group, made in self._read("draft", self._draft, tokens, seen, seen, counts, count, state, rows):
             yield group, made[0][: len(group)]
 
+    @abstractmethod
     def _draft(self, count: int, length: int, source: int, tokens: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """Returns a chain (G, K) for each row, and its log-probabilities."""
-        raise NotImplementedError
 
 
 class GraphedDecoder(Graphed, DecoderNetwork):

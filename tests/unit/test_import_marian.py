@@ -6,7 +6,7 @@ import json
 import pickle
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER, ModelFolder
-from specmt.models.hub import load_model
+from specmt.models.hub import Model, load_model
 from specmt.models.interop.canonical import NEVER, Vocabulary
 from specmt.models.interop.checkpoint import TORCH, open_checkpoint, open_npz
 from specmt.models.interop.marian import import_marian
@@ -866,9 +866,8 @@ def test_greedy_output_is_that_of_hugging_face(pair: Pair, sentences: list[str],
 
 
 @torch.no_grad()
-def test_logits_are_those_of_hugging_face(pair: Pair, sentences: list[str], kernels: bool) -> None:
-    sentences = sentences if kernels else sentences[:50]  # PyTorch is slow
-    model = load_model(pair.ours.path, device="cpu", dtype="float32", kernels=kernels)
+def assert_same_logits(pair: Pair, model: Model, sentences: Sequence[str]) -> None:
+    """Asserts that logits after random targets are those of Hugging Face."""
     width, count = 6, 50
     ids = {piece: i for i, piece in enumerate(model.pieces.pieces(range(len(model.pieces))))}
     by_theirs = [ids[pair.tokenizer.decoder[i]] for i in range(len(ids) - 1)]
@@ -888,6 +887,11 @@ def test_logits_are_those_of_hugging_face(pair: Pair, sentences: list[str], kern
         got[..., never] = wanted[..., never]
         assert float((got - wanted).abs().max()) < 1e-4
         assert float(wanted.std()) > 0.5
+
+
+def test_logits_are_those_of_hugging_face(pair: Pair, sentences: list[str], kernels: bool) -> None:
+    model = load_model(pair.ours.path, device="cpu", dtype="float32", kernels=kernels)
+    assert_same_logits(pair, model, sentences if kernels else sentences[:50])  # PyTorch is slow
 
 
 def test_a_model_of_the_real_size_says_what_it_says_there(
@@ -928,7 +932,8 @@ def test_a_model_of_the_real_size_says_what_it_says_there(
             checked += 1
     assert checked == 200
     lookup = DecodingOptions(drafter="lookup", block_size=4)
-    assert [h.tokens for h in decode(model, sources[:50], lookup)] == greedy[:50]
+    assert [h.tokens for h in decode(model, sources, lookup)] == greedy
+    assert_same_logits(Pair(theirs, tokenizer, ours), model, sentences)
 
 
 def test_speculative_output_is_greedy_output(pair: Pair, sentences: list[str]) -> None:
