@@ -13,6 +13,7 @@ from specmt.decoding.levels import level_tree, sampled_tree
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Shape
+from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine.backend import Drafting, Memory, Scorer, State
 from specmt.engine.candidates import CANDIDATES
@@ -57,10 +58,21 @@ class AutoregressiveDrafter(Planned):
     output is the verifier's, whatever batch and rounding the fast path had.
     """
 
-    def __init__(self, network: Scorer, rows: int, plan: Plan, shape: Shape | None = None) -> None:
+    def __init__(
+        self,
+        network: Scorer,
+        rows: int,
+        plan: Plan,
+        shape: Shape | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        """
+        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        """
         super().__init__(plan)
         self.network = network
         self.shape = shape or Chain()
+        self.shortlist = shortlist
         self.requests = Requests(rows)
         self.waiting = Waiting()
         self.state: State = network.new_state(rows)
@@ -70,7 +82,7 @@ class AutoregressiveDrafter(Planned):
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
         super().start(rows, memory, requests)
         self.requests.start(rows, requests)
-        self.waiting.add(rows, memory)
+        self.waiting.add(rows, restricted(memory, requests, self.shortlist))
         self.seen[rows] = 0
 
     @override

@@ -23,8 +23,9 @@ from specmt.decoding.plan import Adaptive, Fixed, Learning, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
+from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import Runner
+from specmt.engine.backend import Network, Runner
 from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
 from specmt.types import Hypothesis
@@ -176,13 +177,23 @@ def _make_drafter(
                 "`specmt train drafter --kind autoregressive`, or use another."
             )
         plan = make_plan(model, options, name, (shape, by_itself))
-        return AutoregressiveDrafter(model.autoregressive, rows, plan, shape)
+        shortlist = drafted_of(model, model.autoregressive, options)
+        return AutoregressiveDrafter(model.autoregressive, rows, plan, shape, shortlist)
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
             "or leave --drafter out."
         )
-    return MaskedDrafter(model.drafter, rows, make_masked_plan(model, options, shape, by_itself=by_itself), shape)
+    plan = make_masked_plan(model, options, shape, by_itself=by_itself)
+    return MaskedDrafter(model.drafter, rows, plan, shape, drafted_of(model, model.drafter, options))
+
+
+def drafted_of(model: Model, network: Network, options: DecodingOptions) -> Shortlist | None:
+    """Returns what a drafter chooses from.
+
+    Exact outputs do not depend on it: where it saves no work there is no need of it. Others do.
+    """
+    return model.draft_shortlist if network.shortens or options.samples or not options.lossless else None
 
 
 def make_shape(options: DecodingOptions) -> Shape:
@@ -202,7 +213,10 @@ def make_masked_plan(model: Model, options: DecodingOptions, shape: Shape, *, by
     key = options.drafters, shape, by_itself, options.shortlist
     if key not in model.plans:
         shortlist = model.shortlist if options.shortlist else None
-        model.plans[key] = Adaptive(calibration, lambda rows: costs_of(model, rows, nodes, shape, shortlist), nodes)
+        drafted = None if model.drafter is None else drafted_of(model, model.drafter, options)
+        model.plans[key] = Adaptive(
+            calibration, lambda rows: costs_of(model, rows, nodes, shape, shortlist, drafted), nodes
+        )
     return model.plans[key]
 
 

@@ -26,13 +26,14 @@ from specmt.decoding.tree import Tree
 from specmt.engine import backend, keep
 from specmt.engine.backend import Counts, Drafting, Runner, Sentences, State, Trust
 from specmt.errors import ModelError
-from specmt.types import UNK
+from specmt.types import EOS, UNK
 
 if TYPE_CHECKING:
     from specmt.models.hub import Model
 
 SOURCE: Final = 24
-"""Pieces of the sentences that are measured on."""
+UNKNOWN: Final = (UNK,) * SOURCE
+"""How long the sentences are that are measured on, and one of them."""
 
 TOGETHER: Final = 4
 """Iterations timed as one."""
@@ -88,18 +89,23 @@ def measure(
     block_size: int,
     widest: int,
     shape: Shape,
+    source: Sequence[int] = UNKNOWN,
     shortlist: Shortlist | None = None,
+    drafted: Shortlist | None = None,
 ) -> Costs:
     """Measures iterations over a number of sentences.
 
     :param widest: the tokens of the widest window
     :param shape: what drafts are made of blocks
+    :param source: the sentence, as ids without EOS
+    :param shortlist: what may be said of it; by default everything
+    :param drafted: what drafts are chosen from; by default all that may be said
     """
     widths = sorted({1, 2, *range(3, widest, 3), widest})
     sizes = sorted({1, (block_size + 1) // 2, block_size})
     drafters: list[Drafter] = [Constant(width - 1) for width in widths]
-    drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape) for size in sizes]
-    calls = [iterations(verifier, each, rows, TOGETHER, shortlist) for each in drafters]
+    drafters += [MaskedDrafter(drafter, rows, _KeepNothing(size), shape, drafted) for size in sizes]
+    calls = [iterations(verifier, each, rows, TOGETHER, source, shortlist) for each in drafters]
     seconds = [each / TOGETHER for each in median_seconds(calls)]
     verifying, drafting = seconds[: len(widths)], seconds[len(widths) :]
     return Costs(
@@ -109,18 +115,23 @@ def measure(
 
 
 def iterations(
-    verifier: backend.Verifier, drafter: Drafter, rows: int, count: int, shortlist: Shortlist | None = None
+    verifier: backend.Verifier,
+    drafter: Drafter,
+    rows: int,
+    count: int,
+    source: Sequence[int] = UNKNOWN,
+    shortlist: Shortlist | None = None,
 ) -> Callable[[], object]:
     """Returns a call that runs so many iterations over sentences that do not end."""
     most = rows * verifier.sizes.max_length
     loop = Loop(verifier, drafter, _refuse, rows, max_source_tokens=most, shortlist=shortlist)
-    loop.admit(deque(Request(number, [UNK] * SOURCE) for number in range(rows)))
+    loop.admit(deque(Request(number, list(source)) for number in range(rows)))
     for row in loop.rows:
         row.limit = verifier.sizes.max_length - 1  # that of such a short source would be reached on a quick machine
     drafting = drafter.drafting(rows) if isinstance(verifier, Runner) else None
     if not isinstance(verifier, Runner) or drafting is None:
         return lambda: [loop.step() for _ in range(count)]
-    return repeated(verifier, loop.state, loop.tokens, np.full(rows, SOURCE), drafting, unread=1, count=count)
+    return repeated(verifier, loop.state, loop.tokens, np.full(rows, len(source)), drafting, unread=1, count=count)
 
 
 def repeated(
@@ -183,12 +194,20 @@ def seconds_in_turns(
     return seconds
 
 
-def costs_of(model: Model, rows: int, nodes: int, shape: Shape, shortlist: Shortlist | None = None) -> Costs:
+def costs_of(
+    model: Model,
+    rows: int,
+    nodes: int,
+    shape: Shape,
+    shortlist: Shortlist | None = None,
+    drafted: Shortlist | None = None,
+) -> Costs:
     """Returns what iterations over a number of sentences side by side cost with a model on this machine.
 
     :param nodes: the most that are verified for a sentence
     :param shape: what drafts are made of blocks
     :param shortlist: what may be said; by default everything
+    :param drafted: what drafts are chosen from; by default all that may be said
     :raises ModelError: it has no calibrated drafter.
     """
     drafter, calibration = model.drafter, model.folder.calibration
@@ -197,11 +216,14 @@ def costs_of(model: Model, rows: int, nodes: int, shape: Shape, shortlist: Short
     largest = len(calibration.acceptance)
     kinds = f"{type(model.verifier).__name__} {model.dtype}, {type(drafter).__name__} {drafter.dtype}, {model.device}"
     work = f"{model.folder.verifier} {model.folder.drafter}; {rows} rows, {largest} slots, {nodes} nodes, {shape}"
-    if shortlist is not None:
-        work += f", {len(shortlist.always)} + {len(shortlist.targets)} listed"
+    for kind, lists in (("listed", shortlist), ("to draft", drafted)):
+        if lists is not None:
+            work += f", {len(lists.always)} + {len(lists.targets)} {kind}"
+    # Each piece allows others: some of all kinds.
+    source = np.linspace(EOS + 1, model.folder.verifier.source_pieces - 1, SOURCE, dtype=np.int64).tolist()
     found = keep.kept(
         "costs",
-        f"{kinds}; {work}; 2",  # raised when iterations change what they cost
-        lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape, shortlist)),
+        f"{kinds}; {work}; 3",  # raised when iterations change what they cost
+        lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape, source, shortlist, drafted)),
     )
     return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))

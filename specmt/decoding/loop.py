@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.request import Request
-from specmt.decoding.shortlist import Shortlist
+from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
 from specmt.engine.backend import Drafting, Memory, Runner, Sentences, State, Verifier
@@ -116,9 +116,7 @@ class Loop:
             new.append(waiting.popleft())
         if not new:
             return
-        memory = self.verifier.encode([request.source for request in new])
-        if self.shortlist is not None:
-            memory = replace(memory, shortlists=[torch.from_numpy(self.shortlist.of(each.source)) for each in new])
+        memory = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
         first = len(self.rows)
         rows = torch.arange(first, first + len(new), device=self.verifier.device)
         self._start(rows, memory)

@@ -13,6 +13,7 @@ from specmt.decoding.levels import sampled_tree
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
+from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine import backend
 from specmt.engine.backend import Drafting, Memory, Slots, State
@@ -39,10 +40,21 @@ class _SlotExpander:
 class MaskedDrafter(Planned):
     """Fills a block of [MASK] slots in one pass, keeping the keys and values of the committed prefix."""
 
-    def __init__(self, network: backend.Drafter, rows: int, plan: Plan, shape: Shape | None = None) -> None:
+    def __init__(
+        self,
+        network: backend.Drafter,
+        rows: int,
+        plan: Plan,
+        shape: Shape | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        """
+        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        """
         super().__init__(plan)
         self.network = network
         self.shape = shape or Chain()
+        self.shortlist = shortlist
         self.requests = Requests(rows)
         self.waiting = Waiting()
         self.state: State = network.new_state(rows)
@@ -53,7 +65,7 @@ class MaskedDrafter(Planned):
         super().start(rows, memory, requests)
         self.seen[rows] = 0
         self.requests.start(rows, requests)
-        self.waiting.add(rows, memory)
+        self.waiting.add(rows, restricted(memory, requests, self.shortlist))
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:

@@ -1,15 +1,24 @@
-"""Vocabulary shortlists: what may be said of a sentence, decided by its source pieces alone."""
+"""Vocabulary shortlists: what may be said of a sentence, or drafted for it, decided by its source pieces alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
+
+from specmt.decoding.request import Request
+from specmt.engine.backend import Memory
 
 Ids = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
+
+DRAFTED_ALWAYS: Final = 256
+DRAFTED_EACH: Final = 16
+"""How much of a shortlist drafts are chosen from: missing a token costs a draft, a longer list costs every draft."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +30,13 @@ class Shortlist:
     """
 
     always: Ids
-    """(A)"""
+    """(A), EOS first, then the most frequent"""
 
     starts: Places
     """(V_source + 1) where the target pieces of each source piece begin, and where the last end."""
 
     targets: Ids
-    """The target pieces of all source pieces, one after the other."""
+    """The target pieces of all source pieces, one after the other, the likeliest first."""
 
     def fits(self, source_pieces: int, target_pieces: int) -> bool:
         """Returns whether this is one for so many source and target pieces."""
@@ -43,3 +52,17 @@ class Shortlist:
         """Returns what may be said of a source given as ids without EOS, in ascending order, once each."""
         parts = [self.targets[self.starts[piece] : self.starts[piece + 1]] for piece in set(source)]
         return np.unique(np.concatenate([self.always, *parts])).astype(np.int64)
+
+    def narrow(self, always: int, each: int) -> Shortlist:
+        """Returns the first pieces alone: so many that may always be said, and so many for each source piece."""
+        sizes = np.diff(self.starts)
+        taken = np.arange(len(self.targets)) - np.repeat(self.starts[:-1], sizes) < each
+        starts = np.concatenate([[0], np.cumsum(sizes.clip(max=each))]).astype(np.int64)
+        return Shortlist(self.always[:always], starts, self.targets[taken])
+
+
+def restricted(memory: Memory, requests: Sequence[Request], shortlist: Shortlist | None) -> Memory:
+    """Returns the memory of sentences with what may be said of them; without a shortlist as it is."""
+    if shortlist is None:
+        return memory
+    return replace(memory, shortlists=[torch.from_numpy(shortlist.of(request.source)) for request in requests])

@@ -227,6 +227,9 @@ class Network(Protocol):
     in_loop: bool
     """Whether it can draft for a verifier of its kind that runs the loop by itself."""
 
+    shortens: bool
+    """Whether it computes less where less may be said."""
+
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
 

@@ -17,7 +17,7 @@ from specmt.engine.transformer import Weights, embedding_scale, scale_queries, s
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 10
+REVISION: Final = 11
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
@@ -225,7 +225,10 @@ def kernels() -> ctypes.CDLL | None:
     if spec is None or spec.origin is None or not spec.origin.endswith(".so"):
         return None
     library = ctypes.CDLL(spec.origin)
-    return library if library.specmt_supported(REVISION) else None
+    if not library.specmt_supported(REVISION):
+        return None
+    library.specmt_tiles(1)
+    return library
 
 
 def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:

@@ -45,6 +45,7 @@ class _NativeNetwork:
 
     own_threads = True
     in_loop = True
+    shortens = True
 
     def __init__(
         self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None

@@ -33,6 +33,7 @@ class _Network:
 
     own_threads = False
     in_loop = False
+    shortens = False
 
     def __init__(self, weights: Weights, tables: Tables, sizes: Sizes, shapes: ShapePolicy) -> None:
         table = tables.target

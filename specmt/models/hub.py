@@ -171,6 +171,16 @@ class Model:
         raise ModelError(f"{self.path}: {SHORTLIST} does not fit {CONFIG}; learn it again with `specmt shortlist`.")
 
     @cached_property
+    def draft_shortlist(self) -> Shortlist | None:
+        """What drafts are chosen from; without a shortlist, all that may be said.
+
+        :raises ModelError: it is damaged.
+        """
+        from specmt.decoding.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH
+
+        return None if self.folder.shortlist is None else self.shortlist.narrow(DRAFTED_ALWAYS, DRAFTED_EACH)
+
+    @cached_property
     def reference(self) -> TransformerModel:
         """The verifier as fairseq2 modules with the same weights."""
         from specmt.models.verifier import create_verifier, load_verifier_weights

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from specmt.decoding.shortlist import Shortlist
+from specmt.decoding.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH, Shortlist
 from specmt.errors import DataError, UsageError
 from specmt.models.config import ShortlistConfig
 from specmt.models.folder import add_shortlist
@@ -92,17 +92,21 @@ def learn_shortlist(
     size = len(pieces)
     always = _always(known.target, pieces, frequent)
     keys, probabilities = translation_probabilities(known, pieces.source_size, size)
-    useful = (keys < pieces.source_size * size) & ~np.isin(keys % size, always)
+    useful = (keys < pieces.source_size * size) & ~np.isin(keys % size, always[:DRAFTED_ALWAYS])
     keys, probabilities = keys[useful], probabilities[useful]
     keys = keys[np.lexsort((-probabilities, keys // size))]
-    owners = keys // size
-    rank = np.arange(len(keys)) - np.searchsorted(owners, owners)
+    more = ~np.isin(keys % size, always)
+    # Drafts are chosen from less, so that what may always be said is not always there for them.
+    wanted = (_rank(keys // size) < DRAFTED_EACH) | (more & (_rank(keys // size, more) < associated))
     copies = np.array(pieces.to_target(range(pieces.source_size)), dtype=np.int64)
     copied = np.flatnonzero(copies > EOS)
-    keys = np.union1d(keys[rank < associated], copied * size + copies[copied])
+    # Copies first, and not twice.
+    keys = np.concatenate([copied * size + copies[copied], keys[wanted]])
+    keys = keys[np.sort(np.unique(keys, return_index=True)[1])]
+    keys = keys[np.argsort(keys // size, kind="stable")]
     shortlist = Shortlist(
         always=always.astype(np.int32),
-        starts=np.searchsorted(keys, np.arange(pieces.source_size + 1) * size).astype(np.int64),
+        starts=np.searchsorted(keys // size, np.arange(pieces.source_size + 1)).astype(np.int64),
         targets=(keys % size).astype(np.int32),
     )
     return shortlist, _measured(shortlist, _some(data, held_out), frequent, associated, len(known))
@@ -142,12 +146,20 @@ def translation_probabilities(
     return keys, probabilities
 
 
+def _rank(owners: Array, counted: Mask | None = None) -> Array:
+    """Returns how many stand before each item with the same owner, of those that are counted; owners are in order."""
+    ones = np.ones(len(owners), dtype=np.int64) if counted is None else counted.astype(np.int64)
+    before = np.cumsum(ones) - ones
+    return before - before[np.searchsorted(owners, owners)]
+
+
 def _always(target: Sequences, pieces: PieceModel, frequent: int) -> Array:
     counts = np.bincount(target.ids, minlength=len(pieces))
     best = np.argsort(-counts, kind="stable")[:frequent]
     named = enumerate(pieces.pieces(range(len(pieces))))
     in_bytes = [i for i, piece in named if re.fullmatch("<0x[0-9A-F]{2}>", piece)]
-    return np.union1d(best[counts[best] > 0], [UNK, EOS, *in_bytes]).astype(np.int64)
+    found = np.concatenate([[EOS], best[counts[best] > 0], [UNK], in_bytes])
+    return found[np.sort(np.unique(found, return_index=True)[1])].astype(np.int64)  # each where it comes first
 
 
 def _measured(

@@ -19,8 +19,15 @@ from torch import Tensor
 
 from specmt.config import DecodingOptions
 from specmt.decoding import batch
+from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.batch import decode
-from specmt.decoding.shortlist import Shortlist
+from specmt.decoding.drafters import Drafter
+from specmt.decoding.masked import MaskedDrafter
+from specmt.decoding.plan import Fixed
+from specmt.decoding.request import Request
+from specmt.decoding.shape import BestFirst, Chain
+from specmt.decoding.shortlist import DRAFTED_EACH, Shortlist
+from specmt.decoding.tree import nodes_of
 from specmt.engine.backend import State, Verifier, best_tokens
 from specmt.engine.graphs import GraphPolicy
 from specmt.engine.window import branches
@@ -319,6 +326,72 @@ def test_what_is_allowed_depends_on_the_pieces_of_the_source_alone() -> None:
     assert not replace(shortlist, starts=np.array([0, 0, 2, 9])).fits(3, 10)
 
 
+def test_a_narrow_list_is_the_beginning_of_the_whole() -> None:
+    shortlist = Shortlist(
+        np.array([3, 9, 1], np.int32), np.array([0, 0, 3, 4, 6]), np.array([9, 4, 7, 5, 8, 6], np.int32)
+    )
+    narrow = shortlist.narrow(2, 2)
+    assert narrow.always.tolist() == [3, 9]
+    assert narrow.starts.tolist() == [0, 0, 2, 3, 5]
+    assert narrow.targets.tolist() == [9, 4, 5, 8, 6]
+    assert narrow.fits(4, 10)
+    assert narrow.of([1, 3]).tolist() == [3, 4, 6, 8, 9]
+    assert shortlist.narrow(99, 99).of([1, 3]).tolist() == shortlist.of([1, 3]).tolist()
+
+
+def wishes(shortlist: Shortlist, sources: Sequence[list[int]]) -> list[Request]:
+    return [Request(number, source) for number, source in enumerate(sources)]
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("drafter", ["masked", "autoregressive"])
+def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]], drafter: str, tree: bool) -> None:
+    """Whatever the verifier may say."""
+    sources = sources[:3]
+    narrow = model.shortlist.narrow(10, 2)
+    shape = BestFirst(12, 4) if tree else Chain()
+    if drafter == "masked":
+        assert model.drafter is not None
+        proposer: Drafter = MaskedDrafter(model.drafter, 3, Fixed(4), shape, narrow)
+    else:
+        assert model.autoregressive is not None
+        proposer = AutoregressiveDrafter(model.autoregressive, 3, Fixed(4), shape, narrow)
+    proposer.start(torch.arange(3), model.verifier.encode(sources), wishes(narrow, sources))
+    drafts = proposer.propose(torch.full((3, 1), BOS), torch.ones(3, dtype=torch.int64))
+    for number, source in enumerate(sources):
+        assert {node.token for node in nodes_of(drafts, number)} <= set(narrow.of(source).tolist())
+
+
+def test_a_drafter_that_may_say_little_changes_no_output(model: Model, sources: list[list[int]]) -> None:
+    """Drafts that can never stand cost calls where lists save work, and are not asked for where they do not."""
+    plain = replace(model)
+    listed = replace(model)
+    plain.__dict__["draft_shortlist"] = None
+    listed.__dict__["draft_shortlist"] = only_eos(len(model.pieces))
+    assert plain.drafter is not None
+    for way in ("masked", "best-first", "autoregressive", "autoregressive best-first", "together", "self"):
+        options = DecodingOptions(**WAYS[way])
+        wanted, got = decode(plain, sources, options), decode(listed, sources, options)
+        assert said(got) == said(wanted)
+        accepted = [sum(h.stats.accepted - len(h.tokens) * (way == "together") for h in hs) for hs in (wanted, got)]
+        if way == "self" or not plain.drafter.shortens:
+            assert accepted[0] == accepted[1]
+        else:
+            assert accepted[0] > accepted[1]
+
+
+def test_tolerated_outputs_do_not_depend_on_whether_lists_save_work(
+    tiny_model: Path, sources: list[list[int]], needs_kernels: None
+) -> None:
+    outputs = []
+    for kernels in (True, False):
+        model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+        model.__dict__["draft_shortlist"] = made_shortlist(len(model.pieces), always=100)
+        options = DecodingOptions(beta=5, tolerance=50.0, block_size=4)
+        outputs.append(said(decode(model, sources, options)))
+    assert outputs[0] == outputs[1]
+
+
 def data_of(pairs: Sequence[tuple[list[int], list[int]]]) -> ParallelData:
     return ParallelData(*(Sequences.of([pair[side] for pair in pairs]) for side in (0, 1)))
 
@@ -362,7 +435,7 @@ def made_up(pieces: Pieces) -> ParallelData:
 def test_obvious_translations_are_learnt(made_up: ParallelData, pieces: Pieces) -> None:
     shortlist, config = learn_shortlist(made_up, pieces, frequent=1, associated=1)
     in_bytes = [pieces._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
-    assert shortlist.always.tolist() == sorted({UNK, EOS, 300, *in_bytes})
+    assert shortlist.always.tolist() == [EOS, 300, UNK, *in_bytes]
     assert all(shortlist.always != 350)
     found = [set(shortlist.of([piece]).tolist()) - set(shortlist.always.tolist()) for piece in range(300, 400)]
     assert all(each <= {piece} for piece, each in enumerate(found, 300))  # never seen: nothing but itself
@@ -371,8 +444,33 @@ def test_obvious_translations_are_learnt(made_up: ParallelData, pieces: Pieces) 
     assert all(piece in shortlist.of([piece]) for piece in range(4, 400))
     assert config.sentences == 380
     assert config.recall > 0.97 and config.whole <= config.recall
-    assert config.allowed < len(shortlist.always) + 2 * 8
+    assert config.allowed < len(shortlist.always) + (1 + DRAFTED_EACH) * 8
     assert shortlist.fits(pieces.source_size, len(pieces))
+
+
+def test_the_likeliest_come_first(pieces: Pieces) -> None:
+    """A piece is a copy, or becomes 300 often, 301 at times and 302 now and then; 300 is frequent everywhere."""
+    generator = random.Random(8)
+    target = {210: [300] * 6 + [301] * 3 + [302], 211: [303], 212: [300]}
+    pairs = []
+    for _ in range(600):
+        source = generator.sample([210, 211, 212], generator.randint(1, 2))
+        pairs.append((source, [generator.choice(target[piece]) for piece in source]))
+    shortlist, _ = learn_shortlist(data_of(pairs), pieces, frequent=1, associated=5)
+    assert shortlist.always[:2].tolist() == [EOS, 300]
+    begin, end = shortlist.starts[210], shortlist.starts[211]
+    assert shortlist.targets[begin : begin + 3].tolist() == [210, 301, 302]
+    assert 300 not in shortlist.targets[begin:end]
+
+
+def test_drafts_find_what_may_always_be_said(
+    made_up: ParallelData, pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frequent pieces are among the translations of a piece, too: drafts are chosen from fewer of the former."""
+    monkeypatch.setattr("specmt.training.shortlist.DRAFTED_ALWAYS", 5)
+    few = learn_shortlist(made_up, pieces, frequent=300, associated=1)[0].narrow(5, DRAFTED_EACH)
+    said_of = [set(few.of([piece]).tolist()) for piece in range(100, 200)]
+    assert sum(piece + 150 in allowed for piece, allowed in enumerate(said_of, 100)) >= 98
 
 
 def test_what_is_measured_on_is_not_learnt_from(made_up: ParallelData, pieces: Pieces) -> None:
@@ -452,7 +550,6 @@ def test_translations_with_it_are_its_own(folder: Path) -> None:
     assert translator.signature(options) == {**without, "shortlist": True}
     loaded: Any = translator.model
     plain = [each.text for each in translator.translate(lines)]
-    assert "shortlist" not in loaded.__dict__  # it is read where it is asked for
     for each in translator.translate(lines, options):
         tokens = [loaded.pieces._processor.piece_to_id(piece) for piece in each.tokens]
         assert set(tokens) <= set(loaded.shortlist.of(loaded.pieces.encode(each.line.text)).tolist())
