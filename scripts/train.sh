@@ -33,7 +33,7 @@ python "$here/best_of_beam.py" "$runs/beam" --data "$runs/data" --model "$runs/v
 final=$runs/final
 python -m specmt train verifier "$final" --data "$runs/beam" --initial "$runs/verifier/model" \
     --from "$source" --to "$target" --updates "$polish" --cooldown "$((polish * 4 / 5))" --schedule constant \
-    --warmup 30 --lr 1.2e-3 --dropout 0 --validate-every 320 --validation-lines 200 --save-every 40 --threads "$threads"
+    --warmup 30 --lr 1.2e-3 --dropout 0 --label-smoothing 0 --validate-every 320 --validation-lines 200 --save-every 40 --threads "$threads"
 
 texts=()
 for text in "$runs"/data/text/*."$source"; do
@@ -49,5 +49,7 @@ python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifi
 python -m specmt train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" \
     --verifier "$runs/drafter/model" --updates 2000 --warmup 40 --lr 5e-3 --dropout 0 --validate-every 500 \
     --save-every 100 --validation-data "$runs/data" --threads "$threads"
+
+python -m specmt shortlist "$runs/both/model" --distilled "$runs/distilled" --limit 240000
 
 echo "The model is in $runs/both/model."
