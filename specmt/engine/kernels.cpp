@@ -647,7 +647,7 @@ void multiply_tiled(int rows, const Rows<T>& x, const Linear& linear, Range pane
     }
     // A few panels at a time stay in the cache while all rows pass, in tiles of about the same size.
     constexpr int STRIP = 4;
-    const int tiles = (rows + TILE - 1) / TILE, size = (rows + tiles - 1) / tiles;
+    const int groups = (rows + TILE - 1) / TILE, size = (rows + groups - 1) / groups;
     shape_tiles(size);
     for (int first = panels.begin; first < panels.end; first += STRIP) {
         const int end = std::min(first + STRIP, panels.end);
