@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
+from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, merge, no_tree
 from specmt.engine.backend import Drafting, Memory, Network, State
 
@@ -139,26 +140,43 @@ def unseen(tokens: Tensor, seen: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
     return tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1)), counts
 
 
+class _Sentence(NamedTuple):
+    """One that waits."""
+
+    memory: Memory
+    number: int
+    """In the memory."""
+
+    request: Request
+
+
 class Waiting:
     """Sentences that a drafter's network is given when something is drafted for them, not before."""
 
-    def __init__(self) -> None:
-        self._rows: dict[int, tuple[Memory, int]] = {}  # the memory, and the number in it, of each row's sentence
+    def __init__(self, shortlist: Shortlist | None = None) -> None:
+        """
+        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        """
+        self._shortlist = shortlist
+        self._rows: dict[int, _Sentence] = {}
 
-    def add(self, rows: Tensor, memory: Memory) -> None:
-        self._rows |= {row: (memory, number) for number, row in enumerate(rows.tolist())}
+    def add(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        self._rows |= {
+            row: _Sentence(memory, number, request)
+            for number, (row, request) in enumerate(zip(rows.tolist(), requests, strict=True))
+        }
 
     def start(self, network: Network, state: State, active: int) -> None:
         """Gives a network those of the first rows; what waits behind them has been decoded without drafts."""
         while self._rows:
-            _, (memory, _) = next(iter(self._rows.items()))
-            group = {row: number for row, (other, number) in self._rows.items() if other is memory}
-            self._rows = {row: pair for row, pair in self._rows.items() if row not in group}
+            memory = next(iter(self._rows.values())).memory
+            group = {row: each for row, each in self._rows.items() if each.memory is memory}
+            self._rows = {row: each for row, each in self._rows.items() if row not in group}
             rows = [row for row in group if row < active]
             if rows:
-                network.start(
-                    state, torch.tensor(rows, device=network.device), memory.pick([group[row] for row in rows])
-                )
+                picked = memory.pick([group[row].number for row in rows])
+                listed = restricted(picked, [group[row].request for row in rows], self._shortlist)
+                network.start(state, torch.tensor(rows, device=network.device), listed)
 
     def move(self, source: int, target: int) -> bool:
         """Copies one row over another; returns whether its sentence waits."""

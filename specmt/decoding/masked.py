@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from specmt.decoding.levels import sampled_tree
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.shape import BestFirst, Chain, Sampled, Shape
-from specmt.decoding.shortlist import Shortlist, restricted
+from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine import backend
 from specmt.engine.backend import Drafting, Memory, Slots, State
@@ -54,18 +55,22 @@ class MaskedDrafter(Planned):
         super().__init__(plan)
         self.network = network
         self.shape = shape or Chain()
-        self.shortlist = shortlist
         self.requests = Requests(rows)
-        self.waiting = Waiting()
-        self.state: State = network.new_state(rows)
+        self.waiting = Waiting(shortlist)
+        self.rows = rows
         self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+
+    @cached_property
+    def state(self) -> State:
+        """The caches, once something is drafted."""
+        return self.network.new_state(self.rows)
 
     @override
     def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
         super().start(rows, memory, requests)
         self.seen[rows] = 0
         self.requests.start(rows, requests)
-        self.waiting.add(rows, restricted(memory, requests, self.shortlist))
+        self.waiting.add(rows, memory, requests)
 
     @override
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
