@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.drafters import Planned, Requests, Waiting, unseen
+from specmt.decoding.drafters import Networked
 from specmt.decoding.levels import level_tree, sampled_tree
-from specmt.decoding.plan import Plan
-from specmt.decoding.request import Request
-from specmt.decoding.shape import BestFirst, Chain, Shape
-from specmt.decoding.shortlist import Shortlist
-from specmt.decoding.tree import Tree, no_tree
-from specmt.engine.backend import Drafting, Memory, Scorer, State
+from specmt.decoding.shape import BestFirst, Chain
+from specmt.decoding.tree import Tree
+from specmt.engine.backend import Scorer, State
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.window import Branches
 
@@ -51,7 +45,7 @@ class _LevelExpander:
         return ids, values.log_softmax(2)
 
 
-class AutoregressiveDrafter(Planned):
+class AutoregressiveDrafter(Networked[Scorer]):
     """A decoder that goes ahead level by level, each level being an input for the next.
 
     It may be a small one over the verifier's memory, or the verifier itself in a fast shape and type (DESIGN §2). What
@@ -59,76 +53,18 @@ class AutoregressiveDrafter(Planned):
     output is the verifier's, whatever batch and rounding the fast path had.
     """
 
-    def __init__(
-        self,
-        network: Scorer,
-        rows: int,
-        plan: Plan,
-        shape: Shape | None = None,
-        shortlist: Shortlist | None = None,
-    ) -> None:
-        """
-        :param shortlist: what drafts are chosen from; by default all that the verifier may say
-        """
-        super().__init__(plan)
-        self.network = network
-        self.shape = shape or Chain()
-        self.requests = Requests(rows)
-        self.waiting = Waiting(shortlist)
-        self.rows = rows
-        self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
-
-    @cached_property
-    def state(self) -> State:
-        """The caches, once something is drafted."""
-        return self.network.new_state(self.rows)
-
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
-        super().start(rows, memory, requests)
-        self.requests.start(rows, requests)
-        self.waiting.add(rows, memory, requests)
-        self.seen[rows] = 0
-
-    @override
-    def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
-        count = self.slots(len(lengths))
-        if count == 0:
-            return no_tree(len(lengths), tokens.device)
-        self.waiting.start(self.network, self.state, len(lengths))
-        fresh, counts = unseen(tokens, self.seen, lengths)
+    def draft(self, fresh: Tensor, lengths: Tensor, counts: Tensor, count: int) -> Tree:
         starts = lengths - counts
-        self.seen[: len(lengths)] = lengths
         if isinstance(self.shape, Chain):
             drafts, log_probs = self.network.ahead(fresh, starts, counts, count, self.state)
             return Tree(drafts, log_probs=log_probs)
-        rows = torch.arange(len(lengths), device=tokens.device)
+        rows = torch.arange(len(lengths), device=fresh.device)
         logits = self.network.score(fresh, starts, self.state)[rows, counts - 1]
         expander = _LevelExpander(self.network, self.state, lengths - 1, logits)
-        last = tokens.gather(1, lengths[:, None] - 1)[:, 0]
+        last = fresh[rows, counts - 1]
         if isinstance(self.shape, BestFirst):
             return level_tree(expander, last, self.shape, depth=count)
         places, width = lengths.tolist(), self.shape.width
         requests = self.requests.first(len(lengths))
         return sampled_tree(expander, last, places, requests, self.shape.how, width=width, depth=count)
-
-    @override
-    def drafting(self, rows: int) -> Drafting | None:
-        count = self.slots(rows)
-        if count == 0:
-            return Drafting(0)
-        if not (isinstance(self.shape, Chain) and self.network.in_loop):
-            return None
-        self.waiting.start(self.network, self.state, rows)
-        return Drafting(count, self.network, self.state, self.seen, self.plan.trust(rows))
-
-    @override
-    def finish(self, row: int, tokens: list[int]) -> None:
-        pass
-
-    @override
-    def move(self, source: int, target: int) -> None:
-        self.requests.move(source, target)
-        if not self.waiting.move(source, target):
-            self.state.move(source, target, int(self.seen[source]))
-        self.seen[target] = self.seen[source]

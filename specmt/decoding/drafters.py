@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +14,11 @@ from typing_extensions import override
 
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
+from specmt.decoding.shape import Chain, Shape
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, merge, no_tree
-from specmt.engine.backend import Drafting, Memory, Network, State
+from specmt.engine import backend
+from specmt.engine.backend import Drafting, Memory, Network, Scorer, State
 
 
 class Drafter(Protocol):
@@ -201,3 +205,77 @@ class Requests:
 
     def move(self, source: int, target: int) -> None:
         self._requests[target] = self._requests[source]
+
+
+N = TypeVar("N", bound="backend.Drafter | Scorer")
+
+
+class Networked(Planned, Generic[N]):
+    """Drafts with a network of its own, keeping the keys and values of the committed prefix."""
+
+    def __init__(
+        self, network: N, rows: int, plan: Plan, shape: Shape | None = None, shortlist: Shortlist | None = None
+    ) -> None:
+        """
+        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        """
+        super().__init__(plan)
+        self.network = network
+        self.shape = shape or Chain()
+        self.requests = Requests(rows)
+        self.waiting = Waiting(shortlist)
+        self.rows = rows
+        self.seen = torch.zeros(rows, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+
+    @cached_property
+    def state(self) -> State:
+        """The caches, once something is drafted."""
+        return self.network.new_state(self.rows)
+
+    @override
+    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        super().start(rows, memory, requests)
+        self.seen[rows] = 0
+        self.requests.start(rows, requests)
+        self.waiting.add(rows, memory, requests)
+
+    @override
+    def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
+        count = self.slots(len(lengths))
+        if count == 0:
+            return no_tree(len(lengths), tokens.device)
+        self.waiting.start(self.network, self.state, len(lengths))
+        fresh, counts = unseen(tokens, self.seen, lengths)
+        self.seen[: len(lengths)] = lengths
+        return self.draft(fresh, lengths, counts, count)
+
+    @abstractmethod
+    def draft(self, fresh: Tensor, lengths: Tensor, counts: Tensor, count: int) -> Tree:
+        """Reads newly committed tokens and drafts.
+
+        :param fresh: (B', M) the tokens, padded on the right
+        :param lengths: (B') how many are committed in all
+        :param counts: (B') how many are new, at least 1
+        :param count: how far to look ahead
+        """
+
+    @override
+    def drafting(self, rows: int) -> Drafting | None:
+        count = self.slots(rows)
+        if count == 0:
+            return Drafting(0)
+        if not (isinstance(self.shape, Chain) and self.network.in_loop):
+            return None
+        self.waiting.start(self.network, self.state, rows)
+        return Drafting(count, self.network, self.state, self.seen, self.plan.trust(rows))
+
+    @override
+    def finish(self, row: int, tokens: list[int]) -> None:
+        pass
+
+    @override
+    def move(self, source: int, target: int) -> None:
+        self.requests.move(source, target)
+        if not self.waiting.move(source, target):
+            self.state.move(source, target, int(self.seen[source]))
+        self.seen[target] = self.seen[source]
