@@ -66,22 +66,31 @@ void await_change(const std::atomic<int>& value, int old, int spins) {
     value.wait(old, std::memory_order_acquire);
 }
 
+// Threads wait for each other. Each says in a place of its own how often it has come here, and looks at the others'.
 class Barrier {
   public:
-    void wait(int threads) {
-        const int phase = phase_.load(std::memory_order_acquire);
-        if (count_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads) {
-            count_.store(0, std::memory_order_relaxed);
-            phase_.store(phase + 1, std::memory_order_release);
-            phase_.notify_all();
-            return;
-        }
-        await_change(phase_, phase, 2000);
+    // While nobody waits.
+    void resize(int threads) { places_ = std::vector<Place>(threads); }
+
+    void wait(int thread, int threads) {
+        if (threads == 1) return;
+        std::atomic<int>& mine = places_[thread].times;
+        const int times = mine.load(std::memory_order_relaxed) + 1;
+        mine.store(times);  // in order with the look at who sleeps
+        mine.notify_all();
+        for (int other = 0; other < threads; ++other)
+            for (int seen; (seen = places_[other].times.load(std::memory_order_acquire)) - times < 0;)
+                await_change(places_[other].times, seen, 2000);
     }
 
   private:
-    std::atomic<int> count_{0}, phase_{0};
+    struct alignas(64) Place {  // a line of the cache
+        std::atomic<int> times{0};
+    };
+    std::vector<Place> places_;
 };
+
+Barrier barrier;
 
 class Pool {
   public:
@@ -116,6 +125,7 @@ class Pool {
         workers_.clear();
         stop_ = false;
         threads_ = threads;
+        barrier.resize(threads);
         const int start = ticket_.load();
         for (int thread = 1; thread < threads; ++thread)
             workers_.emplace_back([this, thread, start] { loop(thread, start); });
@@ -143,7 +153,6 @@ class Pool {
 };
 
 Pool pool;
-Barrier barrier;
 std::mutex turn;  // threads and scratch space serve one call at a time
 
 }  // namespace
@@ -233,17 +242,12 @@ void layer_norm(const float* x, const float* weight, const float* bias, int widt
 // What a query sees, in position order: the places 0 … prefix − 1, then those that a branch of a draft tree lies at,
 // counted from there.
 struct Seen {
-    int prefix;
+    int prefix = 0;
     const int64_t* branch = nullptr;
     int nodes = 0;
 
     int count() const { return prefix + nodes; }
-
-    template <class F>
-    void each(F f) const {
-        for (int t = 0; t < prefix; ++t) f(t, t);
-        for (int i = 0; i < nodes; ++i) f(prefix + i, prefix + branch[i]);
-    }
+    int64_t place(int t) const { return t < prefix ? t : prefix + branch[t - prefix]; }
 };
 
 inline __m512 load16(const float* x) { return _mm512_loadu_ps(x); }
@@ -272,51 +276,161 @@ void copy(const float* from, To* to, int count) {
     for (int i = 0; i < count; i += LANES) store16(to + i, _mm512_loadu_ps(from + i));
 }
 
-// softmax(q kᵀ) v over what is seen, in that order; `scores` holds as many floats, rounded up to LANES.
-template <int D16, class K>
-void attend(const float* query, const K* keys, int64_t key_stride, const K* values, int64_t value_stride,
-            const Seen& seen, float* scores, float* out) {
-    const int count = seen.count();
-    __m512 q[D16];
-    for (int i = 0; i < D16; ++i) q[i] = _mm512_loadu_ps(query + i * LANES);
-    float highest = -INFINITY;
-    seen.each([&](int t, int64_t place) {
-        const K* key = keys + place * key_stride;
-        __m512 sum = _mm512_mul_ps(q[0], load16(key));
-        for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(q[i], load16(key + i * LANES), sum);
-        scores[t] = _mm512_reduce_add_ps(sum);
-        highest = std::max(highest, scores[t]);
-    });
+// What the lanes of each of four registers add up to, halves first.
+inline __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
+    const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xEE));
+    __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4E));
+    all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xB1));
+    return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all));
+}
+
+// Turns scores into e^(score − the highest); returns what makes them add up to 1.
+float exponentials(float* scores, int count) {
+    const auto real = [&](int t) {
+        return count - t >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - t)) - 1);
+    };
+    const __m512 nothing = _mm512_set1_ps(-INFINITY);
+    __m512 most = nothing;
+    for (int t = 0; t < count; t += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(t), scores + t));
+    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
     // Lane i adds up the positions i, i + 16, …; lanes past the end add nothing, whatever the padding.
     __m512 sums = _mm512_setzero_ps();
     for (int t = 0; t < count; t += LANES) {
-        const __mmask16 real = count - t >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (count - t)) - 1);
-        const __m512 s = _mm512_maskz_loadu_ps(real, scores + t);
-        const __m512 e = _mm512_maskz_mov_ps(real, exp16(_mm512_sub_ps(s, _mm512_set1_ps(highest))));
+        const __m512 s = _mm512_maskz_loadu_ps(real(t), scores + t);
+        const __m512 e = _mm512_maskz_mov_ps(real(t), exp16(_mm512_sub_ps(s, highest)));
         sums = _mm512_add_ps(sums, e);
-        _mm512_mask_storeu_ps(scores + t, real, e);
+        _mm512_mask_storeu_ps(scores + t, real(t), e);
     }
-    const __m512 scale = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sums));
-    __m512 total[D16];
-    for (int i = 0; i < D16; ++i) total[i] = _mm512_setzero_ps();
-    seen.each([&](int t, int64_t place) {
-        const __m512 p = _mm512_set1_ps(scores[t]);
-        const K* value = values + place * value_stride;
-        for (int i = 0; i < D16; ++i) total[i] = _mm512_fmadd_ps(p, load16(value + i * LANES), total[i]);
-    });
-    for (int i = 0; i < D16; ++i) _mm512_storeu_ps(out + i * LANES, _mm512_mul_ps(total[i], scale));
+    return 1.0f / _mm512_reduce_add_ps(sums);
+}
+
+constexpr int TOGETHER = 4;  // queries that attention is worked out for at a time
+
+// Keys and values of one head and sentence.
+template <class K>
+struct Memory {
+    const K* keys;
+    const K* values;
+    int64_t stride;  // of both
+    int64_t next;    // how far away those lie that are probably wanted next; 0 if they are near
+
+    // Fetches, in passing, what will be wanted.
+    void fetch(const K* place) const {
+        if (next) _mm_prefetch(reinterpret_cast<const char*>(place + next), _MM_HINT_T0);
+    }
+};
+
+// Some queries of one head.
+struct Queries {
+    const float* first;
+    int64_t stride;
+    float* scores;    // TOGETHER rows of the most keys that are seen, rounded up to LANES
+    int64_t longest;  // of such a row
+    float* out;
+    int64_t out_stride;
+};
+
+// softmax(q kᵀ) v over what each query sees, in that order. What one gets does not depend on the others.
+template <int D16, int ROWS, class K>
+void attend(const Queries& q, const Memory<K>& m, const Seen* seen) {
+    constexpr int LINE = 64 / LANES / sizeof(K);  // registers full of a line of the cache
+    int shared = seen[0].prefix;
+    for (int r = 1; r < ROWS; ++r) shared = std::min(shared, seen[r].prefix);
+    shared -= shared % 4;
+    for (int t = 0; t < shared; t += 4) {
+        __m512 sum[ROWS][4];
+#pragma GCC unroll 16
+        for (int i = 0; i < D16; ++i) {
+            __m512 key[4];
+#pragma GCC unroll 16
+            for (int k = 0; k < 4; ++k) {
+                const K* place = m.keys + (t + k) * m.stride + i * LANES;
+                key[k] = load16(place);
+                if (i % LINE == 0) m.fetch(place);
+            }
+#pragma GCC unroll 16
+            for (int r = 0; r < ROWS; ++r) {
+                const __m512 query = load16(q.first + r * q.stride + i * LANES);
+#pragma GCC unroll 16
+                for (int k = 0; k < 4; ++k)
+                    sum[r][k] = i == 0 ? _mm512_mul_ps(query, key[k]) : _mm512_fmadd_ps(query, key[k], sum[r][k]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < ROWS; ++r)
+            _mm_storeu_ps(q.scores + r * q.longest + t, sums_of(sum[r][0], sum[r][1], sum[r][2], sum[r][3]));
+    }
+    float scales[ROWS];
+    for (int r = 0; r < ROWS; ++r) {
+        const int count = seen[r].count();
+        float* scores = q.scores + r * q.longest;
+        const auto product = [&](int t) {
+            const float* query = q.first + r * q.stride;
+            const K* key = m.keys + seen[r].place(std::min(t, count - 1)) * m.stride;
+            __m512 sum = _mm512_mul_ps(load16(query), load16(key));
+            for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(load16(query + i * LANES), load16(key + i * LANES), sum);
+            return sum;
+        };
+        for (int t = shared; t < count; t += 4)
+            _mm_storeu_ps(scores + t, sums_of(product(t), product(t + 1), product(t + 2), product(t + 3)));
+        scales[r] = exponentials(scores, count);
+    }
+    __m512 total[ROWS][D16];
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 16
+        for (int i = 0; i < D16; ++i) total[r][i] = _mm512_setzero_ps();
+    for (int t = 0; t < shared; ++t) {
+        __m512 value[D16];
+#pragma GCC unroll 16
+        for (int i = 0; i < D16; ++i) {
+            const K* place = m.values + t * m.stride + i * LANES;
+            value[i] = load16(place);
+            if (i % LINE == 0) m.fetch(place);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < ROWS; ++r) {
+            const __m512 p = _mm512_set1_ps(q.scores[r * q.longest + t]);
+#pragma GCC unroll 16
+            for (int i = 0; i < D16; ++i) total[r][i] = _mm512_fmadd_ps(p, value[i], total[r][i]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+        for (int t = shared; t < seen[r].count(); ++t) {
+            const __m512 p = _mm512_set1_ps(q.scores[r * q.longest + t]);
+            const K* value = m.values + seen[r].place(t) * m.stride;
+#pragma GCC unroll 16
+            for (int i = 0; i < D16; ++i) total[r][i] = _mm512_fmadd_ps(p, load16(value + i * LANES), total[r][i]);
+        }
+        const __m512 scale = _mm512_set1_ps(scales[r]);
+#pragma GCC unroll 16
+        for (int i = 0; i < D16; ++i)
+            _mm512_storeu_ps(q.out + r * q.out_stride + i * LANES, _mm512_mul_ps(total[r][i], scale));
+    }
+}
+
+template <int D16, class K>
+void attend(const Queries& q, const Memory<K>& m, const Seen* seen, int rows) {
+    switch (rows) {
+        case 1: return attend<D16, 1>(q, m, seen);
+        case 2: return attend<D16, 2>(q, m, seen);
+        case 3: return attend<D16, 3>(q, m, seen);
+        default: return attend<D16, TOGETHER>(q, m, seen);
+    }
 }
 
 template <class K>
-void attend(int head_dim, const float* query, const K* keys, int64_t key_stride, const K* values, int64_t value_stride,
-            const Seen& seen, float* scores, float* out) {
+void attend(int head_dim, const Queries& q, const Memory<K>& m, const Seen* seen, int rows) {
     switch (head_dim / LANES) {
-        case 1: return attend<1, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 2: return attend<2, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 3: return attend<3, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 4: return attend<4, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        case 6: return attend<6, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
-        default: return attend<8, K>(query, keys, key_stride, values, value_stride, seen, scores, out);
+        case 1: return attend<1>(q, m, seen, rows);
+        case 2: return attend<2>(q, m, seen, rows);
+        case 3: return attend<3>(q, m, seen, rows);
+        case 4: return attend<4>(q, m, seen, rows);
+        case 6: return attend<6>(q, m, seen, rows);
+        default: return attend<8>(q, m, seen, rows);
     }
 }
 
@@ -354,6 +468,7 @@ struct Float32 {
     using Vector = __m512;
     using Sum = __m512;
     static constexpr int STEP = 1;
+    static constexpr int MANY = 7;  // rows; measured
     static Sum zero() { return _mm512_setzero_ps(); }
     static Vector load(const Value* w) { return _mm512_loadu_ps(w); }
     static Vector spread(const Value* x) { return _mm512_set1_ps(*x); }
@@ -367,6 +482,7 @@ struct BFloat16 {
     using Vector = __m512bh;
     using Sum = __m512;
     static constexpr int STEP = 2;
+    static constexpr int MANY = 8;
     static Sum zero() { return _mm512_setzero_ps(); }
     static Vector load(const Value* w) { return (__m512bh)_mm512_loadu_si512(w); }
     static Vector spread(const Value* x) {
@@ -398,6 +514,7 @@ struct Int8 {
     // Not __m512i, of which GCC does not keep arrays in registers here.
     using Sum = int32_t __attribute__((vector_size(64)));
     static constexpr int STEP = 4;
+    static constexpr int MANY = 9;
     static Sum zero() { return Sum{}; }
     static Vector load(const Value* w) { return _mm512_loadu_si512(w); }
     static Vector spread(const Value* x) {
@@ -466,9 +583,11 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
         for (int p = 0; p < PANELS; ++p) {
             const auto* place = w[p] + s * LANES * T::STEP;
             column[p] = T::load(place);
-            // The next panels come from further away while there is enough to do; one or two rows only wait for memory.
-            if constexpr (ROWS > 2)
+            // One or two rows only wait for memory; some need what comes soon; with many there is time for the next panels.
+            if constexpr (ROWS >= T::MANY)
                 _mm_prefetch(reinterpret_cast<const char*>(place + PANELS * panel_size), _MM_HINT_T1);
+            else if constexpr (ROWS > 2)
+                _mm_prefetch(reinterpret_cast<const char*>(place + 16 * LANES * T::STEP), _MM_HINT_T0);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < ROWS; ++r) {
@@ -833,14 +952,15 @@ struct Worker {
     int rows, thread, threads;
     Converter<T> converter;
     std::vector<float> normed;
+    int64_t longest;
     std::vector<float> scores;
     std::vector<float> listed;  // logits of shortlists
 
     Worker(const Network& n, Scratch& s, int rows, int thread, int threads, int longest)
         : n(n), s(s), rows(rows), thread(thread), threads(threads), normed(static_cast<int64_t>(rows) * n.width),
-          scores(longest + LANES) {}
+          longest(longest + LANES), scores(TOGETHER * this->longest) {}
 
-    void sync() { barrier.wait(threads); }
+    void sync() { barrier.wait(thread, threads); }
 
     Range panels(const Linear& linear) const { return share(linear.outputs / LANES, thread, threads); }
 
@@ -909,14 +1029,25 @@ struct Worker {
             }
     }
 
-    // Runs f(row, head, out) on a share of all rows and heads; out takes D_h floats.
-    template <class F>
-    void each_head(F f) {
+    // Works out attention on a share of all rows and heads, for some rows of a sentence at a time.
+    template <class MemoryOf, class SeenBy>
+    void attend(const std::vector<int>& starts, int64_t wide, MemoryOf memory_of, SeenBy seen_by) {
         const int size = n.width / n.heads;
         const Range mine = share(rows * n.heads, thread, threads);
-        for (int item = mine.begin; item < mine.end; ++item) {
-            const int r = item / n.heads, h = item % n.heads;
-            f(r, h, s.attended.data() + static_cast<int64_t>(r) * n.width + h * size);
+        int items = 0;
+        for (size_t b = 0; b + 1 < starts.size(); ++b) {
+            const int count = starts[b + 1] - starts[b];
+            for (int h = 0; h < n.heads; ++h, items += count) {
+                const int end = std::min(mine.end - items, count);
+                for (int i = std::max(mine.begin - items, 0); i < end; i += TOGETHER) {
+                    const int64_t row = starts[b] + i;
+                    Seen seen[TOGETHER];
+                    for (int r = 0; r < std::min(TOGETHER, end - i); ++r) seen[r] = seen_by(row + r);
+                    const Queries queries{&s.wide[row * wide + h * size], wide, scores.data(), longest,
+                                          &s.attended[row * n.width + h * size], n.width};
+                    ::attend(size, queries, memory_of(row, h), seen, std::min(TOGETHER, end - i));
+                }
+            }
         }
         sync();
     }
@@ -930,9 +1061,16 @@ struct Place {
     bool asked;  // whether somebody wants to know what follows it
 };
 
-std::vector<Place> lay_out(const Network& n, const Step& step) {
+struct Layout {
     std::vector<Place> places;
+    std::vector<int> starts;  // (B + 1) where the rows of each sentence begin
+};
+
+Layout lay_out(const Network& n, const Step& step) {
+    Layout layout;
+    std::vector<Place>& places = layout.places;
     for (int64_t b = 0; b < step.sentences; ++b) {
+        layout.starts.push_back(static_cast<int>(places.size()));
         const int64_t row = step.rows ? step.rows[b] : b;
         const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
         for (int64_t p = first; p < end; ++p) {
@@ -950,7 +1088,8 @@ std::vector<Place> lay_out(const Network& n, const Step& step) {
         for (int64_t p = end; p < end + step.slots; ++p)
             places.push_back({n.vocab, row, p, p, {static_cast<int>(end) + step.slots}, true});
     }
-    return places;
+    layout.starts.push_back(static_cast<int>(places.size()));
+    return layout;
 }
 
 // Projects rows of one sentence to what it may say.
@@ -968,9 +1107,10 @@ void project_listed(Worker<T>& w, const Step& step, const Shortlist& list, int r
 }
 
 template <class T>
-void step_worker(const Network& n, const Step& step, const std::vector<Place>& places, Scratch& s, int longest,
-                 int thread, int threads) {
+void step_worker(const Network& n, const Step& step, const Layout& layout, Scratch& s, int longest, int thread,
+                 int threads) {
     using Kept = typename T::Kept;
+    const std::vector<Place>& places = layout.places;
     const int rows = static_cast<int>(places.size());
     Worker<T> w(n, s, rows, thread, threads, longest);
     const int size = n.width / n.heads;
@@ -992,20 +1132,21 @@ void step_worker(const Network& n, const Step& step, const std::vector<Place>& p
                 copy(from + n.width, place + step.self.value, size);
             }
         w.sync();
-        w.each_head([&](int r, int h, float* out) {
+        const auto self_of = [&](int64_t r, int h) {
             const Kept* keys = self + places[r].row * step.self.row + h * step.self.head;
-            attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.self.value, size,
-                   places[r].seen, w.scores.data(), out);
-        });
+            return Memory<Kept>{keys, keys + step.self.value, size, step.self.head};
+        };
+        w.attend(layout.starts, wide, self_of, [&](int64_t r) { return places[r].seen; });
         w.add_attended(layer.attention_out);
 
         w.normalise(layer.cross_norm);
         w.from_normed(layer.cross_query, s.wide.data(), wide);
-        w.each_head([&](int r, int h, float* out) {
+        const auto cross_of = [&](int64_t r, int h) {
             const Kept* keys = cross + places[r].row * step.cross.row + h * step.cross.head;
-            attend(size, &s.wide[r * wide + h * size], keys, size, keys + step.cross.value, size,
-                   {static_cast<int>(step.sources[places[r].row])}, w.scores.data(), out);
-        });
+            return Memory<Kept>{keys, keys + step.cross.value, size, step.cross.head};
+        };
+        w.attend(layout.starts, wide, cross_of,
+                 [&](int64_t r) { return Seen{static_cast<int>(step.sources[places[r].row])}; });
         w.add_attended(layer.cross_out);
         w.ffn(layer);
     }
@@ -1034,7 +1175,7 @@ void encode_worker(const Network& n, const Encoding& e, Scratch& s, int longest,
     Worker<T> w(n, s, e.rows, thread, threads, longest);
     const int size = n.width / n.heads;
     const int64_t wide = 3 * n.width;
-    std::vector<int> sentence(e.rows);
+    std::vector<int> sentence(e.rows), starts(e.starts, e.starts + e.sentences + 1);
     for (int b = 0; b < e.sentences; ++b)
         for (int64_t r = e.starts[b]; r < e.starts[b + 1]; ++r) sentence[r] = b;
     w.embed([&](int r) { return e.tokens[r]; }, [&](int r) { return r - e.starts[sentence[r]]; });
@@ -1042,12 +1183,11 @@ void encode_worker(const Network& n, const Encoding& e, Scratch& s, int longest,
         const Layer& layer = n.layer[l];
         w.normalise(layer.attention_norm);
         w.from_normed(layer.qkv, s.wide.data(), wide);
-        w.each_head([&](int r, int h, float* out) {
-            const int64_t start = e.starts[sentence[r]];
-            const float* keys = &s.wide[start * wide + n.width + h * size];
-            attend(size, &s.wide[r * wide + h * size], keys, wide, keys + n.width, wide,
-                   {static_cast<int>(e.starts[sentence[r] + 1] - start)}, w.scores.data(), out);
-        });
+        const auto memory_of = [&](int64_t r, int h) {
+            const float* keys = &s.wide[e.starts[sentence[r]] * wide + n.width + h * size];
+            return Memory<float>{keys, keys + n.width, wide, 0};
+        };
+        w.attend(starts, wide, memory_of, [&](int64_t r) { return Seen{starts[sentence[r] + 1] - starts[sentence[r]]}; });
         w.add_attended(layer.attention_out);
         w.ffn(layer);
     }
@@ -1088,13 +1228,13 @@ void in_parallel(int threads, F f) {
 template <class T>
 void run_step(const Network& n, const Step& step) {
     static Scratch scratch;
-    const std::vector<Place> places = lay_out(n, step);
-    scratch.fit(static_cast<int64_t>(places.size()), n);
+    const Layout layout = lay_out(n, step);
+    scratch.fit(static_cast<int64_t>(layout.places.size()), n);
     int64_t longest = 0;
-    for (const Place& place : places)
+    for (const Place& place : layout.places)
         longest = std::max<int64_t>({longest, place.seen.count(), step.sources[place.row]});
     in_parallel(step.threads, [&](int thread, int threads) {
-        step_worker<T>(n, step, places, scratch, static_cast<int>(longest), thread, threads);
+        step_worker<T>(n, step, layout, scratch, static_cast<int>(longest), thread, threads);
     });
 }
 
@@ -1468,7 +1608,7 @@ void run_draft(const Draft& d) {
                 best_candidates(d.logits + slot * d.stride, list ? list->count : d.vocab, found.values, found.ids);
             for (int i = 0; list && i < found.count; ++i) found.ids[i] = list->ids[found.ids[i]];
         }
-        barrier.wait(threads);
+        barrier.wait(thread, threads);
         const Range sentences = share(d.sentences, thread, threads);
         for (int sentence = sentences.begin; sentence < sentences.end; ++sentence) {
             Corrected corrected(d, sentence, &candidates[static_cast<int64_t>(sentence) * d.slots], {0, d.slots});
