@@ -116,10 +116,10 @@ class Model:
     def fast_verifier(self) -> Verifier:
         """The verifier in the fastest type that the device has, for drafts."""
         device = self.verifier.device
-        kind = torch.bfloat16 if has_bfloat16(device) else self.verifier.dtype
+        kernels = isinstance(self.verifier, native.NativeVerifier)
+        kind = torch.int8 if kernels else torch.bfloat16 if has_bfloat16(device) else self.verifier.dtype
         if kind == self.verifier.dtype:
             return self.verifier
-        kernels = isinstance(self.verifier, native.NativeVerifier)
         weights = self.folder.weights(VERIFIER)
         policy = None if self.graph_policy is None else MANY
         return verifier_network(
