@@ -223,7 +223,7 @@ def costs_of(
     source = np.linspace(EOS + 1, model.folder.verifier.source_pieces - 1, SOURCE, dtype=np.int64).tolist()
     found = keep.kept(
         "costs",
-        f"{kinds}; {work}; 4",  # raised when iterations change what they cost
+        f"{kinds}; {work}; 5",  # raised when iterations change what they cost
         lambda: astuple(measure(model.verifier, drafter, rows, largest, nodes + 1, shape, source, shortlist, drafted)),
     )
     return Costs(*(tuple((int(size), float(seconds)) for size, seconds in pairs) for pairs in found))

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 // Raised with every change of the structures below, so that a library built for another version is left alone.
-constexpr int REVISION = 11;
+constexpr int REVISION = 12;
 
 extern "C" int specmt_supported(int revision) {
     if (revision != REVISION) return 0;
@@ -286,22 +286,29 @@ inline __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
     return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all));
 }
 
-// Turns scores into e^(score − the highest); returns what makes them add up to 1.
-float exponentials(float* scores, int count) {
-    const auto real = [&](int t) {
-        return count - t >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - t)) - 1);
-    };
+// The lanes of a register that so many numbers fill.
+inline __mmask16 lanes(int count) {
+    return count >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << count) - 1);
+}
+
+float highest_of(const float* x, int count) {
     const __m512 nothing = _mm512_set1_ps(-INFINITY);
     __m512 most = nothing;
-    for (int t = 0; t < count; t += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(t), scores + t));
-    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+    for (int i = 0; i < count; i += LANES)
+        most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, lanes(count - i), x + i));
+    return _mm512_reduce_max_ps(most);
+}
+
+// Turns scores into e^(score − the highest); returns what makes them add up to 1.
+float exponentials(float* scores, int count) {
+    const __m512 highest = _mm512_set1_ps(highest_of(scores, count));
     // Lane i adds up the positions i, i + 16, …; lanes past the end add nothing, whatever the padding.
     __m512 sums = _mm512_setzero_ps();
     for (int t = 0; t < count; t += LANES) {
-        const __m512 s = _mm512_maskz_loadu_ps(real(t), scores + t);
-        const __m512 e = _mm512_maskz_mov_ps(real(t), exp16(_mm512_sub_ps(s, highest)));
+        const __m512 s = _mm512_maskz_loadu_ps(lanes(count - t), scores + t);
+        const __m512 e = _mm512_maskz_mov_ps(lanes(count - t), exp16(_mm512_sub_ps(s, highest)));
         sums = _mm512_add_ps(sums, e);
-        _mm512_mask_storeu_ps(scores + t, real(t), e);
+        _mm512_mask_storeu_ps(scores + t, lanes(count - t), e);
     }
     return 1.0f / _mm512_reduce_add_ps(sums);
 }
@@ -858,6 +865,12 @@ struct Layer {
 
 enum Activation : int32_t { RELU = 0, SWISH = 1, GELU = 2 };
 
+// A projection in int8 beside the one that counts, to find out what outputs cannot be the best.
+struct Screen {
+    Linear project;           // no weights: there is none
+    float error, norm, bias;  // at most: how far off an output's weights are, their 2-norm (both in int8), and a bias
+};
+
 struct Network {
     int32_t type, layers, width, heads, ffn, places, vocab;
     int32_t activation;
@@ -870,6 +883,7 @@ struct Network {
     const Layer* layer;
     Norm norm;               // behind the last layer
     Linear project;
+    Screen screen;
 };
 
 // The outputs of a projection that a sentence may say, packed as a layer of their own. No sum depends on where its output
@@ -906,6 +920,7 @@ struct Step {
     // last tokens alone (B, V).
     float* logits;
     float* hidden;           // (B · slots, D) the last hidden states of the slots; null without
+    int64_t* best;           // (R) the best tokens, if nobody wants logits, which are noise then; else null
 };
 
 struct Encoding {
@@ -951,6 +966,7 @@ struct Worker {
     Scratch& s;
     int rows, thread, threads;
     Converter<T> converter;
+    Converter<Int8> rough;
     std::vector<float> normed;
     int64_t longest;
     std::vector<float> scores;
@@ -1106,6 +1122,95 @@ void project_listed(Worker<T>& w, const Step& step, const Shortlist& list, int r
             logits[r * step.stride + list.ids[i]] = w.listed[r * linear.outputs + i];
 }
 
+// Projects rows to the vocabulary, or to what each sentence may say.
+template <class T>
+void project(Worker<T>& w, const Step& step, int rows, const Rows<T>& x) {
+    const Linear& linear = w.n.project;
+    if (!step.shortlists) return multiply<T>(rows, x, linear, w.panels(linear), {}, step.logits, step.stride);
+    const int each = rows / step.sentences;
+    for (int b = 0; b < step.sentences; ++b)
+        project_listed<T>(w, step, step.shortlists[step.rows ? step.rows[b] : b], each, x.from(b * each),
+                          step.logits + b * each * step.stride);
+}
+
+// The lowest of the best tokens.
+int64_t best_token(const float* logits, int count) {
+    const __m512 highest = _mm512_set1_ps(highest_of(logits, count));
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+        const __mmask16 best = _mm512_mask_cmp_ps_mask(lanes(count - i), x, highest, _CMP_EQ_OQ);
+        if (best) return i + __builtin_ctz(best);
+    }
+    return 0;
+}
+
+// What a sentence may say, given its row in the caches; null for everything.
+const Shortlist* shortlist_of(const Shortlist* lists, int64_t row) {
+    return lists && lists[row].count ? lists + row : nullptr;
+}
+
+int64_t best_token(const float* logits, const Network& n, const Shortlist* list) {
+    return list ? list->ids[best_token(logits, list->count)] : best_token(logits, n.vocab);
+}
+
+// The lowest of the best tokens of a row, given its outputs in int8. How far those are off is bounded (by Cauchy and
+// Schwarz, with room for rounding), and what could be the best for all that is computed as it is.
+template <class T>
+int64_t best_of_rough(const Network& n, const Rows<T>& x, const Rows<Int8>& rough, float* logits) {
+    __m512 squares = _mm512_setzero_ps(), errors = _mm512_setzero_ps();
+    for (int i = 0; i < n.width; i += LANES) {
+        const __m512 value = load16(x.values + i);
+        const __m512i moved = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rough.values + i)));
+        const __m512 whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(moved, _mm512_set1_epi32(128)));
+        const __m512 error = _mm512_fnmadd_ps(whole, _mm512_set1_ps(*rough.scales), value);
+        squares = _mm512_fmadd_ps(value, value, squares);
+        errors = _mm512_fmadd_ps(error, error, errors);
+    }
+    const Screen& s = n.screen;
+    const float norm = __builtin_sqrtf(_mm512_reduce_add_ps(squares));
+    const float error = __builtin_sqrtf(_mm512_reduce_add_ps(errors));
+    constexpr float ROUNDING = 1.0f / (1 << 22);
+    const float off = 1.001f * (s.error * norm + s.norm * error) +
+                      ROUNDING * (static_cast<float>(n.width) * (s.error + s.norm) * norm + 4.0f * s.bias);
+    const __m512 least = _mm512_set1_ps(highest_of(logits, n.vocab) - 2.0f * off);
+    int64_t best = 0;
+    float highest = -INFINITY;
+    for (int i = 0; i < n.vocab; i += LANES) {
+        if (!_mm512_mask_cmp_ps_mask(lanes(n.vocab - i), _mm512_loadu_ps(logits + i), least, _CMP_NLT_UQ)) continue;
+        multiply<T>(1, x, n.project, {i / LANES, i / LANES + 1}, {}, logits, n.project.outputs);
+        const int64_t id = i + best_token(logits + i, std::min(LANES, n.vocab - i));
+        if (logits[id] > highest) highest = logits[best = id];
+    }
+    return best;
+}
+
+// Finds the best tokens of rows.
+template <class T>
+void choose(Worker<T>& w, const Step& step, int rows, const Rows<T>& x) {
+    const Network& n = w.n;
+    const bool screened = n.screen.project.weight && !step.shortlists;
+    Rows<Int8> rough{};
+    if (screened) {
+        rough = w.rough.convert(w.normed.data(), rows, n.width);
+        multiply<Int8>(rows, rough, n.screen.project, w.panels(n.screen.project), {}, step.logits, step.stride);
+    } else {
+        project<T>(w, step, rows, x);
+    }
+    w.sync();
+    const int each = rows / step.sentences;
+    const Range mine = share(rows, w.thread, w.threads);
+    for (int r = mine.begin; r < mine.end; ++r) {
+        float* logits = step.logits + r * step.stride;
+        if constexpr (!std::is_same_v<T, Int8>)
+            if (screened) {
+                step.best[r] = best_of_rough<T>(n, x.from(r), rough.from(r), logits);
+                continue;
+            }
+        const int64_t row = step.rows ? step.rows[r / each] : r / each;
+        step.best[r] = best_token(logits, n, shortlist_of(step.shortlists, row));
+    }
+}
+
 template <class T>
 void step_worker(const Network& n, const Step& step, const Layout& layout, Scratch& s, int longest, int thread,
                  int threads) {
@@ -1159,15 +1264,7 @@ void step_worker(const Network& n, const Step& step, const Layout& layout, Scrat
         layer_norm(&s.x[static_cast<int64_t>(r) * n.width], n.norm.weight, n.norm.bias, n.width, normed);
         if (step.hidden && thread == 0) std::memcpy(step.hidden + place, normed, n.width * sizeof(float));
     }
-    const Rows<T> asked = w.converter.convert(w.normed.data(), projected, n.width);
-    if (!step.shortlists) {
-        multiply<T>(projected, asked, n.project, w.panels(n.project), {}, step.logits, step.stride);
-        return;
-    }
-    const int each = projected / step.sentences;
-    for (int b = 0; b < step.sentences; ++b)
-        project_listed<T>(w, step, step.shortlists[step.rows ? step.rows[b] : b], each, asked.from(b * each),
-                          step.logits + b * each * step.stride);
+    (step.best ? choose<T> : project<T>)(w, step, projected, w.converter.convert(w.normed.data(), projected, n.width));
 }
 
 template <class T>
@@ -1301,44 +1398,16 @@ struct Best {
     float log_prob;
 };
 
-// The lowest of the best tokens.
-int64_t best_token(const float* logits, int count) {
-    const auto real = [&](int i) {
-        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
-    };
-    const __m512 nothing = _mm512_set1_ps(-INFINITY);
-    __m512 most = nothing;
-    for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_mask_loadu_ps(nothing, real(i), logits + i));
-    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-    for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_mask_loadu_ps(nothing, real(i), logits + i);
-        if (const __mmask16 best = _mm512_cmp_ps_mask(x, highest, _CMP_EQ_OQ)) return i + __builtin_ctz(best);
-    }
-    return 0;
-}
-
 // The same, with its log-probability.
 Best find_best(const float* logits, int count) {
-    const auto real = [&](int i) {
-        return count - i >= LANES ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1u << (count - i)) - 1);
-    };
     const int64_t id = best_token(logits, count);
     const __m512 highest = _mm512_set1_ps(logits[id]);
     __m512 sums = _mm512_setzero_ps();
     for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_maskz_loadu_ps(real(i), logits + i);
-        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(real(i), exp16(_mm512_sub_ps(x, highest))));
+        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(lanes(count - i), exp16(_mm512_sub_ps(x, highest))));
     }
     return {id, -std::log(_mm512_reduce_add_ps(sums))};
-}
-
-// What a sentence may say, given its row in the caches; null for everything.
-const Shortlist* shortlist_of(const Shortlist* lists, int64_t row) {
-    return lists && lists[row].count ? lists + row : nullptr;
-}
-
-int64_t best_token(const float* logits, const Network& n, const Shortlist* list) {
-    return list ? list->ids[best_token(logits, list->count)] : best_token(logits, n.vocab);
 }
 
 // How far apart rows of logits are where they are compact.
@@ -1450,7 +1519,7 @@ int best_candidates(const float* logits, int vocab, float* values, int64_t* ids)
     for (int i = 0; i < count; ++i) values[i] = logits[ids[i] = i];
     int worst = find_worst(values, ids, count);
     for (int start = count; start < vocab; start += LANES) {
-        const __mmask16 real = vocab - start >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (vocab - start)) - 1);
+        const __mmask16 real = lanes(vocab - start);
         const __m512 block = _mm512_maskz_loadu_ps(real, logits + start);
         unsigned better = _mm512_mask_cmp_ps_mask(real, block, _mm512_set1_ps(values[worst]), _CMP_GT_OQ);
         for (; better != 0; better &= better - 1) {
@@ -1467,7 +1536,7 @@ int best_candidates(const float* logits, int vocab, float* values, int64_t* ids)
 float dot(const float* a, const float* b, int count) {
     __m512 sum = _mm512_setzero_ps();
     for (int i = 0; i < count; i += LANES) {
-        const __mmask16 real = count - i >= LANES ? 0xFFFF : static_cast<__mmask16>((1u << (count - i)) - 1);
+        const __mmask16 real = lanes(count - i);
         sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(real, a + i), _mm512_maskz_loadu_ps(real, b + i), sum);
     }
     return _mm512_reduce_add_ps(sum);
@@ -1794,13 +1863,10 @@ class Runner {
             for (int k = 0; k < kept; ++k) window[b * width + 1 + k] = drafts[b * r.block + k];
         }
         logits.resize(count * width * stride);
-        run_step(*r.verifier, step_over(width, r.self, r.cross, r.sources, r.shortlists, stride));
         own.resize(count * width);
-        in_parallel(r.threads, [&](int thread, int threads) {
-            const Range mine = share(static_cast<int>(own.size()), thread, threads);
-            for (int i = mine.begin; i < mine.end; ++i)
-                own[i] = best_token(logits.data() + i * stride, *r.verifier, shortlist_of(r.shortlists, rows[i / width]));
-        });
+        Step step = step_over(width, r.self, r.cross, r.sources, r.shortlists, stride);
+        step.best = own.data();
+        run_step(*r.verifier, step);
     }
 
     // Takes what stands of each sentence's drafts and the verifier's next token; returns how many tokens that is in all.

@@ -17,7 +17,7 @@ from specmt.engine.transformer import Weights, embedding_scale, scale_queries, s
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 11
+REVISION: Final = 12
 """The same number as in kernels.cpp."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
@@ -66,6 +66,10 @@ class Layer(ctypes.Structure):
     )
 
 
+class Screen(ctypes.Structure):
+    _fields_ = (("project", Linear), ("error", ctypes.c_float), ("norm", ctypes.c_float), ("bias", ctypes.c_float))
+
+
 class Network(ctypes.Structure):
     _fields_ = (
         ("type", _int32),
@@ -85,6 +89,7 @@ class Network(ctypes.Structure):
         ("layer", ctypes.POINTER(Layer)),
         ("norm", Norm),
         ("project", Linear),
+        ("screen", Screen),
     )
 
 
@@ -118,6 +123,7 @@ class Step(ctypes.Structure):
         ("stride", _int64),
         ("logits", _pointer),
         ("hidden", _pointer),
+        ("best", _pointer),
     )
 
 
@@ -238,7 +244,7 @@ def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: 
     return fits and device.type == "cpu" and dtype in TOGETHER and kernels() is not None
 
 
-def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, object]:
+def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, dict[str, Tensor]]:
     """Returns a linear layer (N_out, N_in) in panels of 16 outputs, and what must be kept for as long as it is used.
 
     Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four.
@@ -267,6 +273,24 @@ def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linea
         tensors["weight"][panels] = padded.view(-1, LANES, inputs // together, together).transpose(1, 2)
     pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
     return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
+
+
+def make_screen(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Screen, object]:
+    """Returns a linear layer (N_out, N_in) in int8 with how far off it can be, and what must be kept for it.
+
+    It tells which outputs cannot be the best.
+
+    :param dtype: that of the layer that counts
+    """
+    project, kept = pack(weight, bias, torch.int8)
+    error = norm = 0.0
+    for begin in range(0, len(weight), AT_ONCE):
+        part = weight[begin : begin + AT_ONCE].float()
+        scale = kept["scale"][begin : begin + len(part), None]
+        rough = ((part / scale).round() * scale).double()
+        norm = max(norm, float(rough.norm(dim=1).max()))
+        error = max(error, float((part.to(dtype).double() - rough).norm(dim=1).max()))
+    return Screen(project, error, norm, 0.0 if bias is None else float(bias.abs().max())), kept
 
 
 def keep_table(table: Tensor) -> Tensor:

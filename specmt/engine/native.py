@@ -29,6 +29,7 @@ from specmt.engine.library import (
     cache_view,
     keep_table,
     kernels,
+    make_screen,
     pack,
 )
 from specmt.engine.pool import thread_count
@@ -206,6 +207,8 @@ class NativeVerifier(NativeDecoder):
         tables = verifier_tables(weights)
         super().__init__(weights, tables, sizes, dtype)
         self.prefixes = prefixes
+        if dtype != torch.int8:
+            self._decoder.struct.screen, self._screen = make_screen(tables.output, tables.bias, dtype)
         table = self._table if tables.source is tables.target else keep_table(tables.source)
         self._encoder = Stack(weights, "encoder", sizes.encoder_layers, sizes=sizes, table=table, dtype=dtype)
 
