@@ -1171,7 +1171,8 @@ int64_t best_of_rough(const Network& n, const Rows<T>& x, const Rows<Int8>& roug
     const float error = __builtin_sqrtf(_mm512_reduce_add_ps(errors));
     constexpr float ROUNDING = 1.0f / (1 << 22);
     const float off = 1.001f * (s.error * norm + s.norm * error) +
-                      ROUNDING * (static_cast<float>(n.width) * (s.error + s.norm) * norm + 4.0f * s.bias);
+                      ROUNDING * (static_cast<float>(n.width) * (s.error + s.norm) * norm + 4.0f * s.bias) +
+                      1e-30f;  // numbers too small for bfloat16's instructions count as 0
     const __m512 least = _mm512_set1_ps(highest_of(logits, n.vocab) - 2.0f * off);
     int64_t best = 0;
     float highest = -INFINITY;

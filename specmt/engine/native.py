@@ -24,14 +24,11 @@ from specmt.engine.library import (
     Encoding,
     Expansion,
     Run,
-    Stack,
     Step,
     cache_view,
-    keep_table,
     kernels,
-    make_screen,
-    pack,
 )
+from specmt.engine.packed import Stack, keep_table, make_screen, pack
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of, shorten
 from specmt.engine.transformer import Tables, Weights, drafter_tables, embedding_scale, verifier_tables

@@ -18,7 +18,7 @@ from specmt.config import DecodingOptions
 from specmt.decoding import batch
 from specmt.decoding.batch import decode
 from specmt.decoding.trace import Recorder
-from specmt.engine import library
+from specmt.engine import library, packed
 from specmt.engine.backend import State, Verifier
 from specmt.engine.linear import can_pack
 from specmt.engine.native import NativeVerifier
@@ -364,9 +364,9 @@ def test_positions_of_marian_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("dtype", library.TOGETHER)
 def test_large_tables_are_packed_a_part_at_a_time(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     weight, bias = torch.randn(83, 32), torch.randn(83)
-    _, wanted = library.pack(weight, bias, dtype)
-    monkeypatch.setattr(library, "AT_ONCE", 32)
-    _, got = library.pack(weight, bias, dtype)
+    _, wanted = packed.pack(weight, bias, dtype)
+    monkeypatch.setattr(packed, "AT_ONCE", 32)
+    _, got = packed.pack(weight, bias, dtype)
     assert isinstance(got, dict)
     assert isinstance(wanted, dict)
     assert got.keys() == wanted.keys()
