@@ -25,12 +25,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from specmt.cli.progress import counting_bar
-from specmt.config import DecodingOptions
 from specmt.decoding.loop import target_limit
 from specmt.evaluation.quality import loops
 from specmt.evaluation.tables import Table
 from specmt.models.folder import PIECES, find
 from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
 
 try:

@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.markup import escape
 from sacrebleu.metrics.bleu import BLEU
 
-from specmt.config import DecodingOptions
 from specmt.errors import SpecmtError
 from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.models.folder import ModelFolder, find
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.text.segment import split_layout
 from specmt.translator import Translator
 

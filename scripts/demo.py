@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specmt.config import DecodingOptions
 from specmt.errors import SpecmtError
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Stats
 

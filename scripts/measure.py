@@ -32,9 +32,9 @@ from rich.table import Table
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.types import Stats
 
 SETS = ("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")

@@ -21,11 +21,11 @@ from rich.table import Table
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.memory import TranslationMemory
 from specmt.evaluation.acceptance import Tally
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.types import Stats
 
 console = Console(width=160)

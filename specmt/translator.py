@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import specmt
-from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, ModelError, UsageError
+from specmt.options import DecodingOptions
 from specmt.text.memory import read_memory
 from specmt.text.parts import Part, is_short, join, split_lines, split_pair
 from specmt.types import Hypothesis, Line, Stats, Translation

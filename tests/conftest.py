@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module, functional
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine import library
 from specmt.models.autoregressive import create_autoregressive
@@ -26,6 +25,7 @@ from specmt.models.drafter import create_drafter
 from specmt.models.folder import ModelFolder, add_drafter, write_folder
 from specmt.models.hub import Model, load_model
 from specmt.models.verifier import create_verifier
+from specmt.options import DecodingOptions
 from specmt.training.autoregressive import autoregressive_loss
 from specmt.training.drafter import BlockOptions, drafter_loss, lay_blocks
 from specmt.training.prepare import train_pieces

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from peers.tables import BASE
-from specmt.config import DecodingOptions
 from specmt.decoding.loop import target_limit
 from specmt.models.folder import PIECES
 from specmt.models.hub import Model
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 
 SCRIPTS = Path(__file__).resolve().parents[1]

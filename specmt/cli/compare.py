@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specmt.cli.progress import rate_bar, spinner
-from specmt.config import DecodingOptions
 from specmt.evaluation.quality import score
 from specmt.evaluation.sets import EvaluationSet
 from specmt.evaluation.strategies import Strategy, baseline_of
+from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.evaluation.results import Evaluation, Measured

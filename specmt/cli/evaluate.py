@@ -16,11 +16,11 @@ import click
 from specmt.cli.compare import compare
 from specmt.cli.console import printed
 from specmt.cli.options import model_options
-from specmt.config import DecodingOptions
 from specmt.errors import OutputError, UsageError
 from specmt.evaluation.quality import METRICS, make_metric
 from specmt.evaluation.sets import EvaluationSet, SetFiles, name_of, named_set, parse_set, read_set
 from specmt.evaluation.strategies import parse_strategies
+from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input
 
 if TYPE_CHECKING:

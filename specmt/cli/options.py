@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from specmt.config import DRAFTERS, DTYPES, STRATEGIES, TREES, DecodingOptions
 from specmt.errors import UsageError
+from specmt.options import DRAFTERS, DTYPES, STRATEGIES, TREES, DecodingOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 

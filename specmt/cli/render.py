@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.types import Stats, Translation
 
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\r": "\\r"})

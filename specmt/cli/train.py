@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     import torch

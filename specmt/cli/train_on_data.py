@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from specmt.cli.train import is_first_process, start_processes, training_progress
-from specmt.config import AHEAD, DecodingOptions, DrafterName
+from specmt.options import AHEAD, DecodingOptions, DrafterName
 
 
 def train_on_data(

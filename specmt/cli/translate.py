@@ -16,8 +16,8 @@ import click
 from specmt.cli.options import decoding_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
-from specmt.config import DecodingOptions
 from specmt.errors import UsageError
+from specmt.options import DecodingOptions
 from specmt.text.lines import Output, Windows, open_input, read_windows
 from specmt.types import Stats, Translation
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from specmt.config import DecodingOptions
 from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.costs import costs_of
@@ -28,6 +27,7 @@ from specmt.decoding.trace import Recorder
 from specmt.engine.backend import Network, Runner
 from specmt.engine.pool import only_kernels
 from specmt.errors import ModelError
+from specmt.options import DecodingOptions
 from specmt.types import Hypothesis
 
 if TYPE_CHECKING:

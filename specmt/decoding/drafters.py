@@ -18,13 +18,13 @@ from specmt.decoding.shape import Chain, Shape
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, merge, no_tree
 from specmt.engine import backend
-from specmt.engine.backend import Drafting, Memory, Network, Scorer, State
+from specmt.engine.backend import Drafting, EncoderOutput, Network, Scorer, State
 
 
 class Drafter(Protocol):
     """Proposes draft trees; it may change the speed of decoding, never an exact output."""
 
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         """Gives rows (B') new sentences with the verifier's memory of them."""
 
     def propose(self, tokens: Tensor, lengths: Tensor) -> Tree:
@@ -53,7 +53,7 @@ class NoDrafter(Drafter):
     """Proposes nothing: the loop is then greedy decoding."""
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         pass
 
     @override
@@ -82,7 +82,7 @@ class Planned(Drafter):
         self._began: float | None = None
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         if 0 in rows.tolist():  # rows become free from behind: none is left of those before
             self.plan.begin()
 
@@ -107,7 +107,7 @@ class CombinedDrafter(Drafter):
         self.drafters = drafters
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         for drafter in self.drafters:
             drafter.start(rows, memory, requests)
 
@@ -147,7 +147,7 @@ def unseen(tokens: Tensor, seen: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
 class _Sentence(NamedTuple):
     """One that waits."""
 
-    memory: Memory
+    memory: EncoderOutput
     number: int
     """In the memory."""
 
@@ -164,7 +164,7 @@ class Waiting:
         self._shortlist = shortlist
         self._rows: dict[int, _Sentence] = {}
 
-    def add(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def add(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         self._rows |= {
             row: _Sentence(memory, number, request)
             for number, (row, request) in enumerate(zip(rows.tolist(), requests, strict=True))
@@ -233,7 +233,7 @@ class Networked(Planned, Generic[N]):
         return self.network.new_state(self.rows)
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         super().start(rows, memory, requests)
         self.seen[rows] = 0
         self.requests.start(rows, requests)

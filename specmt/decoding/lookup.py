@@ -16,7 +16,7 @@ from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.plan import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree, no_tree
-from specmt.engine.backend import Drafting, Memory
+from specmt.engine.backend import Drafting, EncoderOutput
 from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 
@@ -205,7 +205,7 @@ class LookupDrafter(Planned):
         self.sources: dict[int, list[int]] = {}
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         if 0 in rows.tolist():
             for plan in self.plans:
                 plan.begin()

@@ -18,7 +18,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import Drafting, Memory, Runner, Sentences, State, Verifier
+from specmt.engine.backend import Drafting, EncoderOutput, Runner, Sentences, State, Verifier
 from specmt.engine.window import branches
 from specmt.types import EOS, Hypothesis, Stats
 
@@ -128,7 +128,7 @@ class Loop:
             limit = target_limit(source_length, room)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
-    def _start(self, rows: Tensor, memory: Memory) -> None:
+    def _start(self, rows: Tensor, memory: EncoderOutput) -> None:
         """Gives rows (B') new sentences, and lets the verifier read what every target begins with, but for the last."""
         read = len(self.opening) - 1
         if read == 0:

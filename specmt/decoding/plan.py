@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from specmt.config import Calibration
 from specmt.decoding.tree import Tree
 from specmt.decoding.trials import FIRST, Trials
 from specmt.engine.backend import Trust
+from specmt.options import Calibration
 
 Array = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]

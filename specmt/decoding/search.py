@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from specmt.config import DecodingOptions
 from specmt.decoding.loop import target_limit
 from specmt.engine.backend import NO_PREFIXES, Prefixes
 from specmt.engine.cache import round_up
+from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, PAD, UNK, Hypothesis, Stats
 
 if TYPE_CHECKING:

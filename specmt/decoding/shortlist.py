@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from specmt.decoding.request import Request
-from specmt.engine.backend import Memory
+from specmt.engine.backend import EncoderOutput
 
 Ids = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class Shortlist:
         return Shortlist(self.always[:always], starts, self.targets[taken])
 
 
-def restricted(memory: Memory, requests: Sequence[Request], shortlist: Shortlist | None) -> Memory:
+def restricted(memory: EncoderOutput, requests: Sequence[Request], shortlist: Shortlist | None) -> EncoderOutput:
     """Returns the memory of sentences with what may be said of them; without a shortlist as it is."""
     if shortlist is None:
         return memory

@@ -91,7 +91,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Memory:
+class EncoderOutput:
     """Encoder output of B sentences, in whatever form the network wants it back."""
 
     states: Tensor
@@ -103,16 +103,16 @@ class Memory:
     shortlists: Sequence[Tensor] | None = None
     """(B) the ids that may be said of each sentence, in ascending order; without, all may."""
 
-    def pick(self, numbers: list[int]) -> Memory:
+    def pick(self, numbers: list[int]) -> EncoderOutput:
         """Returns the memory of some of the sentences."""
         if numbers == list(range(len(self.lengths))):
             return self
         lengths = self.lengths[numbers]
         shortlists = None if self.shortlists is None else [self.shortlists[number] for number in numbers]
         if self.states.ndim == 3:
-            return Memory(self.states[numbers], lengths, shortlists)
+            return EncoderOutput(self.states[numbers], lengths, shortlists)
         parts = torch.split(self.states, self.lengths.tolist())
-        return Memory(torch.cat([parts[number] for number in numbers]), lengths, shortlists)
+        return EncoderOutput(torch.cat([parts[number] for number in numbers]), lengths, shortlists)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Network(Protocol):
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
 
-    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
         """Gives rows (B') new sentences with the verifier's memory of them, and what may be said of each."""
 
 
@@ -264,7 +264,7 @@ class Verifier(Scorer, Protocol):
 
     prefixes: Prefixes
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the memory of sources given as ids without prefix and EOS."""
 
 

@@ -108,48 +108,6 @@ def best_first(slots: Slots, breadth: int, nodes: int, correction: Correction) -
     )
 
 
-def best_first_together(
-    slots: Slots, breadth: int, nodes: int, correction: Correction
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the trees of :func:`best_first`, grown side by side without a look at what is in them.
-
-    Nodes that may come next wait in a table (B, N · β), the children of a node behind those of earlier ones.
-    """
-    rows, block_size, _ = slots.logits.shape
-    every = torch.arange(rows, device=slots.last.device)
-    values, candidates = slots.logits.float().topk(min(CANDIDATES, slots.logits.shape[2]), dim=2)  # (B, K, C)
-    candidates, by_id = candidates.sort(dim=2)  # among equals the lowest id comes first
-    values = values.gather(2, by_id)
-    breadth = min(breadth, candidates.shape[2])
-    costs = torch.full((rows, nodes * breadth), torch.inf, dtype=torch.float64, device=every.device)
-    waiting = torch.zeros_like(costs, dtype=torch.int64)
-    scored = torch.zeros_like(costs, dtype=torch.float32)
-    states = slots.hidden.new_zeros(rows, nodes, correction.rank)  # of the root and of all nodes but the last
-    depths = torch.zeros(rows, nodes, dtype=torch.int64, device=every.device)
-    token, depth, total = slots.last, depths[:, 0], costs.new_zeros(rows)
-    state = states[:, 0]
-    tree: list[tuple[Tensor, Tensor, Tensor]] = []
-    for place in range(nodes):
-        at = every, depth.clamp(max=block_size - 1)
-        change, state = correction.step(slots.hidden[at], token, state)
-        table = functional.embedding(candidates[at], correction.table)  # (B, C, D)
-        log_probs = (values[at] + (table * change[:, None]).float().sum(2)).log_softmax(1)
-        best, order = (part[:, :breadth] for part in log_probs.sort(dim=1, descending=True, stable=True))
-        mine = slice(place * breadth, (place + 1) * breadth)
-        at_end = (depth >= block_size)[:, None]
-        costs[:, mine] = (total[:, None] - best.double()).masked_fill(at_end, torch.inf)
-        waiting[:, mine], scored[:, mine] = candidates[at].gather(1, order), best
-        states[:, place], depths[:, place] = state, depth
-        total, chosen = costs.min(dim=1)
-        parent = chosen // breadth
-        token = waiting[every, chosen]
-        tree.append((token, parent, scored[every, chosen]))
-        costs = costs.scatter(1, chosen[:, None], torch.inf)
-        depth, state = depths[every, parent] + 1, states[every, parent]
-    tokens, parents, log_probs = (torch.stack(part, dim=1) for part in zip(*tree, strict=True))
-    return tokens, parents, log_probs
-
-
 def _best_first(slots: Slots, breadth: int, nodes: int, correction: Correction) -> list[tuple[int, int, float]]:
     """Returns token, parent and log-probability of each node of one sentence's tree."""
     tree: list[tuple[int, int, float]] = []

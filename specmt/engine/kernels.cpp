@@ -1735,7 +1735,7 @@ struct Run {
     int64_t* seen;                    // (B) how many of them the drafter has read
     int64_t *calls, *drafted, *accepted;  // (B) what there was to do, added up
     // How many drafts to verify: as many as promise most tokens a second, given the seconds of iterations that verify
-    // 0 … K, and how far drafts can be trusted (specmt/config.py, Calibration). All where `seconds` is null.
+    // 0 … K, and how far drafts can be trusted (specmt/options.py, Calibration). All where `seconds` is null.
     const double* seconds;
     double scale, shift;
     int64_t* windows;                 // (I) how many drafts each iteration verified

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import NO_PREFIXES, Drafting, Memory, Prefixes, Ran, Sentences, Sizes, Slots, State
+from specmt.engine.backend import NO_PREFIXES, Drafting, EncoderOutput, Prefixes, Ran, Sentences, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.library import (
@@ -80,7 +80,7 @@ class _NativeNetwork:
             KVCache(*shape, dtype=dtype, device=self.device), CrossCache(*shape, dtype=dtype, device=self.device)
         )
 
-    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
         """Gives rows (B') new sentences with the verifier's memory (R, D) of them."""
         state.cross.reserve(int(memory.lengths.max()))
         state.cross.lengths[rows] = memory.lengths
@@ -209,7 +209,7 @@ class NativeVerifier(NativeDecoder):
         table = self._table if tables.source is tables.target else keep_table(tables.source)
         self._encoder = Stack(weights, "encoder", sizes.encoder_layers, sizes=sizes, table=table, dtype=dtype)
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the memory (R, D) of sources given as ids without prefix and EOS, one sentence after the other."""
         sources = [[*self.prefixes.source, *source, EOS] for source in sources]
         lengths = np.array([len(source) for source in sources], dtype=np.int64)
@@ -225,7 +225,7 @@ class NativeVerifier(NativeDecoder):
             memory=states.data_ptr(),
         )
         self._library.specmt_encode(ctypes.byref(self._encoder.struct), ctypes.byref(call))
-        return Memory(states, torch.from_numpy(lengths))
+        return EncoderOutput(states, torch.from_numpy(lengths))
 
     def run(
         self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int, end: int = EOS

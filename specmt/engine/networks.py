@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.engine.backend import NO_PREFIXES, Memory, Prefixes, Sizes, Slots, State, best_tokens
+from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Prefixes, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
@@ -52,7 +52,7 @@ class _Network:
             CrossCache(*shape, dtype=self.dtype, device=self.device),
         )
 
-    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
         """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
         state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths.to(self.device))
         lists = memory.shortlists
@@ -136,21 +136,23 @@ class VerifierNetwork(DecoderNetwork):
         self.embed_source = self.embed if shared else Embedding(tables.source, sizes.max_length, sizes.architecture)
         self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads, sizes.architecture)
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the memory (B, S, D) of sources given as ids without prefix and EOS."""
         sources = [[*self.prefixes.source, *source, EOS] for source in sources]
         if self.shapes.window is None:
             return self._encode(sources)
         alone = [self._encode([source]) for source in sources]
-        return Memory(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
+        return EncoderOutput(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))
 
-    def _encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+    def _encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         lengths = torch.tensor([len(source) for source in sources])
         width = round_up(int(lengths.max()), self.shapes.granule)
         ids = torch.tensor([[*source, *[PAD] * (width - len(source))] for source in sources])
         ids, lengths = ids.to(self.device), lengths.to(self.device)
         positions = torch.arange(width, device=self.device).expand(len(sources), -1)
-        return Memory(self.encoder(self.embed_source(ids, self._clamp(positions)), lengths, self.shapes), lengths)
+        return EncoderOutput(
+            self.encoder(self.embed_source(ids, self._clamp(positions)), lengths, self.shapes), lengths
+        )
 
 
 class DrafterNetwork(_Network):

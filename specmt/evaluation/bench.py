@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 import specmt
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.costs import SOURCE
 from specmt.decoding.plan import Costs, best_block, yields
@@ -30,6 +29,7 @@ from specmt.evaluation.bench_timing import (
     verifying_seconds,
 )
 from specmt.evaluation.machine import describe_machine
+from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.models.hub import Model

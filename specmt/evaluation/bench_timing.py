@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 import torch
 
-from specmt.config import AHEAD, DecodingOptions
 from specmt.decoding.batch import decode, make_drafter
 from specmt.decoding.costs import TOGETHER, Constant, iterations, no_trust, repeated, seconds_in_turns
 from specmt.decoding.plan import Costs
@@ -22,6 +21,7 @@ from specmt.engine.backend import Verifier
 from specmt.engine.native import NativeVerifier
 from specmt.engine.pool import only_kernels
 from specmt.evaluation.bench_results import BenchOptions, default_blocks
+from specmt.options import AHEAD, DecodingOptions
 from specmt.types import UNK
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.plan import best_block
 from specmt.errors import ModelError
@@ -18,6 +17,7 @@ from specmt.evaluation.bench_results import BenchOptions
 from specmt.evaluation.bench_timing import Clock, costs_of_iterations, speeds_of
 from specmt.evaluation.spread import Spread, spread
 from specmt.evaluation.tables import Table
+from specmt.options import DecodingOptions
 from specmt.types import Stats
 
 if TYPE_CHECKING:

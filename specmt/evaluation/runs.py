@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from specmt.config import DecodingOptions
 from specmt.evaluation.memory import peak_bytes, reset_peak
+from specmt.options import DecodingOptions
 from specmt.types import Line, Translation
 
 if TYPE_CHECKING:

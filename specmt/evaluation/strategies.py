@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from specmt.config import DecodingOptions
 from specmt.errors import UsageError
+from specmt.options import DecodingOptions
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "greedy": (),

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from specmt.config import Calibration
 from specmt.errors import ModelError, UsageError
 from specmt.files import whole, write_whole
 from specmt.models.config import (
@@ -22,6 +21,7 @@ from specmt.models.config import (
     VerifierConfig,
     check_fit,
 )
+from specmt.options import Calibration
 from specmt.text.pieces import PIECES as PIECES
 
 if TYPE_CHECKING:

@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from specmt.config import AHEAD, DecodingOptions
 from specmt.engine import library, native
 from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
-from specmt.engine.graphed import GraphedDecoder, GraphedDrafter
-from specmt.engine.graphed_verifier import GraphedVerifier
-from specmt.engine.graphs import MANY, ONE, ORDERED, GraphPolicy, pin_precision
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
 from specmt.engine.threads import choose_threads
@@ -27,6 +23,7 @@ from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterCon
 from specmt.models.device import choose_device, choose_dtype, has_bfloat16
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
+from specmt.options import AHEAD, DecodingOptions
 from specmt.text.pieces import PieceModel, load_pieces
 
 if TYPE_CHECKING:
@@ -121,15 +118,7 @@ class Model:
         if kind == self.verifier.dtype:
             return self.verifier
         weights = self.folder.weights(VERIFIER)
-        policy = None if self.graph_policy is None else MANY
-        return verifier_network(
-            weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels, policy=policy
-        )
-
-    @property
-    def graph_policy(self) -> GraphPolicy | None:
-        """The shapes of the verifier's calls, if they are captured."""
-        return self.verifier.policy if isinstance(self.verifier, GraphedVerifier) else None
+        return verifier_network(weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels)
 
     @cached_property
     def autoregressive(self) -> Scorer | None:
@@ -143,9 +132,8 @@ class Model:
         weights = fitting_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
         device = self.verifier.device
         if isinstance(self.verifier, VerifierNetwork):
-            shapes, policy = self.verifier.shapes, self.graph_policy
             return autoregressive_network(
-                weights, config, device, self.verifier.dtype, shapes=shapes, kernels=False, policy=policy
+                weights, config, device, self.verifier.dtype, shapes=self.verifier.shapes, kernels=False
             )
         return autoregressive_network(weights, config, device, torch.int8)
 
@@ -233,8 +221,7 @@ def load_model(
         weights.setdefault("embed.weight", table)  # where it has none of its own
         # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
         fast = torch.int8 if isinstance(verifier, native.NativeVerifier) else kind
-        policy = verifier.policy if isinstance(verifier, GraphedVerifier) else None
-        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels, policy=policy)
+        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
     return Model(folder, pieces, verifier, drafter)
 
 
@@ -248,23 +235,12 @@ def _choose_verifier(
     kernels: bool,
 ) -> Verifier:
     """Returns the fastest verifier whose bits, where that is asked for, were found not to depend on the batch."""
-    policies: tuple[GraphPolicy | None, ...] = (None,)
-    if device.type == "cuda":
-        pin_precision()
-        policies = (ONE, ORDERED) if deterministic else (MANY,)
-    for policy in policies:
-        shapes = GRANULAR if deterministic else FREE
-        verifier = verifier_network(weights, config, device, dtype, shapes=shapes, kernels=kernels, policy=policy)
-        if not (deterministic and isinstance(verifier, VerifierNetwork)):
-            return verifier
-        what = f"{config} {dtype} {device}"
-        try:
-            if invariant_here(verifier, what if policy is None else f"{what} {policy}"):
-                return verifier
-        except RuntimeError as error:  # a driver or a library that does not let itself be captured
-            if policy is None:
-                raise
-            logger.warning("going on without CUDA graphs: %s", error)
+    shapes = GRANULAR if deterministic else FREE
+    verifier = verifier_network(weights, config, device, dtype, shapes=shapes, kernels=kernels)
+    if not (deterministic and isinstance(verifier, VerifierNetwork)):
+        return verifier
+    if invariant_here(verifier, f"{config} {dtype} {device}"):
+        return verifier
     return verifier_network(weights, config, device, dtype, shapes=fixed(config.max_length), kernels=kernels)
 
 
@@ -288,14 +264,12 @@ def verifier_network(
     *,
     shapes: ShapePolicy = GRANULAR,
     kernels: bool = True,
-    policy: GraphPolicy | None = None,
 ) -> Verifier:
     """Returns the engine's verifier over weights named as in the fairseq2 model.
 
     :param shapes: those of calls on PyTorch.
     :raises UsageError: the type is int8 and there are no kernels.
     :param kernels: whether to run on the C++ kernels where they are there.
-    :param policy: the shapes of calls that are captured; they are on a GPU.
     """
     sizes = Sizes(
         heads=config.num_heads,
@@ -306,13 +280,11 @@ def verifier_network(
     )
     prefixes = Prefixes(config.source_prefix, config.target_prefix)
     table = weights["encoder_frontend.embed.weight"]
-    if policy is None and kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
+    if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
         return native.NativeVerifier(weights, sizes, dtype, prefixes)
     if dtype == torch.int8:
         raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
     weights = _placed(weights, device, dtype)
-    if policy is not None:
-        return GraphedVerifier(weights, sizes, policy, prefixes)
     return VerifierNetwork(weights, sizes, shapes, prefixes)
 
 
@@ -323,18 +295,16 @@ def drafter_network(
     dtype: torch.dtype,
     *,
     kernels: bool = True,
-    policy: GraphPolicy | None = None,
 ) -> Drafter:
     """Returns the engine's drafter over weights named as in the fairseq2 model.
 
     :param kernels: whether to run on the C++ kernels where they are there.
-    :param policy: the shapes of calls that are captured.
     """
     sizes = _drafter_sizes(config)
-    if policy is None and kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDrafter(weights, sizes, dtype)
     weights = _placed(weights, device, dtype)
-    return DrafterNetwork(weights, sizes) if policy is None else GraphedDrafter(weights, sizes, policy)
+    return DrafterNetwork(weights, sizes)
 
 
 def autoregressive_network(
@@ -345,20 +315,16 @@ def autoregressive_network(
     *,
     shapes: ShapePolicy = GRANULAR,
     kernels: bool = True,
-    policy: GraphPolicy | None = None,
 ) -> Scorer:
     """Returns the engine's autoregressive drafter over weights named as in the fairseq2 model.
 
     :param shapes: those of calls on PyTorch.
     :param kernels: whether to run on the C++ kernels where they are there.
-    :param policy: the shapes of calls that are captured.
     """
     sizes = _drafter_sizes(config)
-    if policy is None and kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
+    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
         return native.NativeDecoder(weights, drafter_tables(weights), sizes, dtype)
     weights = _placed(weights, device, dtype)
-    if policy is not None:
-        return GraphedDecoder(weights, drafter_tables(weights), sizes, policy)
     return DecoderNetwork(weights, drafter_tables(weights), sizes, shapes)
 
 

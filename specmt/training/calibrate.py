@@ -9,7 +9,6 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.config import Calibration
 from specmt.decoding.accept import Verdict, accept_exact
 from specmt.decoding.loop import Loop
 from specmt.decoding.masked import MaskedDrafter
@@ -17,6 +16,7 @@ from specmt.decoding.plan import Fixed, log_odds, logistic
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Drafter, Verifier
+from specmt.options import Calibration
 from specmt.types import EOS
 
 Array = npt.NDArray[np.float64]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import DataError, UsageError
 from specmt.files import write_whole
 from specmt.models.hub import Model
+from specmt.options import DecodingOptions
 from specmt.training.data import Sequences, read_lines
 
 T = TypeVar("T")

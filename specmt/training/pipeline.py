@@ -19,7 +19,6 @@ from fairseq2.models.transformer import TransformerModel
 from safetensors.torch import load_file
 from torch import Tensor
 
-from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine.native import NativeVerifier
 from specmt.errors import DataError, OutputError, UsageError
@@ -29,6 +28,7 @@ from specmt.models.folder import CONFIG, DRAFTER, VERIFIER, ModelFolder, add_dra
 from specmt.models.hub import Model, drafter_network
 from specmt.models.shapes import drafter_shapes
 from specmt.models.verifier import create_verifier, load_verifier_weights
+from specmt.options import Calibration, DecodingOptions
 from specmt.training.calibrate import calibrate
 from specmt.training.checkpoints import save_tensors
 from specmt.training.data import ParallelData, Sequences
@@ -234,8 +234,7 @@ def equip(
     """Puts a drafter into a loaded model."""
     native = isinstance(model.verifier, NativeVerifier)
     kind = torch.int8 if native else model.verifier.dtype
-    device, policy = torch.device(model.device), model.graph_policy
-    model.drafter = drafter_network(weights, config, device, kind, kernels=native, policy=policy)
+    model.drafter = drafter_network(weights, config, torch.device(model.device), kind, kernels=native)
     model.folder = replace(model.folder, drafter=config, calibration=calibration)
     model.plans.clear()
 

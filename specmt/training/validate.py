@@ -11,12 +11,12 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from torch.nn import Module
 
-from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import ModelError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
+from specmt.options import Calibration, DecodingOptions
 from specmt.text.pieces import PieceModel
 from specmt.training.calibrate import calibrate
 from specmt.training.data import ParallelData, Sequences, make_batches

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from specmt.cli.main import run
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.evaluation.strategies import parse_strategies
 from specmt.models.folder import SHORTLIST, ModelFolder
 from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 
 ROOT = Path(__file__).parents[2]
 LINES = [f"Der Hund Nummer {number} sieht {number * 7} Katzen." for number in range(60)]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 

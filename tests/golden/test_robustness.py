@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specmt.config import DecodingOptions
 from specmt.models.folder import ModelFolder, bundled
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from tests.golden.robustness import SHAPES, copies
 

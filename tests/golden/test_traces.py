@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from specmt.config import DecodingOptions
 from specmt.decoding.trace import Iteration, Trace
 from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"

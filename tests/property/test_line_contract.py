@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.text.lines import read_windows
 from specmt.text.segment import segment, split_layout, split_sentences
 from specmt.translator import Translator

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
-from specmt.config import DecodingOptions
 from specmt.decoding import batch
 from specmt.decoding.batch import decode
 from specmt.decoding.trace import Recorder
@@ -37,6 +36,7 @@ from specmt.models.folder import VERIFIER, ModelFolder, write_folder
 from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
 from specmt.models.shapes import autoregressive_shapes, drafter_shapes, verifier_shapes
 from specmt.models.verifier import create_verifier, load_verifier_weights
+from specmt.options import DecodingOptions
 from specmt.training.student import initialise_from
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode, is_out_of_memory
 from specmt.engine.backend import State
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 
 ERRORS = [
     MemoryError(),

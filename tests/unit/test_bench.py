@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.config import Calibration, DecodingOptions
 from specmt.decoding import costs
 from specmt.decoding.costs import TOGETHER, seconds_in_turns
 from specmt.decoding.plan import Costs
@@ -49,6 +48,7 @@ from specmt.evaluation.bench_tables import tables
 from specmt.evaluation.bench_timing import UNREAD, costs_of_iterations, depth, speeds_of, verifying_seconds
 from specmt.evaluation.spread import spread
 from specmt.models.hub import Model, load_model
+from specmt.options import Calibration, DecodingOptions
 from specmt.training.calibrate import calibrate
 
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)

@@ -20,7 +20,7 @@ from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
 from specmt.engine import library
-from specmt.engine.backend import Drafter, Memory, Scorer, Slots, State, Verifier
+from specmt.engine.backend import Drafter, EncoderOutput, Scorer, Slots, State, Verifier
 from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, round_up
 from specmt.engine.candidates import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
@@ -165,7 +165,7 @@ def open_rows(networks: Networks, sources: list[list[int]], *, drafter: bool = F
     return state
 
 
-def sentences_of(memory: Memory) -> list[Tensor]:
+def sentences_of(memory: EncoderOutput) -> list[Tensor]:
     """Returns the memory (S, D) of each sentence, in whichever form a network has it."""
     lengths = memory.lengths.tolist()
     if memory.states.ndim == 2:
@@ -437,7 +437,7 @@ def make_autoregressive(dtype: torch.dtype, *, kernels: bool, **changes: int) ->
     return module, autoregressive_network(weights_of(module), config, CPU, dtype, kernels=kernels)
 
 
-def started(drafter: Scorer, memory: Memory) -> State:
+def started(drafter: Scorer, memory: EncoderOutput) -> State:
     state = drafter.new_state(len(memory.lengths))
     drafter.start(state, torch.arange(len(memory.lengths)), memory)
     return state

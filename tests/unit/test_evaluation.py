@@ -20,7 +20,6 @@ import pytest
 import torch
 from sacrebleu.dataset import DATASETS
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Node
@@ -35,6 +34,7 @@ from specmt.evaluation.runs import Run, Translate, measure, sample, windows
 from specmt.evaluation.sets import EvaluationSet, SetFiles, named_set, parse_set, read_set
 from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
 from specmt.models.hub import Model
+from specmt.options import DecodingOptions
 from specmt.types import Line, Stats, Translation
 
 STRATEGIES = parse_strategies("greedy,speculative:8,tolerant")

@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specmt.cli.main import run
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER, ModelFolder
@@ -29,6 +28,7 @@ from specmt.models.interop.checkpoint import TORCH, open_checkpoint, open_npz
 from specmt.models.interop.marian import import_marian
 from specmt.models.interop.output import licence_of, new_folder
 from specmt.models.interop.targets import choose_token, language_of, languages_of
+from specmt.options import DecodingOptions
 from specmt.text.pieces import ImportedPieces, Pieces, load_pieces
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK

@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from specmt.cli.main import run
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import ModelError, SpecmtError, UsageError
 from specmt.models.folder import CARD, VERIFIER, ModelFolder, find
@@ -30,6 +29,7 @@ from specmt.models.interop.fairseq import language_codes
 from specmt.models.interop.languages import _LONG, find_language, shorten
 from specmt.models.interop.multilingual import TOKENIZER
 from specmt.models.interop.nllb import NEVER, TABLE, import_nllb
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
 

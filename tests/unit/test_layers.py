@@ -17,7 +17,7 @@ LAYERS = {
     "specmt": 0,
     "specmt.errors": 0,
     "specmt.types": 0,
-    "specmt.config": 0,
+    "specmt.options": 0,
     "specmt.files": 0,
     "specmt.text": 1,
     "specmt.engine": 1,

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specmt.config import DecodingOptions
 from specmt.decoding import trials
 from specmt.decoding.batch import decode
 from specmt.decoding.lookup import LookupDrafter, Plans, Texts, continuation, find_words
@@ -19,14 +18,15 @@ from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.plan import Fixed, Learning
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Drafting, Memory
+from specmt.engine.backend import Drafting, EncoderOutput
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, PAD, Stats
 
 quick = settings(max_examples=100, deadline=None)
 ids = st.lists(st.integers(0, 9), max_size=12)
 
-UNSEEN = Memory(torch.zeros(0, 1), torch.zeros(0, dtype=torch.int64))
+UNSEEN = EncoderOutput(torch.zeros(0, 1), torch.zeros(0, dtype=torch.int64))
 TARGET = [BOS, *range(10, 22), EOS]
 
 

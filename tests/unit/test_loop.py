@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.config import DecodingOptions
 from specmt.decoding import loop as loop_module
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
@@ -25,12 +24,13 @@ from specmt.decoding.masked import MaskedDrafter
 from specmt.decoding.plan import Fixed
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Memory
+from specmt.engine.backend import EncoderOutput
 from specmt.engine.native import NativeVerifier
 from specmt.engine.networks import DecoderNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_network
+from specmt.options import DecodingOptions
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, UNK, Hypothesis, Stats
 
@@ -56,7 +56,7 @@ class Scripted(Drafter):
         """How many rows each call had."""
 
     @override
-    def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+    def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
         for row, seen in zip(rows.tolist(), sentences_of(memory), strict=True):
             self.rows[row] = next(
                 tokens for known, tokens in self.truth if known.shape == seen.shape and torch.allclose(known, seen)
@@ -131,7 +131,7 @@ def continue_truth(truth: list[int], count: int, block_size: int) -> list[int]:
     return block + [EOS] * (block_size - len(block))
 
 
-def sentences_of(memory: Memory) -> list[Tensor]:
+def sentences_of(memory: EncoderOutput) -> list[Tensor]:
     """Returns the memory (S, D) of each sentence, in whichever form a network has it."""
     lengths = memory.lengths.tolist()
     if memory.states.ndim == 2:
@@ -426,7 +426,7 @@ def test_source_tokens_side_by_side_are_limited(
         most = 0
 
         @override
-        def start(self, rows: Tensor, memory: Memory, requests: Sequence[Request]) -> None:
+        def start(self, rows: Tensor, memory: EncoderOutput, requests: Sequence[Request]) -> None:
             super().start(rows, memory, requests)
             self.widths.update(zip(rows.tolist(), memory.lengths.tolist(), strict=True))
 

@@ -20,7 +20,6 @@ from fairseq2.models import ModelFamily
 from fairseq2.nn import BatchLayout
 from fairseq2.runtime.dependency import DependencyContainer
 
-from specmt.config import Calibration, DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine.native import NativeVerifier
 from specmt.engine.networks import DecoderNetwork, VerifierNetwork
@@ -61,6 +60,7 @@ from specmt.models.folder import (
 )
 from specmt.models.hub import Model, autoregressive_network, drafter_network, load_model
 from specmt.models.verifier import create_verifier, tie_weights
+from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS

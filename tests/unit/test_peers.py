@@ -10,13 +10,13 @@ import torch
 from peers.ways import TRIED, Peers, Result, Way, fastest
 from torch import Tensor
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.models.autoregressive import create_autoregressive
 from specmt.models.config import AutoregressiveConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, VERIFIER, ModelFolder, add_drafter, write_folder
 from specmt.models.hub import Model, load_model
 from specmt.models.verifier import create_verifier
+from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD

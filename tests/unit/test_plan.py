@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.config import Calibration, DecodingOptions, TreeName
 from specmt.decoding import batch, costs, loop, trials
 from specmt.decoding.batch import decode, make_masked_plan
 from specmt.decoding.drafters import NoDrafter
@@ -25,6 +24,7 @@ from specmt.decoding.tree import Tree
 from specmt.engine import keep
 from specmt.models.folder import ModelFolder, write_calibration
 from specmt.models.hub import load_model
+from specmt.options import Calibration, DecodingOptions, TreeName
 from specmt.training.calibrate import calibrate, fit_logistic
 
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine.pool import only_kernels, thread_count
 from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 
 
 def test_torch_gets_its_threads_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.text.protect import protect, protect_pair, restore, says_nothing, stand_ins
 from specmt.translator import Places, Translator
 from specmt.types import Hypothesis, Stats

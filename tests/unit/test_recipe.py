@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.errors import UsageError
 from specmt.models.folder import ASSETS
 from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
 from specmt.training import augment
 from specmt.training.augment import CHANGES, Change, vary

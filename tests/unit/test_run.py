@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from specmt.config import Calibration, DecodingOptions
 from specmt.decoding import batch, trials
 from specmt.decoding.batch import decode
 from specmt.decoding.plan import Costs
 from specmt.engine.backend import Drafting, Ran, Sentences
 from specmt.engine.native import NativeVerifier
 from specmt.models.hub import Model, load_model
+from specmt.options import Calibration, DecodingOptions
 from specmt.types import BOS, Hypothesis
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")

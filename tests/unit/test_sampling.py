@@ -21,7 +21,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.config import DecodingOptions
 from specmt.decoding import levels, sample
 from specmt.decoding import loop as loop_module
 from specmt.decoding.autoregressive import AutoregressiveDrafter
@@ -36,10 +35,11 @@ from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection, pick, residual
 from specmt.decoding.shape import Sampled
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import NO_PREFIXES, Memory, Sizes, Slots, State
+from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Sizes, Slots, State
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, Hypothesis, Stats
 
@@ -293,10 +293,10 @@ class FakeNetwork:
         caches = (kind(1, rows, 1, 1, dtype=self.dtype, device=self.device) for kind in (KVCache, CrossCache))
         return State(*caches)  # type: ignore[arg-type]
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        return Memory(torch.zeros(len(sources), 1, 1), torch.tensor([len(source) + 1 for source in sources]))
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
+        return EncoderOutput(torch.zeros(len(sources), 1, 1), torch.tensor([len(source) + 1 for source in sources]))
 
-    def start(self, state: State, rows: Tensor, memory: Memory) -> None:
+    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
         state.cross.lengths[rows] = memory.lengths
 
     def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:

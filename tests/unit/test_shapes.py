@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.config import DecodingOptions
 from specmt.decoding.batch import decode
 from specmt.engine import shapes
 from specmt.engine.backend import State
@@ -18,6 +17,7 @@ from specmt.engine.window import Branches
 from specmt.models import hub
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_network
+from specmt.options import DecodingOptions
 
 CPU = torch.device("cpu")
 

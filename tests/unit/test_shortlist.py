@@ -17,7 +17,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specmt.config import DecodingOptions
 from specmt.decoding import batch
 from specmt.decoding.autoregressive import AutoregressiveDrafter
 from specmt.decoding.batch import decode
@@ -29,17 +28,16 @@ from specmt.decoding.shape import BestFirst, Chain
 from specmt.decoding.shortlist import DRAFTED_EACH, Shortlist
 from specmt.decoding.tree import nodes_of
 from specmt.engine.backend import State, Verifier, best_tokens
-from specmt.engine.graphs import GraphPolicy
 from specmt.engine.transformer import verifier_tables
 from specmt.engine.window import branches
 from specmt.errors import DataError, ModelError, UsageError
-from specmt.models import hub
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.drafter import create_drafter
 from specmt.models.folder import CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, add_drafter, file_sha256
 from specmt.models.hub import Model, drafter_network, fitting_weights, load_model, verifier_network
 from specmt.models.shapes import drafter_shapes, verifier_shapes
 from specmt.models.verifier import create_verifier
+from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData, Sequences
 from specmt.training.shortlist import (
@@ -273,27 +271,6 @@ def test_the_kernels_by_themselves_count_what_the_loop_does(
         counts.append([(h.tokens, h.stats.verifier_calls, h.stats.accepted) for h in got])
         monkeypatch.setattr(batch, "Runner", NoRunner)
     assert counts[0] == counts[1]
-
-
-def test_captured_calls_stay_on_the_list(
-    tiny_model: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a GPU, where the engine's own loop does not mind shortlists and is not asked."""
-    ordinary = load_model(tiny_model, device="cpu", dtype="float32", kernels=False)
-    real = hub.verifier_network
-    policy = GraphPolicy((2,), (8,))
-    monkeypatch.setattr(hub, "verifier_network", lambda *given, **how: real(*given, **{**how, "policy": policy}))
-    captured = load_model(tiny_model, device="cpu", dtype="float32")
-    assert captured.graph_policy is policy
-    for model in (ordinary, captured):
-        model.__dict__["shortlist"] = made_shortlist(len(model.pieces))
-    greedy = DecodingOptions(strategy="greedy", shortlist=True)
-    listed, whole = (said(decode(ordinary, sources, replace(greedy, shortlist=short))) for short in (True, False))
-    numbers = [number for number in range(len(sources)) if listed[number] != whole[number]][:4]
-    assert numbers
-    for options in (greedy, DecodingOptions(shortlist=True, block_size=4)):
-        got = said(decode(captured, [sources[number] for number in numbers], options))
-        assert got == [listed[number] for number in numbers]
 
 
 @pytest.mark.parametrize("way", ["masked", "best-first", "autoregressive", "autoregressive best-first", "self"])

@@ -23,8 +23,8 @@ from specmt.cli.trace.record import record
 from specmt.cli.trace.terminal import Drawing, bar
 from specmt.cli.trace.verdicts import origins, verdicts
 from specmt.cli.trace.view import Step, View, percent, view
-from specmt.config import DecodingOptions
 from specmt.decoding.trace import Candidate, Iteration, Node, Trace, Trial
+from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS
 
 PIECES = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from specmt.config import DecodingOptions
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
+from specmt.options import DecodingOptions
 from specmt.translator import Places, Translator
 from specmt.types import Hypothesis, Line, Stats
 

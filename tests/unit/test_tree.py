@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specmt.config import Calibration
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant, along, before, verdict, walk
 from specmt.decoding.levels import level_tree
 from specmt.decoding.plan import Adaptive, Costs, log_odds, logistic, survival
@@ -22,6 +21,7 @@ from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of
 from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.window import Branches, branches
+from specmt.options import Calibration
 
 CPU = torch.device("cpu")
 quick = settings(max_examples=100, deadline=None)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specmt.decoding.accept import along
 from specmt.decoding.tree import Node, Tree, make_tree, nodes_of
-from specmt.engine.backend import Memory, Slots, State, Verifier
+from specmt.engine.backend import EncoderOutput, Slots, State, Verifier
 from specmt.engine.cache import KVCache
 from specmt.engine.candidates import CANDIDATES, best_chain, best_first, expand, tree_size
 from specmt.engine.linear import can_pack
@@ -56,8 +56,8 @@ class Sentences:
     """A verifier with the memory of a few sentences."""
 
     verifier: Verifier
-    memories: list[Memory]
-    together: Memory
+    memories: list[EncoderOutput]
+    together: EncoderOutput
     prefixes: list[list[int]]
     """BOS and the tokens after it, up to the roots of the trees."""
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from specmt.config import DecodingOptions
 from specmt.decoding import loop as loop_module
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.autoregressive import AutoregressiveDrafter
@@ -29,6 +28,7 @@ from specmt.decoding.tree import Node, Tree, make_tree, nodes_of
 from specmt.engine.cache import KVCache
 from specmt.engine.candidates import CANDIDATES
 from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, UNK, Hypothesis
 from tests.unit.test_loop import (
     BACKENDS,

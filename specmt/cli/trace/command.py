@@ -12,8 +12,8 @@ import click
 
 from specmt.cli.console import printed
 from specmt.cli.options import decoding_options, model_options
-from specmt.config import DecodingOptions
 from specmt.errors import DataError, UsageError
+from specmt.options import DecodingOptions
 from specmt.text.lines import STDIN, Output, open_input, read_windows
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 from specmt.cli.trace.verdicts import mask_slots, origins, ruled_out, verdicts
 from specmt.cli.trace.view import PieceNames
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Candidate, Iteration, Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Candidate, Iteration

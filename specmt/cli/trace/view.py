@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from specmt.cli.trace.verdicts import Origin, Verdict, mask_slots, origins, reached, ruled_out, verdicts
-from specmt.config import DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.types import EOS
 
 if TYPE_CHECKING:

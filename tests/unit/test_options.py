@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from specmt.config import AHEAD, DecodingOptions
 from specmt.errors import UsageError
+from specmt.options import AHEAD, DecodingOptions
 
 MEMORY = Path("memory.tsv")
 
