@@ -31,9 +31,11 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): setup.cfg setup.py specmt/engine/kernels.cpp
+$(STAMP): setup.cfg setup.py specmt/_signals.c $(wildcard specmt/engine/csrc/*)
 	@test -n '$(PYTHON)' || { echo 'specmt needs Python 3.10, 3.11 or 3.12: make PYTHON=/path/to/python' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo 'Installing into $(VENV): PyTorch and fairseq2, about 7 GB, some minutes.'
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -c 'from specmt.engine.library import why_absent as why; why() and print("No C++ kernels, because", \
+	    why() + ": specmt runs on PyTorch alone, 4 to 8 times slower.")'
 	@touch $@

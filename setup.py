@@ -1,14 +1,36 @@
-from setuptools import Extension, setup
+from glob import glob
 
-# Read through ctypes, so that building needs a C++ compiler and nothing else. Where it cannot be built, or the
-# processor lacks AVX-512, the networks run on PyTorch alone.
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+
+class BuildKernels(build_ext):
+    """Says what it means where the kernels cannot be built."""
+
+    def build_extension(self, ext):
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if ext.name == kernels.name:
+                # pip shows this with -v alone; `make install` asks the program itself.
+                print(f"specmt: the C++ kernels could not be built ({error}); they take a C++20 compiler, as GCC 11.")
+                print("specmt: networks will run on PyTorch alone, 4 to 8 times slower.", flush=True)
+            raise  # setuptools goes on: the extension is optional
+
+
+# Read through ctypes, so that building needs a C++ compiler and nothing else. One source includes the others, so that
+# whatever the innermost loops call is inlined.
 kernels = Extension(
     "specmt.engine.kernels",
-    sources=["specmt/engine/kernels.cpp"],
+    sources=["specmt/engine/csrc/kernels.cpp"],
+    depends=glob("specmt/engine/csrc/*.h"),
     # GCC 12 warns of its own AVX-512 headers.
     extra_compile_args=["-O3", "-std=c++20", "-pthread", "-Wno-maybe-uninitialized", "-Wno-uninitialized"],
     language="c++",
     optional=True,
 )
 
-setup(ext_modules=[kernels])
+# Without it, signals are handled by Python, which is late where torch is being loaded.
+signals = Extension("specmt._signals", sources=["specmt/_signals.c"], optional=True)
+
+setup(ext_modules=[kernels, signals], cmdclass={"build_ext": BuildKernels})

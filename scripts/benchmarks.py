@@ -2,121 +2,306 @@
 """Measures everything that docs/benchmarks.md and the README state, and writes both.
 
 Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets, after pip install '.[peers]'; it
-takes about 20 minutes on two cores. What was measured already, by the same command, is not measured again: the
-figures wait in runs/benchmarks.
+takes about 10 minutes on two cores. What was measured already at the same commit, by the same command, is not measured
+again: the outputs wait in runs/benchmarks.
 
-  python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.{json,md}, README.md
+  python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.md and README.md
   python scripts/benchmarks.py --fresh     # measure all
-  python scripts/benchmarks.py --readme    # only write docs/benchmarks.md and README.md from docs/benchmarks.json
+  python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/benchmarks.md
 
-scripts/benchmark_sections.py says what is measured and how it is shown; another measurement is another Section there.
+The page holds commands and what they print. Three measurements are commands of this script: identical, memory, start.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryFile
 from typing import Any
 
 import click
-from benchmark_docs import benchmarks_markdown, fill
-from benchmark_sections import SECTIONS, Section
+from compare_peers import interval, read_lines
+from rich.console import Console
 
-from specmt.evaluation.machine import describe_machine
+from specmt.evaluation.machine import describe_machine, format_signature
+from specmt.evaluation.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-JSON = ROOT / "docs" / "benchmarks.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
-
 PROGRAMS = {"python": [sys.executable], "specmt": [sys.executable, "-m", "specmt"]}
 
-PACKAGES = ("specmt", "torch", "fairseq2", "ctranslate2", "transformers", "numpy", "sentencepiece", "sacrebleu")
+console = Console(width=120)
 
 
-def commit() -> str:
-    """Returns what is measured: the last commit, and whether the code differs from it; empty outside a repository."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "--", "specmt", "scripts"))
+def sets(*names: str) -> str:
+    """Returns options that name test sets."""
+    tests = "$SPECMT_CORPORA/tests"
+    return " ".join(f"--set {name}={tests}/{name}.de:{tests}/{name}.en" for name in names)
 
 
-def measure(section: Section, command: str, path: Path) -> dict[str, Any]:
-    """Runs a command; returns the step that it makes, which is kept in a file.
+ALL = sets("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")
+STRATEGIES = ",".join(
+    (
+        "greedy",
+        "auto=speculative",
+        "masked=speculative:8:drafter=masked",
+        "masked-tree=speculative:8:drafter=masked:tree=best-first:nodes=16",
+        "ar=speculative:5:drafter=autoregressive",
+        "ar-tree=speculative:5:drafter=autoregressive:tree=best-first:nodes=16",
+        "both=speculative:5:drafter=masked+autoregressive:tree=best-first:nodes=16",
+        "lookup=speculative:drafter=lookup",
+        "self=speculative:drafter=self",
+        "tolerant:3:1",
+        "tolerant:5:3",
+        "beam:5",
+    )
+)
+
+SECTIONS: dict[str, tuple[str, str, str]] = {
+    "peers": ("Beside other programs", "python scripts/compare_peers.py", "--lines 2 --rounds 1 --batch-sizes 1,32"),
+    "quality": (
+        "Quality",
+        f"specmt evaluate {ALL} --strategies greedy,speculative:8 --repeats 0 --latency-lines 0 --metrics bleu,chrf",
+        "--limit 4",
+    ),
+    "int8": (
+        "Quality in int8",
+        f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --strategies greedy --dtype int8 --repeats 0 "
+        "--latency-lines 0 --metrics bleu,chrf",
+        "--limit 4",
+    ),
+    "strategies": (
+        "Drafters, trees and rules of acceptance",
+        f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 100 --latency-lines 25 --repeats 2 "
+        f"--strategies {STRATEGIES}",
+        "--limit 4 --latency-lines 1 --repeats 1",
+    ),
+    "bench": ("What calls cost", "specmt bench --batch-sizes 1,4,16,64 --rows 1,2,4,8,16,32,64", "--quick"),
+    "identical": ("The same output in any company", "python scripts/benchmarks.py identical", "--lines 4"),
+    "memory": ("Memory", "python scripts/benchmarks.py memory", "--counts 1,10"),
+    "start": ("From a fresh process to one line", "python scripts/benchmarks.py start", "--repeats 1"),
+}
+"""For each measurement its title, its command, and what is added to that for a trial."""
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def measure(name: str, command: str, folder: Path) -> dict[str, Any]:
+    """Runs a command; returns what it printed, with date and commit, and keeps that in a file.
 
     :raises ClickException: it fails.
     """
-    output = path.resolve().with_suffix(".part")
-    output.unlink(missing_ok=True)  # of one that failed
+    more = ["--json", str(folder / "peers.record.json")] if name == "peers" else []
     program, *arguments = map(os.path.expandvars, shlex.split(command))
-    full = [*PROGRAMS[program], *arguments, "--json", str(output)]
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    found = {"command": command, "commit": commit(), "date": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"}
+    environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "120"}
     started = time.perf_counter()
-    process = subprocess.run(full, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, check=False)
-    seconds = round(time.perf_counter() - started, 1)
-    if process.returncode != 0 or not output.exists():
-        raise click.ClickException(f"{section.name}: `{command}` failed with exit code {process.returncode}.")
-    record = json.loads(output.read_text(encoding="utf-8"))
-    step = {**found, "seconds": seconds, "machine": describe_machine(PACKAGES), "record": record}
-    path.write_text(json.dumps(step, indent=1) + "\n", encoding="utf-8")
-    output.unlink()
+    process = subprocess.run(
+        [*PROGRAMS[program], *arguments, *more],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    seconds = time.perf_counter() - started
+    if process.returncode != 0:
+        raise click.ClickException(f"{name}: `{command}` failed with exit code {process.returncode}.")
+    commit = git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "--", "specmt", "scripts"))
+    date = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    step = {"command": command, "commit": commit, "date": date, "seconds": seconds, "output": process.stdout}
+    (folder / f"{name}.json").write_text(json.dumps(step, indent=1) + "\n", encoding="utf-8")
     return step
 
 
-def write_pages(benchmarks: dict[str, Any]) -> None:
-    """Writes docs/benchmarks.json and .md and the README's figures, or nothing.
+def summary(record: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """Returns the table that the README shows, as Markdown, and where it is from.
 
-    :raises ClickException: the README asks for figures that were not measured.
+    :param record: what compare_peers.py wrote
     """
-    try:
-        readme, page = fill(README.read_text(encoding="utf-8"), benchmarks), benchmarks_markdown(benchmarks)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
-    JSON.write_text(json.dumps(benchmarks, indent=1) + "\n", encoding="utf-8")
-    JSON.with_suffix(".md").write_text(page, encoding="utf-8")
-    README.write_text(readme, encoding="utf-8")
-    click.echo("docs/benchmarks.json, docs/benchmarks.md and README.md are written.", err=True)
+    sizes = [size for size in (1, 32) if any(row["batch_size"] == size for row in record["results"])]
+    speeds = {
+        (row["way"], row["batch_size"]): median(record["lines"] / seconds for seconds in row["seconds"])
+        for row in record["results"]
+    }
+    ours = {way for way, _ in speeds if way.startswith("specmt")}
+    rows = {
+        "specmt greedy": {"specmt greedy"},
+        "specmt, best drafter": {way for way in ours if "greedy" not in way and "int8" not in way},
+        "specmt greedy, int8": {"specmt greedy, int8"},
+        "CTranslate2 greedy, int8": {"CTranslate2 int8 greedy"},
+    }
+    cells = [
+        (name, *(f"{max(speeds.get((way, size), 0.0) for way in ways):.0f}" for size in sizes))
+        for name, ways in rows.items()
+    ]
+    table = Table("", ("sentences/s", *(f"batch {size}" for size in sizes)), cells).markdown()
+    machine = f"{record['machine']['processor']}, {record['machine']['cores']} cores"
+    return f"{table}\n{machine}; {step['date'][:10]}; commit {step['commit']}."
 
 
-@click.command()
+def fill(readme: str, table: str) -> str:
+    """Returns the README with that table between its markers.
+
+    :raises ValueError: the markers are not there.
+    """
+    filled, count = re.subn(r"(<!-- speed -->\n).*?(<!-- /speed -->)", rf"\1\n{table}\n\n\2", readme, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"README.md: there must be one `<!-- speed -->` block, but there are {count} instead.")
+    return filled
+
+
+def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
+    """Returns docs/benchmarks.md."""
+    packages = ("specmt", "torch", "fairseq2", "ctranslate2", "transformers", "numpy", "sentencepiece", "sacrebleu")
+    parts = [
+        "# Benchmarks",
+        "Commands and what they print, and the README's table. Written by `python scripts/benchmarks.py`; do not edit "
+        "it by hand. The commands take the test sets from `$SPECMT_CORPORA`.",
+        f"Machine: {format_signature(describe_machine(packages))}",
+        *(["## In short", table] if table else []),
+    ]
+    for name, step in steps.items():
+        parts += [f"## {SECTIONS[name][0]}", f"```console\n$ {step['command']}\n{step['output'].strip()}\n```"]
+        parts.append(f"Measured on {step['date']} at {step['commit']}, in {step['seconds']:.0f} s.")
+    return "\n\n".join(parts) + "\n"
+
+
+@click.group(invoke_without_command=True)
 @click.option("--fresh", is_flag=True, help="Measure again what was measured.")
-@click.option("--readme", is_flag=True, help="Measure nothing; write the pages from docs/benchmarks.json.")
-@click.option("--only", default="", help=f"Measure only these: {','.join(each.name for each in SECTIONS)}.")
-@click.option("--trial", is_flag=True, help="A few lines and rounds, to see that all of it works; the page says so.")
-@click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=ROOT / "runs" / "benchmarks")
-def main(fresh: bool, readme: bool, only: str, trial: bool, runs: Path) -> None:
-    """Measures, and writes docs/benchmarks.json, docs/benchmarks.md and the README's figures."""
-    names = [section.name for section in SECTIONS]
-    wanted = list(filter(None, only.split(","))) or names
-    if not set(wanted) <= set(names):
-        raise click.UsageError(f"`--only` must be among {', '.join(names)}, but is {only} instead.")
-    if readme:
-        write_pages(json.loads(JSON.read_text(encoding="utf-8")))
+@click.option("--only", default=",".join(SECTIONS), show_default=True, help="Measure only these.")
+@click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/benchmarks.md and nothing else.")
+@click.pass_context
+def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
+    """Measures, and writes docs/benchmarks.md and the README's table."""
+    if context.invoked_subcommand is not None:
         return
-    runs.mkdir(parents=True, exist_ok=True)
-    steps: dict[str, Any] = {}
-    for number, section in enumerate(SECTIONS, start=1):
-        said = f"[{number}/{len(SECTIONS)}] {section.name}"
-        command = f"{section.command} {section.trial}" if trial else section.command
-        path = runs / f"{section.name}.json"
-        step = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        is_kept = step is not None and step["command"] == command
-        if section.name in wanted and (fresh or not is_kept):
-            click.echo(f"{said}: {command}", err=True)
-            steps[section.name] = measure(section, command, path)
-            click.echo(f"{said}: {steps[section.name]['seconds']:.0f} s", err=True)
-        elif is_kept:
-            click.echo(f"{said}: was measured on {step['date']}", err=True)
-            steps[section.name] = step
-    write_pages({"trial": trial, "steps": steps})
+    folder = ROOT / "runs" / ("trial" if trial else "benchmarks")
+    folder.mkdir(parents=True, exist_ok=True)
+    steps: dict[str, dict[str, Any]] = {}
+    for name, (_, command, few) in SECTIONS.items():
+        command = f"{command} {few}" if trial else command
+        kept = folder / f"{name}.json"
+        step = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        is_kept = step.get("command") == command and step.get("commit") == git("rev-parse", "--short", "HEAD")
+        if name in only.split(",") and (fresh or not is_kept):
+            click.echo(f"{name}: {command}", err=True)
+            step = measure(name, command, folder)
+            click.echo(step["output"])
+            click.echo(f"{name}: {step['seconds']:.0f} s", err=True)
+        if step:
+            steps[name] = step
+    record = folder / "peers.record.json"
+    table = summary(json.loads(record.read_text(encoding="utf-8")), steps["peers"]) if "peers" in steps else ""
+    click.echo(table)
+    if trial:
+        (folder / PAGE.name).write_text(page(steps, table), encoding="utf-8")
+        return
+    PAGE.write_text(page(steps, table), encoding="utf-8")
+    README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
+    click.echo(f"{PAGE.relative_to(ROOT)} and the table of README.md are written.", err=True)
+
+
+def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:
+    """Runs `specmt translate` in a process of its own; returns its lines, its seconds and its peak memory in MiB."""
+    command = [*PROGRAMS["specmt"], "translate", "--quiet", "--threads", "2", *options]
+    with TemporaryFile() as source, TemporaryFile() as target:
+        source.write(("\n".join(lines) + "\n").encode())
+        source.seek(0)
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdin=source, stdout=target)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        if status != 0:
+            raise click.ClickException(f"`{shlex.join(command)}` failed.")
+        target.seek(0)
+        return target.read().decode().removesuffix("\n").split("\n"), seconds, usage.ru_maxrss / 1024
+
+
+COMPANY = [
+    *(f"--batch-size {size} --threads {threads}" for size in (1, 2, 3, 8, 33) for threads in (1, 2)),
+    *(f"--strategy greedy --batch-size {size}" for size in (1, 8, 32)),
+    *(f"--drafter masked --block-size {size}" for size in (1, 2, 5, 10, 25)),
+    *(f"--drafter autoregressive --block-size {size}" for size in (2, 5, 8)),
+    *(f"--drafter {name}" for name in ("lookup", "self", "masked+lookup")),
+    *(
+        f"--drafter {name} --tree best-first --nodes 16 --block-size 5"
+        for name in ("masked", "autoregressive", "masked+autoregressive")
+    ),
+]
+"""Options that must not change the output."""
+
+
+@main.command()
+@click.option("--lines", default=400, show_default=True, help="Half of them from docs-test, half from newstest2014.")
+def identical(lines: int) -> None:
+    """Compares outputs of `specmt translate` byte by byte, also of shuffled lines; exits 1 at any difference."""
+    texts = [line for name in ("docs-test", "newstest2014.de-en") for line in read_lines(name, "de")[: lines // 2]]
+    wanted, _, _ = translate(texts)
+    order = random.Random(1).sample(range(len(texts)), len(texts))
+    results = {}
+    for batch_size in ("1", "32"):
+        shuffled, _, _ = translate([texts[index] for index in order], "--batch-size", batch_size)
+        results[f"shuffled, batches of {batch_size}"] = [line for _, line in sorted(zip(order, shuffled, strict=True))]
+    for options in COMPANY:
+        results[options], _, _ = translate(texts, *options.split())
+    different = [name for name, found in results.items() if found != wanted]
+    console.print(f"{len(results) - len(different)} of {len(results)} runs over {len(texts)} lines are the same bytes:")
+    console.print("; ".join(results), markup=False)
+    for name in different:
+        console.print(f"different: {name}", markup=False)
+    sys.exit(1 if different else 0)
+
+
+@main.command()
+@click.option("--counts", default="1,32,1000,10000", show_default=True)
+def memory(counts: str) -> None:
+    """Peak memory of `specmt translate` by number of short lines; checks count and order."""
+    sources = [line for line in read_lines("everyday-test", "de") if len(line) < 40]
+    rows = []
+    for count in map(int, counts.split(",")):
+        lines = random.Random(1).choices(sources, k=count)
+        out, seconds, mebibytes = translate(lines)
+        # Equal lines have equal translations, so that order shows without translating anything twice.
+        known = dict(zip(lines, out, strict=False))
+        in_order = len(out) == count and all(known[line] == found for line, found in zip(lines, out, strict=True))
+        rows.append((f"{count:,}", f"{mebibytes:.0f}", f"{seconds:.0f}", "yes" if in_order else "no"))
+    console.print(Table("", ("lines", "peak MiB", "seconds", "all there, in order"), rows).rich())
+
+
+@main.command()
+@click.option("--repeats", default=5, show_default=True)
+def start(repeats: int) -> None:
+    """Where the time of translating one line in a fresh process goes."""
+    stages = {
+        "python": "pass",
+        "and import torch": "import torch",
+        "and import specmt": "import specmt.models.hub, specmt.translator",
+        "and load the model": "from specmt.translator import Translator; Translator.from_pretrained()",
+    }
+    commands = {name: [sys.executable, "-c", code] for name, code in stages.items()}
+    commands["specmt translate, one line"] = [*PROGRAMS["specmt"], "translate", "--quiet"]
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(repeats + 1):
+        for name, command in commands.items():
+            started = time.perf_counter()
+            subprocess.run(command, input=b"Guten Tag.\n", stdout=subprocess.DEVNULL, check=True)
+            seconds[name].append(time.perf_counter() - started)
+    rows = [(name, interval(values[1:], 2)) for name, values in seconds.items()]
+    console.print(Table("", ("a fresh process", "seconds, median (lowest–highest)"), rows).rich())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares the training data of the bundled models from the corpora in $SPECMT_CORPORA; see docs/training.md.
 
-Usage: SPECMT_CORPORA=… python scripts/data.py FOLDER --direction de-en|en-de [--pieces FILE] [--exclude SOURCE,…]
+Usage: SPECMT_CORPORA=… python scripts/data.py FOLDER --direction de-en|en-de [--pieces FILE] [--back FOLDER]
 
 Writes FOLDER/text/SOURCE.{de,en} (cleaned, weighted, varied) and what `specmt prepare` makes of them. The same
 arguments give the same bytes.
@@ -16,102 +16,30 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from specmt.training.augment import vary
-from specmt.training.cleaning import Deduplicator, find_fault, modern_spelling, normalise, plain_quotes
-from specmt.training.data import read_pairs
-from specmt.training.synthetic import Pair, synthesise
+from recipe.augment import vary
+from recipe.cleaning import Deduplicator, find_fault, modern_spelling, normalise, plain_quotes
+from recipe.synthetic import Pair, synthesise
 
-# Each source's weight: how often a pair of it counts. They make general text and documentation about equal parts,
-# counted in words, and interface strings a thirtieth. The order decides who keeps a pair that several have.
-WEIGHTS: dict[str, dict[str, float]] = {
-    "news": {
-        "wmt-newstest-old": 4,
-        "pud": 4,
-        "wmt21-newstest": 4,
-        "wmt22-24-general": 3,
-        "opennmt-wmt10k-detok": 1.5,
-    },
-    "parliament": {"europarl-20k": 1.5},
-    "encyclopaedic": {
-        "xquad": 3,
-        "mlqe-pe-wikipedia-detok": 2,
-        "pawsx-human-detok": 1.5,
-        "xnli-human": 2,
-        "stellarium-skycultures": 1,
-    },
-    "talks": {"iwslt17-devtest": 3, "joeynmt-toy-ted": 3, "wmt21-ted": 3},
-    "captions": {"multi30k": 2.5},
-    "chat": {"cocoa-mt": 1.5, "wmt22-chat": 1.5, "bcontrast-chat": 1.5},
-    "everyday": {
-        "tatoeba-anki-2018": 0.8,
-        "tatoeba-anki-2018-05": 0.8,
-        "tatoeba-manythings": 0.5,
-        "short-phrases": 1,
-    },
-    "web": {
-        "opensource-guide": 2,
-        "bitcoin-org": 2,
-        "mozilla-www": 2,
-        "mozilla-www-ftl": 2,
-        "mozilla-foundation-thunderbird": 2,
-        "hugo-sites": 2,
-        "innersource": 2,
-        "mozilla-legal": 1,
-        "opus100-sample": 1,
-        "annual-reports-berlin": 3,
-        "corona-warn-app": 2,
-        "opendatahandbook": 2,
-        "cs-unplugged": 2,
-        "privacyguides": 1,
-        "scratch-l10n": 1,
-        "monero-mastodon-sites": 1,
-    },
-    "reports": {"audit-reports-sao": 2, "eu-gdpr": 2},
-    "books": {
-        "bilinguator-books": 1,
-        "gutenberg-novels": 0.6,
-        "gutenberg-nonfiction": 0.6,
-        "gutenberg-macaulay": 0.35,
-        "gutenberg-mommsen": 0.3,
-    },
-    "games": {
-        "shattered-pixel-dungeon": 1,
-        "unknown-horizons": 1,
-        "andors-trail": 1,
-        "freeciv": 1,
-        "thrive": 0.5,
-        "valyria-tear": 0.5,
-        "supertuxkart": 0.5,
-        "colobot": 0.5,
-    },
-    "names": {"cldr-names": 1, "celestia-names": 1, "osm-presets": 0.5, "iso-codes-names": 0.2},
-    "documentation": {
-        "progit2": 2,
-        "tails-website": 2,
-        "gnome-user-docs": 2,
-        "debian-website": 1,
-        "php-manual": 1.5,
-        "hugo-sites2": 1,
-        "git-manpages-l10n": 1,
-        "msdocs-aspnet": 1,
-        "msdocs-dotnet": 0.8,
-        "msdocs-dynamics365": 0.5,
-        "msdocs-office-win32": 0.5,
-    },
-    "interface": {"yast-l10n": 0.5, "kde4-l10n": 0.3},
-}
+from specmt.training.data import read_pairs
+
+SOURCES = Path(__file__).parent / "recipe" / "sources.txt"
+"""A domain a line, its sources and how often a pair of each counts; the order decides who keeps a pair that several
+have. General text is about half of all words.
+"""
 NOISY = {"opus100-sample", "opennmt-wmt10k-detok"}
 VALID = ("docs-valid", "everyday-valid", "multi30k.val", "newstest2013")
 TRANSLATIONS = 3
 """The most translations of a sentence, over all sources."""
 
 
-def clean(source: str, german: str, english: str, *, modern: bool) -> tuple[Pair, str | None]:
+def clean(german: str, english: str, *, modern: bool, strict: bool) -> tuple[Pair, str | None]:
     """Returns a pair as it is to be trained on, and why it is not if so."""
     german, english = normalise(german), normalise(english)
-    fault = find_fault(german, english, strict=source in NOISY)
+    fault = find_fault(german, english, strict=strict)
     return (modern_spelling(german) if modern else german, english), fault
 
 
@@ -120,52 +48,80 @@ def copies(weight: float, rng: random.Random) -> int:
     return int(weight) + (rng.random() < weight % 1)
 
 
-def write_text(corpora: Path, folder: Path, *, direction: str, excluded: set[str], seed: int, synthetic: float) -> None:
-    """Writes the text files and a record of what was kept of each source."""
-    folder.mkdir(parents=True, exist_ok=True)
-    side = 0 if direction == "de-en" else 1
-    seen = Deduplicator(TRANSLATIONS)
-    record: dict[str, dict[str, object]] = {}
-    written = 0
-    for domain, sources in WEIGHTS.items():
-        for name, weight in sources.items():
-            if name in excluded:
-                continue
-            rng = random.Random(f"{seed} {name}")
-            faults: Counter[str] = Counter()
-            kept, pairs, words = 0, 0, 0
-            train = corpora / "train"
-            with (folder / f"{name}.de").open("w") as de, (folder / f"{name}.en").open("w") as en:
-                for texts in read_pairs(train / f"{name}.de.gz", train / f"{name}.en.gz"):
-                    # A model that reads German must know the old spelling, one that writes it must not.
-                    (german, english), fault = clean(name, *texts, modern=side == 1 or rng.random() < 0.7)
-                    if fault is None and not seen.admit(german, english):
-                        fault = "duplicate"
-                    if fault is not None:
-                        faults[fault] += 1
-                        continue
-                    kept += 1
-                    if side == 0:
-                        english = plain_quotes(english)
-                    for _ in range(copies(weight, rng)):
-                        for text, file in zip(vary((german, english), rng, source=side), (de, en), strict=True):
-                            file.write(text + "\n")
-                        pairs += 1
-                        words += german.count(" ") + english.count(" ") + 2
-            record[name] = {"domain": domain, "weight": weight, "kept": kept, "written": pairs, "words": words}
-            record[name]["left_out"] = dict(faults.most_common())
-            written += pairs
-            print(f"{name}: {json.dumps(record[name])}", file=sys.stderr)
-    rng = random.Random(f"{seed} synthetic")
-    with (folder / "synthetic.de").open("w") as de, (folder / "synthetic.en").open("w") as en:
-        for _ in range(int(written * synthetic)):
-            german, english = synthesise(rng)
-            if rng.random() < 0.5:
-                german, english = vary((german, english), rng, source=side, rate=2)
-            de.write(german + "\n")
-            en.write(english + "\n")
-    record["synthetic"] = {"written": int(written * synthetic)}
-    (folder / "recipe.json").write_text(json.dumps(record, indent=2) + "\n")
+def read_sources(excluded: set[str]) -> list[tuple[str, str, float]]:
+    """Returns domain, name and weight of each source.
+
+    :raises ValueError: a source that is to be left out is not there.
+    """
+    found = []
+    for line in SOURCES.read_text(encoding="utf-8").splitlines():
+        domain, _, rest = line.partition(": ")
+        for name, weight in map(str.split, rest.split(", ")):
+            found.append((domain, name, float(weight)))
+    if unknown := excluded - {name for _, name, _ in found}:
+        raise ValueError(f"no such source: {', '.join(sorted(unknown))}")
+    return [source for source in found if source[1] not in excluded]
+
+
+class Writer:
+    """Writes the text of all sources into a folder, and keeps a record of what was kept of each."""
+
+    def __init__(self, folder: Path, direction: str, seed: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.side = 0 if direction == "de-en" else 1
+        self.seed = seed
+        self.seen = Deduplicator(TRANSLATIONS)
+        self.record: dict[str, dict[str, object]] = {}
+        self.written = 0
+
+    def write(self, domain: str, name: str, weight: float, files: tuple[Path, Path], *, strict: bool) -> None:
+        """Writes one source: cleaned, weighted, varied."""
+        rng = random.Random(f"{self.seed} {name}")
+        faults: Counter[str] = Counter()
+        kept, pairs, words = 0, 0, 0
+        with self._open(name) as write:
+            for texts in read_pairs(*files):
+                # A model that reads German must know the old spelling, one that writes it must not.
+                modern = self.side == 1 or rng.random() < 0.7
+                (german, english), fault = clean(*texts, modern=modern, strict=strict)
+                if fault is None and not self.seen.admit(german, english):
+                    fault = "duplicate"
+                if fault is not None:
+                    faults[fault] += 1
+                    continue
+                kept += 1
+                if self.side == 0:
+                    english = plain_quotes(english)
+                for _ in range(copies(weight, rng)):
+                    write(vary((german, english), rng, source=self.side))
+                    pairs += 1
+                    words += german.count(" ") + english.count(" ") + 2
+        self.record[name] = {"domain": domain, "weight": weight, "kept": kept, "written": pairs, "words": words}
+        self.record[name]["left_out"] = dict(faults.most_common())
+        self.written += pairs
+        print(f"{name}: {json.dumps(self.record[name])}", file=sys.stderr)
+
+    def write_synthetic(self, share: float) -> None:
+        """Writes pairs made from nothing, so many in relation to the others, and the record."""
+        rng = random.Random(f"{self.seed} synthetic")
+        count = int(self.written * share)
+        with self._open("synthetic") as write:
+            for _ in range(count):
+                pair = synthesise(rng)
+                write(vary(pair, rng, source=self.side, rate=2) if rng.random() < 0.5 else pair)
+        self.record["synthetic"] = {"written": count}
+        (self.folder / "recipe.json").write_text(json.dumps(self.record, indent=2) + "\n")
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[Callable[[Pair], None]]:
+        with (self.folder / f"{name}.de").open("w") as de, (self.folder / f"{name}.en").open("w") as en:
+
+            def write(pair: Pair) -> None:
+                de.write(pair[0] + "\n")
+                en.write(pair[1] + "\n")
+
+            yield write
 
 
 def main() -> None:
@@ -175,30 +131,33 @@ def main() -> None:
     parser.add_argument("--exclude", default="", help="comma-separated names of sources to leave out")
     parser.add_argument("--pieces", type=Path, help="use this SentencePiece model instead of training one")
     parser.add_argument("--synthetic", type=float, default=0.025, help="synthetic pairs, relative to the others")
+    parser.add_argument("--back", type=Path, help="folder of back-translated text, NAME.de and NAME.en")
+    parser.add_argument("--back-weight", type=float, default=1.0, help="how often a pair of it counts")
     parser.add_argument("--max-length", type=int, default=160, help="leave out pairs with more pieces on a side")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     corpora = Path(os.environ["SPECMT_CORPORA"])
-    excluded = set(filter(None, arguments.exclude.split(",")))
-    unknown = excluded - {name for sources in WEIGHTS.values() for name in sources}
-    if unknown:
-        parser.error(f"--exclude: no such source: {', '.join(sorted(unknown))}")
+    try:
+        sources = read_sources(set(filter(None, arguments.exclude.split(","))))
+    except ValueError as error:
+        parser.error(f"--exclude: {error}")
     text = arguments.folder / "text"
-    write_text(
-        corpora,
-        text,
-        direction=arguments.direction,
-        excluded=excluded,
-        seed=arguments.seed,
-        synthetic=arguments.synthetic,
-    )
+    writer = Writer(text, arguments.direction, arguments.seed)
+    for domain, name, weight in sources:
+        train = corpora / "train"
+        files = (train / f"{name}.de.gz", train / f"{name}.en.gz")
+        writer.write(domain, name, weight, files, strict=name in NOISY)
+    for path in sorted(arguments.back.glob("*.de")) if arguments.back else ():
+        files = (path, path.with_suffix(".en"))
+        writer.write("back-translated", f"back-{path.stem}", arguments.back_weight, files, strict=True)
+    writer.write_synthetic(arguments.synthetic)
     source, target = arguments.direction.split("-")
     command = [sys.executable, "-m", "specmt", "prepare", str(arguments.folder)]
     command += ["--max-length", str(arguments.max_length)]
     if arguments.pieces is not None:
         command += ["--pieces", str(arguments.pieces)]
-    for path in sorted(text.glob("*.de")):
-        command += ["--train", str(path.with_suffix(f".{source}")), str(path.with_suffix(f".{target}"))]
+    for name in writer.record:
+        command += ["--train", str(text / f"{name}.{source}"), str(text / f"{name}.{target}")]
     for name in VALID:
         valid = corpora / "valid"
         command += ["--valid", str(valid / f"{name}.{source}"), str(valid / f"{name}.{target}")]

@@ -2,53 +2,70 @@
 # Trains a bundled model from the corpora in $SPECMT_CORPORA; every step goes on where it stopped. See docs/training.md.
 # Usage: SPECMT_CORPORA=... scripts/train.sh de-en|en-de [FOLDER]
 # INITIAL=MODEL starts from a model folder (its pieces too), whatever its direction, instead of from nothing.
-# UPDATES, COOLDOWN, BEAMED, POLISH, THREADS, SENTENCES and EXCLUDE change what they say. It needs pip install '.[peers]'.
+# BACK=MODEL, of the other direction, translates the monolingual text of the target language, to be trained on too.
+# UPDATES, COOLDOWN, BEAMED, POLISH, SENTENCES, EXCLUDE and PROCESSES change what they say. It needs pip install '.[peers]'.
 set -euo pipefail
 direction=${1:?de-en or en-de}
 runs=${2:-runs/$direction}
 source=${direction%-*} target=${direction#*-}
-threads=${THREADS:-$(nproc)}
+processes=${PROCESSES:-$(nproc)}
 here=$(dirname "$0")
 
-pieces=() start=(--warmup 150 --lr 3e-3 --short-first 400 --short-length 24)
-updates=${UPDATES:-6000} cooldown=${COOLDOWN:-2000} beamed=${BEAMED:-200000} polish=${POLISH:-2400}
+# A process a core with one thread each. Updates of 24,576 ids, so that all have enough to do.
+train() {
+    OMP_NUM_THREADS=1 python -m torch.distributed.run --standalone --nproc-per-node "$processes" -m specmt train "$@" \
+        --threads 1 --tokens-per-update 24576 --dropout 0
+}
+
+pieces=() start=(--warmup 100 --lr 3e-3 --short-first 200 --short-length 24)
+updates=${UPDATES:-6200} cooldown=${COOLDOWN:-1500} beamed=${BEAMED:-200000} polish=${POLISH:-600}
 if [[ -n ${INITIAL:-} ]]; then
     pieces=(--pieces "$INITIAL/pieces.model")
     if grep -q "\"source\": \"$source\"" "$INITIAL/config.json"; then
-        start=(--warmup 60 --lr 2e-3)
-        updates=${UPDATES:-2600} cooldown=${COOLDOWN:-700}
+        start=(--warmup 40 --lr 2.5e-3)
     fi
     start+=(--initial "$INITIAL")
 fi
 
-[[ -e $runs/data/data.json ]] || python "$here/data.py" "$runs/data" --direction "$direction" \
-    --exclude "${EXCLUDE:-}" "${pieces[@]}"
+back=()
+if [[ -n ${BACK:-} ]]; then
+    back=(--back "$runs/back")
+    mkdir -p "$runs/back"
+    for text in "$SPECMT_CORPORA"/mono/*."$target".gz; do
+        name=$runs/back/$(basename "$text" ".$target.gz")
+        [[ -e $name.$target ]] && continue
+        python -m specmt translate "$text" -o "$name.$source" --model "$BACK" --threads "$processes"
+        gunzip -c "$text" >"$name.$target.tmp"
+        mv "$name.$target.tmp" "$name.$target" # last: the pair is whole
+    done
+fi
 
-python -m specmt train verifier "$runs/verifier" --data "$runs/data" --from "$source" --to "$target" "${start[@]}" \
-    --updates "$updates" --schedule constant --cooldown "$cooldown" --dropout 0 --validate-every 200 \
-    --validation-lines 200 --save-every 100 --threads "$threads"
+[[ -e $runs/data/data.json ]] || python "$here/data.py" "$runs/data" --direction "$direction" \
+    --exclude "${EXCLUDE:-}" "${pieces[@]}" "${back[@]}"
+
+train verifier "$runs/verifier" --data "$runs/data" --from "$source" --to "$target" "${start[@]}" \
+    --updates "$updates" --schedule constant --cooldown "$cooldown" --validate-every 250 --validation-lines 200 \
+    --save-every 25 --average 5
 
 python "$here/best_of_beam.py" "$runs/beam" --data "$runs/data" --model "$runs/verifier/model" \
-    --pairs "$beamed" --references "$((beamed * 5 / 7))" --threads "$threads"
+    --pairs "$beamed" --references "$((beamed * 5 / 7))" --threads "$processes"
 final=$runs/final
-python -m specmt train verifier "$final" --data "$runs/beam" --initial "$runs/verifier/model" \
-    --from "$source" --to "$target" --updates "$polish" --cooldown "$((polish * 4 / 5))" --schedule constant \
-    --warmup 30 --lr 1.2e-3 --dropout 0 --label-smoothing 0 --validate-every 320 --validation-lines 200 --save-every 40 --threads "$threads"
+train verifier "$final" --data "$runs/beam" --initial "$runs/verifier/model" --from "$source" --to "$target" \
+    --updates "$polish" --cooldown "$((polish * 4 / 5))" --schedule constant --warmup 15 --lr 1.2e-3 \
+    --label-smoothing 0 --validate-every 100 --validation-lines 200 --save-every 25
 
 texts=()
 for text in "$runs"/data/text/*."$source"; do
     [[ $text == */kde4-l10n.* || $text == */yast-l10n.* ]] || texts+=("$text")
 done
 python -m specmt distill "$runs/distilled" "${texts[@]}" --model "$final/model" \
-    --limit "${SENTENCES:-240000}" --max-length 64 --threads "$threads"
+    --limit "${SENTENCES:-240000}" --max-length 64 --threads "$processes"
 
-python -m specmt train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$final/model" \
-    --block-size 10 --spacing 6 --updates 5000 --warmup 100 --lr 2e-3 --dropout 0 --validate-every 500 \
-    --validation-data "$runs/data" --threads "$threads"
+train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$final/model" --block-size 10 --spacing 6 \
+    --updates 1200 --warmup 40 --lr 2e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data"
 
-python -m specmt train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" \
-    --verifier "$runs/drafter/model" --updates 2000 --warmup 40 --lr 5e-3 --dropout 0 --validate-every 500 \
-    --save-every 100 --validation-data "$runs/data" --threads "$threads"
+train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" --verifier "$runs/drafter/model" \
+    --updates 900 --warmup 20 --lr 5e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data"
 
 python -m specmt shortlist "$runs/both/model" --distilled "$runs/distilled" --limit 240000
 

@@ -1,34 +1,138 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and leave nothing behind."""
 
 from __future__ import annotations
 
+import fcntl
+import itertools
+import os
+import re
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final, final
+
+from specmt import signals
+
+_numbers: Final = itertools.count()
+
+
+@final
+class Temporary:
+    """A file to write, which takes its name when it is complete.
+
+    It lies in a folder of its own beside the place where it will be: whoever writes it may make further files there.
+    The folder goes when the process ends, by a signal too. What a process left that was killed, or whose machine was
+    switched off, is removed by the next that writes the same file.
+    """
+
+    def __init__(self, target: Path) -> None:
+        """
+        :param target: not a symbolic link
+        :raises OSError: no file of that name can be made there.
+        """
+        _remove_stale(target)
+        process = f"{os.getpid()}-{_start_of(os.getpid())}"
+        self._target: Final = target.absolute()
+        self._folder: Final = str(self._target.parent / f"{_prefix(target)}{process}-{next(_numbers)}.tmp")
+        self._lock: int | None = None
+        self.path: Final = Path(self._folder, target.name)
+        """The file, empty and with the mode that the umask says."""
+        signals.register(self._folder)
+        try:
+            os.mkdir(self._folder, 0o700)
+            self._lock = _locked(self._folder)
+            self.path.touch()
+        except BaseException:
+            self.discard()
+            raise
+
+    def keep(self) -> None:
+        """Gives the file its name, in the place of one that has it."""
+        os.replace(self.path, self._target)
+
+    def discard(self) -> None:
+        """Removes the file if it was not kept, and its folder."""
+        signals.remove_folder(self._folder)
+        signals.unregister(self._folder)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 @contextmanager
-def whole(path: Path, *, suffix: str = ".tmp") -> Iterator[Path]:
+def whole(path: Path) -> Iterator[Path]:
     """Yields a file to write, which takes the name ``path`` when the block ends, and vanishes if it fails.
 
     Who may read it says the umask, even where what writes it is stricter, as safetensors is.
-
-    :param suffix: what the name ends in until then; one of the process's own where several write the same file
     """
-    temporary = path.with_name(path.name + suffix)
-    temporary.unlink(missing_ok=True)
-    temporary.touch()
-    mode = temporary.stat().st_mode
+    temporary = Temporary(path)
+    mode = temporary.path.stat().st_mode
     try:
-        yield temporary
-        temporary.chmod(mode)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield temporary.path
+        temporary.path.chmod(mode)
+        temporary.keep()
+    finally:
+        temporary.discard()
 
 
-def write_whole(path: Path, text: str, *, suffix: str = ".tmp") -> None:
+def write_whole(path: Path, text: str) -> None:
     """Writes a text file under a temporary name and renames it."""
-    with whole(path, suffix=suffix) as temporary:
+    with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _prefix(target: Path) -> str:
+    # Not the name itself, which may be as long as a name can be.
+    return f".specmt-{zlib.crc32(os.fsencode(target.name)):08x}-"
+
+
+def _remove_stale(target: Path) -> None:
+    """Removes the folders of processes that wrote the same file and are no more."""
+    pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)-(\d+)-\d+\.tmp")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            found = pattern.fullmatch(entry.name)
+            if found is None or _is_running(int(found[1]), found[2]):
+                continue
+            # A process of another machine or container has other numbers, but holds a lock.
+            with suppress(OSError):
+                lock = _locked(entry.path)
+                signals.remove_folder(entry.path)
+                os.close(lock)
+
+
+def _start_of(process: int) -> str:
+    """Returns when a process was started, in ticks since the machine was, or 0 where there is no /proc.
+
+    :raises OSError: there is no such process.
+    """
+    if not os.path.isdir("/proc/self"):
+        os.kill(process, 0)
+        return "0"
+    return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+
+
+def _is_running(process: int, start: str) -> bool:
+    try:
+        return _start_of(process) == start
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:
+        return True
+
+
+def _locked(folder: str) -> int:
+    """Returns a descriptor that locks a folder; none is needed where the file system knows no locks.
+
+    :raises BlockingIOError: another process has locked it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        pass
+    return descriptor

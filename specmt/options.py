@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from specmt.errors import UsageError
 
 Strategy = Literal["speculative", "greedy", "beam"]
-DrafterName = Literal["masked", "autoregressive", "self", "lookup", "none"]
+DrafterName = Literal["auto", "masked", "autoregressive", "self", "lookup", "none"]
 TreeName = Literal["chain", "best-first", "sampled"]
 DTypeName = Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"]
 
@@ -20,8 +22,20 @@ TREES: Final[tuple[str, ...]] = get_args(TreeName)
 DTYPES: Final[tuple[str, ...]] = get_args(DTypeName)
 
 
-AHEAD: Final = {"autoregressive": 5, "self": 16, "lookup": 32}
-"""How many tokens drafters go ahead by default, other than the masked one."""
+LIMITS: Final = {
+    "block_size": 256,
+    "nodes": 256,
+    "width": 256,
+    "beta": 1024,
+    "top_k": 1 << 20,
+    "beam_size": 128,
+    "batch_size": 4096,
+    "batch_tokens": 1 << 20,
+}
+"""The most that options of these names can be; all are at least 1."""
+
+AHEAD: Final = {"masked": 10, "autoregressive": 5, "self": 16, "lookup": 32}
+"""How many tokens drafters look ahead where that is fixed and neither the options nor the model say how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +63,10 @@ class DecodingOptions:
     strategy: Strategy = "speculative"
     """``speculative`` (draft and verify), ``greedy`` (the same loop without a drafter) or ``beam``."""
 
-    drafter: str | None = None
+    drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
-    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``None`` is
-    the masked drafter, and a lookup for a model that does not have one (`for_model`)."""
+    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``auto`` is
+    whichever of those that the model has turns out to be fastest (specmt.decoding.choice)."""
 
     tree: TreeName = "chain"
     """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""
@@ -104,20 +118,18 @@ class DecodingOptions:
     """Whether only pieces may be said that the model's shortlist allows for the source: faster with large vocabularies,
     and now and then another translation than without. Speculative output stays that of greedy decoding with it."""
 
-    protect: bool = True
-    """Whether addresses, placeholders, paths and emoji are kept from the model, to come out as they went in; samples
-    are always the model's own."""
+    protect: bool | None = None
+    """Whether addresses, placeholders, paths and emoji are kept from the model, to come out as they went in; ``None``
+    is what the model's configuration says. Samples are always the model's own."""
 
     def __post_init__(self) -> None:
         _check_choice("strategy", self.strategy, STRATEGIES)
         _check_choice("tree", self.tree, TREES)
-        for name in self.drafters:
+        for name in self.drafter.split("+"):
             _check_choice("drafter", name, DRAFTERS)
-        for name in ("beta", "beam_size", "batch_size", "batch_tokens", "width"):
-            _check_at_least_one(name, getattr(self, name))
-        for name in ("block_size", "nodes", "top_k"):
+        for name, most in LIMITS.items():
             if getattr(self, name) is not None:
-                _check_at_least_one(name, getattr(self, name))
+                _check_range(name, getattr(self, name), most)
         for name in ("tolerance", "temperature"):
             value = getattr(self, name)
             if not value >= 0.0 or math.isinf(value):
@@ -129,11 +141,13 @@ class DecodingOptions:
         self._check_together()
 
     def _check_together(self) -> None:
-        if len(set(self.drafters)) < len(self.drafters) or (len(self.drafters) > 1 and "none" in self.drafters):
+        named = self.drafter.split("+")
+        joined = (len(named) > 1 and "auto" in named) or (len(self.drafters) > 1 and "none" in named)
+        if len(set(named)) < len(named) or joined:
             raise UsageError(f"`drafter` must name different drafters, but is {self.drafter!r} instead.")
         if "self" in self.drafters and not (self.tolerance == 0.0 or self.beta == 1):
             raise UsageError(f"`tolerance` must be 0 with the drafter self, but is {self.tolerance} instead.")
-        if self.looks_up and not self.lossless:
+        if "lookup" in self.drafters and not self.lossless:
             # What is drafted depends on what was translated before, and so would the output.
             raise UsageError(f"`tolerance` must be 0 with the drafter lookup, but is {self.tolerance} instead.")
         if self.shortlist and self.strategy == "beam":
@@ -149,36 +163,16 @@ class DecodingOptions:
         if self.tree == "best-first":
             raise UsageError("`tree` must be chain or sampled when sampling, but is 'best-first' instead.")
         names = "+".join(self.drafters)
-        if self.strategy == "speculative" and names not in ("masked", "autoregressive", "none"):
+        if self.strategy == "speculative" and names not in ("auto", "masked", "autoregressive", "none"):
             raise UsageError(
                 f"`drafter` must be masked, autoregressive or none when sampling, but is {names!r} instead."
             )
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """The names of the drafters; a translation memory is looked up in, whatever they are."""
-        names = (self.drafter or "masked").split("+")
+        """The names of the drafters, ``auto`` among them; a translation memory is looked up in, whatever they are."""
+        names = self.drafter.split("+")
         return tuple(names if self.memory is None or "lookup" in names else [*names, "lookup"])
-
-    def for_model(self, *, has_drafter: bool) -> DecodingOptions:
-        """Returns the options for a model that has a masked drafter, or has none: who drafts is named in them.
-
-        A lookup never changes an output. Where what is drafted would, there must be a drafter, or none for samples.
-        """
-        if self.drafter is not None:
-            return self
-        if has_drafter or not self.lossless:
-            return replace(self, drafter="masked")
-        return replace(self, drafter="none" if self.samples else "lookup")
-
-    @property
-    def looks_up(self) -> bool:
-        """Whether drafts are copied from earlier text: the drafter says so, or there is a translation memory."""
-        return self.strategy == "speculative" and "lookup" in self.drafters
-
-    def ahead(self, drafter: str) -> int:
-        """Returns how many tokens a drafter other than the masked one goes ahead."""
-        return self.block_size or AHEAD[drafter]
 
     @property
     def samples(self) -> bool:
@@ -199,6 +193,69 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise UsageError(f"`{name}` must be one of {', '.join(choices)}, but is {value!r} instead.")
 
 
-def _check_at_least_one(name: str, value: int) -> None:
+def _check_range(name: str, value: int, most: int) -> None:
     if value < 1:
         raise UsageError(f"`{name}` must be at least 1, but is {value} instead.")
+    if value > most:
+        raise UsageError(f"`{name}` must be at most {most}, but is {value} instead.")
+
+
+_Has = Callable[[DecodingOptions], bool]
+_NEEDS: Final[tuple[tuple[tuple[str, ...], str, _Has], ...]] = (
+    (("beam_size", "length_penalty"), "`strategy` beam", lambda options: options.strategy == "beam"),
+    (
+        ("drafter", "memory", "tree", "block_size", "nodes", "width", "beta", "tolerance"),
+        "`strategy` speculative",
+        lambda options: options.strategy == "speculative",
+    ),
+    (
+        ("tree", "block_size", "nodes", "width", "beta", "tolerance"),
+        "a drafter",
+        lambda options: options.drafters != ("none",),
+    ),
+    (("nodes",), "`tree` best-first", lambda options: options.tree == "best-first"),
+    (("width",), "`tree` sampled", lambda options: options.tree == "sampled"),
+    (("top_k", "seed"), "a `temperature` above 0", lambda options: options.samples),
+)
+"""Options that mean something only beside others: what they need, and whether it is there."""
+
+
+def check_effects(options: DecodingOptions, given: Collection[str]) -> None:
+    """Refuses options that were given and change nothing beside the others; ``auto`` is as good as not given.
+
+    :param given: the names of the options that the user gave a value
+    :raises UsageError: one of them has no effect.
+    """
+    given = [name for name in given if getattr(options, name, None) not in (None, "auto")]
+    for names, needed, has in _NEEDS:
+        for name in names:
+            if name in given and not has(options):
+                raise UsageError(f"`{name}` has no effect without {needed}; leave it out.")
+    if "beta" in given and "tolerance" not in given and options.lossless and options.tree != "best-first":
+        raise UsageError("`beta` has no effect without `tree` best-first or a `tolerance`; leave it out.")
+    if "protect" in given and options.protect and options.samples:
+        raise UsageError("`protect` has no effect with a `temperature`; leave it out.")
+
+
+def most_threads() -> int:
+    """Returns the most threads that can be asked for on this machine."""
+    return max(16, 4 * (os.cpu_count() or 1))
+
+
+def check_threads(threads: int | None) -> None:
+    """
+    :raises UsageError: there cannot be so many threads.
+    """
+    if threads is not None:
+        _check_range("threads", threads, most_threads())
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Checks the variables that say how many threads libraries start.
+
+    :raises UsageError: one of them asks for more than there can be.
+    """
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        first = environment.get(name, "").partition(",")[0].strip()  # OpenMP takes one number for each level
+        if first.isdecimal() and int(first) > most_threads():
+            raise UsageError(f"`{name}` must be at most {most_threads()}, but is {first} instead.")

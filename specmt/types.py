@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from typing import Final
 
 PAD: Final = 0
@@ -51,6 +52,9 @@ class Stats:
     accepted: int = 0
     """Proposed tokens that the verifier accepted and that were committed."""
 
+    accepted_counts: list[int] = field(default_factory=list)
+    """How many verifier calls accepted 0, 1, 2, … tokens."""
+
     seconds: float = 0.0
     """Wall time of the decoding."""
 
@@ -59,8 +63,17 @@ class Stats:
         """Tokens committed per verifier call, the verifier's own token included."""
         return self.tokens / self.verifier_calls if self.verifier_calls else 0.0
 
+    def count_call(self, accepted: int) -> None:
+        """Counts a verifier call that accepted so many tokens."""
+        self.verifier_calls += 1
+        self.accepted += accepted
+        self.accepted_counts += [0] * (accepted + 1 - len(self.accepted_counts))
+        self.accepted_counts[accepted] += 1
+
     def __add__(self, other: Stats) -> Stats:
-        return Stats(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+        values = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.type != "list[int]"}
+        counts = [sum(pair) for pair in zip_longest(self.accepted_counts, other.accepted_counts, fillvalue=0)]
+        return Stats(**values, accepted_counts=counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module, functional
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.engine import library
-from specmt.models.autoregressive import create_autoregressive
 from specmt.models.config import (
     AutoregressiveConfig,
     DrafterConfig,
@@ -21,15 +21,12 @@ from specmt.models.config import (
     autoregressive_config_for,
     drafter_config_for,
 )
-from specmt.models.drafter import create_drafter
 from specmt.models.folder import ModelFolder, add_drafter, write_folder
 from specmt.models.hub import Model, load_model
-from specmt.models.verifier import create_verifier
+from specmt.models.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.options import DecodingOptions
-from specmt.training.autoregressive import autoregressive_loss
-from specmt.training.drafter import BlockOptions, drafter_loss, lay_blocks
+from specmt.training.drafter import BlockOptions, autoregressive_loss, drafter_loss, initialise_from, lay_blocks
 from specmt.training.prepare import train_pieces
-from specmt.training.student import initialise_from
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
@@ -63,6 +60,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def needs_kernels() -> None:
     """Skips a test where there are no C++ kernels."""
+    if library.kernels() is None and os.environ.get("SPECMT_REQUIRE_KERNELS") == "1":
+        pytest.fail(f"there are no kernels, because {library.why_absent()}")
     if library.kernels() is None:
         pytest.skip("the C++ kernels were not built, or this processor cannot run them")
 

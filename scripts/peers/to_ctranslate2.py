@@ -50,11 +50,6 @@ def write_ctranslate2(folder: ModelFolder, out: Path) -> None:
     spec.save(str(out))
 
 
-def ids_of(pieces: Pieces) -> dict[str, int]:
-    """Returns the id of each piece: CTranslate2 takes and gives pieces."""
-    return {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
-
-
 def _set_layer(layer: Any, weights: Mapping[str, Tensor], name: str, *, cross: bool) -> None:
     """Fills a layer, whose projections of the same input CTranslate2 keeps side by side."""
     attention = layer.self_attention

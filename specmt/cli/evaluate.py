@@ -6,20 +6,23 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specmt.cli.compare import compare
+from specmt import signals
 from specmt.cli.console import printed
 from specmt.cli.options import model_options
+from specmt.cli.progress import rate_bar, spinner
 from specmt.errors import OutputError, UsageError
-from specmt.evaluation.quality import METRICS, make_metric
+from specmt.evaluation.quality import METRICS, make_metric, score
 from specmt.evaluation.sets import EvaluationSet, SetFiles, name_of, named_set, parse_set, read_set
-from specmt.evaluation.strategies import parse_strategies
+from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input
 
@@ -27,9 +30,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from specmt.evaluation.results import Evaluation, Measured
+    from specmt.translator import Translator
+
+BATCHES: Final = 16
+"""How many batches of lines a strategy translates in its turn."""
 
 _INTERRUPTED = 130
-_file = click.Path(path_type=Path, allow_dash=True)
+
+
+def _number(name: str, default: int | None, text: str, *, least: int = 0) -> Callable[[Any], Any]:
+    """Returns the decorator that adds an option with a whole number."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=default is not None, metavar="N", help=text)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,56 +61,21 @@ _file = click.Path(path_type=Path, allow_dash=True)
     metavar="[NAME=]SRC:REF[:REF...]",
     help="A test set, instead of SRC REF or besides; repeat for more.",
 )
-@click.option(
-    "-t", "--test-set", "named", multiple=True, metavar="NAME", help="A test set of sacreBLEU's; repeat for more."
-)
+@click.option("-t", "--test-set", "named", multiple=True, metavar="NAME", help="A test set of sacreBLEU's; repeatable.")
 @click.option("-l", "--language-pair", "pair", metavar="de-en", help="Its languages.  [default: --from and --to]")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines of each set.")
+@_number("--limit", None, "Only the first lines of each set.", least=1)
 @model_options
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=DecodingOptions().batch_size,
-    show_default=True,
-    metavar="N",
-    help="Most sentences decoded side by side.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=0),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How often everything is timed, after a first time that is not.",
-)
-@click.option(
-    "--latency-lines",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="How many lines of each set are translated one at a time too, evenly spread.",
-)
-@click.option(
-    "--metrics", default=",".join(METRICS), show_default=True, metavar="LIST", help="Scores, with commas between."
-)
-@click.option(
-    "--bootstrap",
-    type=click.IntRange(min=0),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="Samples for intervals and paired tests; 0: neither.",
-)
+@_number("--batch-size", DecodingOptions().batch_size, "Most sentences decoded side by side.", least=1)
+@_number("--repeats", 3, "How often everything is timed, after a first time that is not.")
+@_number("--latency-lines", 100, "How many lines of each set are translated one at a time too, evenly spread.")
+@click.option("--metrics", default=",".join(METRICS), show_default=True, metavar="LIST", help="Scores to compute.")
+@_number("--bootstrap", 1000, "Samples for intervals and paired tests; 0: neither.")
 @click.option(
     "--json",
     "json_file",
-    type=_file,
+    type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Write everything as JSON, or print it with -; its keys: `pydoc specmt.evaluation.results`.",
-)
-@click.option(
-    "--csv", "csv_file", type=_file, metavar="FILE", help="Write a row for each set and strategy, or print them with -."
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the results.")
 @click.option(
@@ -123,7 +100,6 @@ def evaluate(
     metrics: str,
     bootstrap: int,
     json_file: Path | None,
-    csv_file: Path | None,
     plot: Path | None,
     report: Path | None,
     quiet: bool,
@@ -158,44 +134,61 @@ def evaluate(
             if memory.is_fifo():
                 raise UsageError(f"strategy {strategy.label!r}: `memory` must be a file, but {memory} is a pipe.")
             open_input(memory).close()
-    _check_outputs(json_file, csv_file, plot)
+    if json_file is not None and plot is not None and json_file.resolve() == plot.resolve():
+        raise UsageError("`--json` and `--plot` must be different files.")
 
     with ExitStack() as stack:
         with Output(None):
             pass  # it is open
-        json_out, csv_out, plot_out = (_output(stack, path) for path in (json_file, csv_file, plot))
+        prints_json = str(json_file) == "-"
+        json_out = None if json_file is None or prints_json else stack.enter_context(Output(json_file))
+        plot_out = None if plot is None else stack.enter_context(Output(plot))
         if report is not None:
             _make_folder(report)
 
-        evaluation, measured = compare(
-            tests,
-            chosen,
-            model,
-            loading,
-            metrics=titles,
-            language=target,
-            repeats=repeats,
-            latency_lines=latency_lines,
-            bootstrap=bootstrap,
-            quiet=quiet,
-        )
-
+        from specmt.evaluation.machine import describe_machine
         from specmt.evaluation.plot import draw
-        from specmt.evaluation.report import as_csv
+        from specmt.evaluation.results import Evaluation
+        from specmt.models.hub import load_model
+        from specmt.translator import Translator
+
+        started = time.perf_counter()
+        loaded = load_model(model, **loading)
+        seconds = time.perf_counter() - started
+        translator, machine = Translator(loaded, **loading), describe_machine()
+        labels, baseline = [strategy.label for strategy in chosen], baseline_of(chosen).label
+        signatures = {each.label: translator.signature(each.options) | machine for each in chosen}
+        evaluation = Evaluation(labels, baseline, seconds, signatures)
+        measured: list[Measured] = []
+        try:
+            with signals.interruptible():
+                _measure(measured, tests, chosen, lambda: Translator(loaded, **loading), repeats, latency_lines, quiet)
+        except KeyboardInterrupt:
+            evaluation.partial = True
+        measured = [each for each in measured if each.batched.lines]
+        if not measured:
+            raise KeyboardInterrupt
+        if evaluation.partial and not quiet:
+            click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
+        try:
+            with signals.interruptible():
+                _score(measured, titles, target, baseline, bootstrap)
+        except KeyboardInterrupt:
+            evaluation.partial = True
+        evaluation.results = [each.result(label, baseline) for each in measured for label in labels]
+        if not quiet:
+            _warn(measured)
 
         record = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
-        rows = as_csv(evaluation)
         if json_out is not None:
             json_out.write(record)
-        if csv_out is not None:
-            csv_out.write(rows)
         if plot_out is not None:
             plot_out.write_bytes(draw(evaluation))
         if report is not None:
             _write_report(report, evaluation, measured, record, languages)
     # When the files are complete: a pipe that closes early costs none of them.
     with Output(None) as out:
-        out.write(record if str(json_file) == "-" else rows if str(csv_file) == "-" else _shown(evaluation))
+        out.write(record if prints_json else _shown(evaluation))
     if evaluation.partial:
         raise click.exceptions.Exit(_INTERRUPTED)
 
@@ -224,14 +217,59 @@ def _read_sets(
     return [read_set(each, limit) for each in given]
 
 
-def _check_outputs(*paths: Path | None) -> None:
-    names = [str(path.resolve()) if str(path) != "-" else "-" for path in paths if path is not None]
-    if len(set(names)) < len(names):
-        raise UsageError("`--json`, `--csv` and `--plot` must be different files.")
+def _measure(
+    measured: list[Measured],
+    tests: Sequence[EvaluationSet],
+    strategies: Sequence[Strategy],
+    make: Callable[[], Translator],
+    repeats: int,
+    latency_lines: int,
+    quiet: bool,
+) -> None:
+    """Runs all strategies over all test sets; what was measured is in the list, however this ends."""
+    from specmt.evaluation.results import Measured
+    from specmt.evaluation.runs import Run, Translate, groups_of, measure, sample
+
+    def start(options: DecodingOptions) -> Translate:
+        translator = make()  # which remembers nothing of what others translated
+        translator.translate([], options)  # reads the translation memory
+        return lambda lines: list(translator.translate(lines, options))
+
+    size = BATCHES * max(strategy.options.batch_size for strategy in strategies)
+    alone = [replace(strategy, options=replace(strategy.options, batch_size=1)) for strategy in strategies]
+    for strategy in strategies:  # what a model cannot do, it says at once
+        start(strategy.options)(tests[0].lines[:1])
+    sets = [
+        Measured(test, Run(strategies, groups_of(test.lines, size)), Run(alone, sample(test.lines, latency_lines)))
+        for test in tests
+    ]
+    lines = sum(len(group) for each in sets for run in (each.batched, each.single) for group in run.groups)
+    enabled = sys.stderr is not None and sys.stderr.isatty() and not quiet
+    with rate_bar(lines * len(strategies) * (repeats + 1), enabled=enabled) as report:
+        for each in sets:
+            measured.append(each)
+            for run in (each.batched, each.single):
+                measure(run, start, repeats, report=report)
 
 
-def _output(stack: ExitStack, path: Path | None) -> Output | None:
-    return None if path is None or str(path) == "-" else stack.enter_context(Output(path))
+def _score(measured: Sequence[Measured], names: Sequence[str], language: str, baseline: str, samples: int) -> None:
+    with spinner("scoring") as show:
+        for each in measured:
+            labels = [strategy.label for strategy in each.batched.strategies]
+            hypotheses = {label: each.hypotheses(label) for label in dict.fromkeys([baseline, *labels])}
+            for name in names:
+                show(f"scoring {each.test_set.name}: {name}")
+                title, scores = score(name, hypotheses, each.references, language=language, samples=samples)
+                each.scores[title] = scores
+
+
+def _warn(measured: Sequence[Measured]) -> None:
+    """Says once what all strategies would say of the same lines."""
+    for each in measured:
+        for every in each.batched.translations(each.batched.strategies[0].label):
+            for warning in every.warnings:
+                place = f"{each.test_set.name}:{every.line.index + 1}"
+                click.echo(f"specmt: warning: {place}: {warning}", err=True)
 
 
 def _make_folder(path: Path) -> None:
@@ -260,20 +298,18 @@ def _write_report(
     }
     for each in measured:
         names = files[each.test_set.name]
-        for name, reference in zip(names.references, each.references, strict=True):
-            texts[name] = "".join(f"{line}\n" for line in reference)
-        for label, name in names.hypotheses.items():
-            texts[name] = "".join(f"{line}\n" for line in each.hypotheses(label))
-    for name, text in texts.items():
+        lines = dict(zip(names.references, each.references, strict=True))
+        lines |= {name: each.hypotheses(label) for label, name in names.hypotheses.items()}
+        texts |= {name: "".join(f"{line}\n" for line in own) for name, own in lines.items()}
+    contents = {name: text.encode() for name, text in texts.items()} | {"figures.png": draw(evaluation)}
+    for name, content in contents.items():
         with Output(folder / name) as out:
-            out.write(text)
-    with Output(folder / "figures.png") as out:
-        out.write_bytes(draw(evaluation))
+            out.write_bytes(content)
 
 
 def _shown(evaluation: Evaluation) -> str:
     """Returns the tables for standard output."""
-    from specmt.evaluation.report import metric_signatures, notes, signatures, tables
+    from specmt.evaluation.report import notes, signatures, tables
 
     def write(console: Console) -> None:
         for table in tables(evaluation):
@@ -281,7 +317,7 @@ def _shown(evaluation: Evaluation) -> str:
             console.print()
         for note in notes(evaluation):
             console.print(note, markup=False)
-        for label, signature in (metric_signatures(evaluation) | signatures(evaluation, short=True)).items():
+        for label, signature in signatures(evaluation, short=True).items():
             console.print(f"{label}: {signature}", markup=False, style="dim", soft_wrap=True)
 
     return printed(write, width=None)

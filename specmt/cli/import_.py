@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from specmt.text.printable import printable
+
 
 @click.group("import")
 def import_() -> None:
@@ -15,9 +17,11 @@ def import_() -> None:
 @import_.command()
 @click.argument("source")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--from", "source_language", help="Source language; by default what the model's name or files say.")
-@click.option("--to", "target_language", help="Target language; by default what the model's name or files say.")
-@click.option("--target-token", help="What tells a multilingual model its target, such as '>>deu<<'; default: by --to.")
+@click.option("--from", "source_language", help="Source language; default: from the model's name or files.")
+@click.option("--to", "target_language", help="Target language; default: from the model's name or files.")
+@click.option(
+    "--target-token", help="Token that selects the target of a multilingual model, such as '>>deu<<'; default: by --to."
+)
 def marian(
     source: str, folder: Path, source_language: str | None, target_language: str | None, target_token: str | None
 ) -> None:
@@ -38,7 +42,7 @@ def marian(
         model = import_marian(
             source, folder, languages=(source_language, target_language), token=target_token, progress=report
         )
-    click.echo(f"{folder}: {model.source}→{model.target}", err=True)
+    click.echo(f"{printable(str(folder))}: {model.source}→{model.target}", err=True)
 
 
 @import_.command()
@@ -62,4 +66,4 @@ def nllb(source: str, folder: Path, source_language: str, target_language: str) 
 
     with spinner("importing") as report:
         model = import_nllb(source, folder, languages=(source_language, target_language), progress=report)
-    click.echo(f"{folder}: {model.source}→{model.target}", err=True)
+    click.echo(f"{printable(str(folder))}: {model.source}→{model.target}", err=True)

@@ -15,7 +15,10 @@ import click
 from typing_extensions import override
 
 import specmt
+from specmt import signals
 from specmt.errors import OutputError, SpecmtError
+from specmt.options import check_environment
+from specmt.text.printable import printable
 
 _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
@@ -24,14 +27,13 @@ _COMMANDS: Final = {
     "bench": ("specmt.cli.bench:bench", "Measure what drafting costs and brings on this machine."),
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
     "distill": ("specmt.cli.distill:distill", "Translate a corpus with a verifier, for its drafter to learn from."),
-    "shortlist": ("specmt.cli.shortlist:shortlist", "Learn which pieces may be said, for models with very many."),
+    "shortlist": ("specmt.cli.shortlist:shortlist", "Learn a vocabulary shortlist, for models with many pieces."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
-    "import": ("specmt.cli.import_:import_", "Turn a model of another program into a model folder."),
-    "models": ("specmt.cli.models:models", "See which models there are and what is in them."),
+    "import": ("specmt.cli.import_:import_", "Convert a model of another program."),
+    "models": ("specmt.cli.models:models", "List models, show what is in them, verify them."),
 }
 
 _INTERRUPTED: Final = 128 + signal.SIGINT
-_TERMINATED: Final = 128 + signal.SIGTERM
 _CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 
 
@@ -82,7 +84,7 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and exits with the code of DESIGN §6."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signals.install()
     code = run(sys.argv[1:])
     try:
         if sys.stdout is not None:
@@ -95,13 +97,16 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs a command, reports its failure in one line and returns the exit code."""
     try:
+        check_environment(os.environ)
         with cli.make_context("specmt", list(arguments)) as context:
             cli.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return _fail(_message_of(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
     except SpecmtError as error:
@@ -110,7 +115,20 @@ def run(arguments: Sequence[str]) -> int:
         return _fail("out of memory; try a smaller `--batch-size` or `--batch-tokens`.", SpecmtError.exit_code)
     except OSError as error:
         return _report_os_error(error)
+    except Exception as error:
+        if "SPECMT_DEBUG" in os.environ:
+            raise
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return _fail(f"{what} (a fault of the program; SPECMT_DEBUG=1 shows where)", SpecmtError.exit_code)
     return 0
+
+
+def _message_of(error: click.ClickException) -> str:
+    """Returns what the parser says is wrong, and where to read what is right."""
+    message = error.format_message()
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return message
+    return f"{message.rstrip('.')}. See `{error.ctx.command_path} --help`."
 
 
 def _report_os_error(error: OSError) -> int:
@@ -119,8 +137,8 @@ def _report_os_error(error: OSError) -> int:
         return _CLOSED_PIPE
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
         _silence_stdout()
-        return _fail(str(error.strerror), OutputError.exit_code)
-    raise error
+    name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return _fail(f"{name}{error.strerror or error}", OutputError.exit_code)
 
 
 def _silence_stdout() -> None:
@@ -131,11 +149,5 @@ def _silence_stdout() -> None:
 
 def _fail(message: str, code: int) -> int:
     with suppress(OSError):
-        click.echo(f"specmt: error: {' '.join(message.split())}", err=True)
+        click.echo(f"specmt: error: {printable(' '.join(message.split()))}", err=True)
     return code
-
-
-def _terminate(number: int, _: object) -> None:
-    # Once is enough: a second signal must not disturb the removal of temporary files.
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(_TERMINATED)

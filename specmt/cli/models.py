@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ import click
 
 from specmt.cli.console import printed
 from specmt.cli.progress import share_bar
-from specmt.errors import DataError, ModelError
+from specmt.errors import ModelError
 from specmt.evaluation.tables import Table
 from specmt.text.lines import Output
+from specmt.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -54,7 +56,7 @@ def list_(as_json: bool) -> None:
         try:
             found.append(describe(ModelFolder.read(path)))
         except ModelError as error:
-            click.echo(f"specmt: warning: {error}", err=True)
+            click.echo(f"specmt: warning: {printable(str(error))}", err=True)
     _write(_as_json(found) if as_json else _rendered([_list_table(found).rich()]))
 
 
@@ -67,7 +69,8 @@ def list_(as_json: bool) -> None:
 def show(model: str | None, source: str, target: str, as_json: bool, card: bool) -> None:
     """Show what is in a model: the bundled one for --from and --to, or another.
 
-    Configuration, parameters by part, files, the card's licence and scores, and how often drafts are accepted.
+    Configuration, parameters by part, files, the card's licence and scores, how often drafts are accepted, and what
+    this machine runs it on: the C++ kernels, or PyTorch and why.
     """
     from specmt.models.describe import describe, read_card
     from specmt.models.folder import CARD, find
@@ -77,9 +80,9 @@ def show(model: str | None, source: str, target: str, as_json: bool, card: bool)
         text = read_card(folder)
         if not text:
             raise ModelError(f"{folder.path}: the model has no card ({CARD}).")
-        _write(text)
+        _write(printable(text, lines=True))
         return
-    found = describe(folder)
+    found = describe(folder) | {"backend": _backend(folder)}
     _write(_as_json(found) if as_json else _rendered(_shown(found)))
 
 
@@ -89,7 +92,9 @@ def path(model: str) -> None:
     """Print the folder of a model."""
     from specmt.models.folder import find
 
-    _write(f"{find(model, source='', target='').path.resolve()}\n")
+    folder = str(find(model, source="", target="").path.resolve())
+    # A pipe gets the name as it is.
+    _write(f"{printable(folder) if sys.stdout.isatty() else folder}\n")
 
 
 @models.command(context_settings=_HELP)
@@ -98,34 +103,34 @@ def path(model: str) -> None:
 def verify(names: tuple[str, ...], quiet: bool) -> None:
     """Compare every file of models, of all by default, with its sha256.
 
-    Exit code 0: all are whole. 65: a file is not what it was. 69: a model or a file is missing.
+    Exit code 0: all are whole. 69: a model or a file is missing, or is not what it was.
     """
-    from specmt.models.folder import CONFIG, ModelFolder, find
+    from specmt.models.folder import ModelFolder, find
 
-    codes = {0}
+    wrong = 0
     found: list[ModelFolder] = []
     for place in names or _places():
         try:
             found.append(find(place, source="", target="") if isinstance(place, str) else ModelFolder.read(place))
         except ModelError as error:
-            codes.add(_complain(error, there=(Path(place) / CONFIG).is_file()))
-    whole = sum(map(_bytes, found)) or 1
+            wrong += _complain(error)
+    size = sum(map(_bytes, found)) or 1
     done = 0
     with share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report:
 
         def advance(count: int) -> None:
             nonlocal done
             done += count
-            report(model.path.name, done / whole)
+            report(name, done / size)
 
         for model in found:
-            wrong = dict(_damage(model, advance))
-            for name, what in wrong.items():
-                codes.add(_complain(what, there=(model.path / name).is_file()))
-            if not (wrong or quiet):
-                _write(f"{model.path.name}: {len(model.files)} files, {_bytes(model) / _MEBIBYTE:.1f} MiB, all whole\n")
-    if max(codes):
-        raise click.exceptions.Exit(max(codes))
+            name = printable(model.path.resolve().name)
+            damage = sum(_complain(error) for error in _damage(model, advance))
+            wrong += damage
+            if not (damage or quiet):
+                _write(f"{name}: {len(model.files)} files, {_bytes(model) / _MEBIBYTE:.1f} MiB, all whole\n")
+    if wrong:
+        raise click.exceptions.Exit(ModelError.exit_code)
 
 
 def _places() -> list[Path]:
@@ -140,25 +145,40 @@ def _bytes(model: ModelFolder) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def _damage(model: ModelFolder, advance: Callable[[int], None]) -> Iterator[tuple[str, ModelError]]:
-    """Yields the files that are missing or damaged, with what is wrong."""
+def _damage(model: ModelFolder, advance: Callable[[int], None]) -> Iterator[ModelError]:
+    """Yields what is wrong with the files that are missing or damaged."""
     for name in model.files:
         try:
             model.verified(name, advance)
         except ModelError as error:
-            yield name, error
+            yield error
 
 
-def _complain(error: ModelError, *, there: bool) -> int:
-    """Reports what is wrong; returns the exit code for it."""
-    click.echo(f"specmt: error: {error}", err=True)
-    return DataError.exit_code if there else ModelError.exit_code
+def _complain(error: ModelError) -> int:
+    """Reports what is wrong; returns 1, for counting."""
+    click.echo(f"specmt: error: {printable(str(error))}", err=True)
+    return 1
+
+
+def _backend(folder: ModelFolder) -> str:
+    """Returns what this machine runs a model on by default: the family of kernels, or PyTorch and why."""
+    from specmt.engine.library import HEAD_DIMS, LANES, kernels, numerics, why_absent
+    from specmt.models.device import choose_device
+
+    config, device = folder.verifier, choose_device("auto")
+    if device.type != "cpu":
+        return f"torch (on {device.type})"
+    if kernels() is None:
+        return f"torch (no C++ kernels, because {why_absent()})"
+    if config.model_dim % LANES or config.ffn_dim % LANES or config.model_dim // config.num_heads not in HEAD_DIMS:
+        return "torch (the C++ kernels are not made for the sizes of this model)"
+    return numerics()
 
 
 def _list_table(found: list[dict[str, Any]]) -> Table:
     rows = [
         (
-            each["name"],
+            printable(each["name"]),
             f"{each['source']}→{each['target']}",
             f"{sum(file['bytes'] for file in each['files'].values()) / _MEBIBYTE:.1f} MiB",
             _millions(sum(each["verifier"]["parameters"].values())),
@@ -173,8 +193,11 @@ def _list_table(found: list[dict[str, Any]]) -> Table:
 
 def _shown(found: dict[str, Any]) -> Iterator[RenderableType]:
     networks = {"verifier": found["verifier"]} | {f"{kind} drafter": d for kind, d in found["drafters"].items()}
-    yield f"{found['name']}: {found['source']}→{found['target']}, from {found['from']}\n{found['path']}"
-    yield f"Licence: {found['licence'] or 'the model card names none'}"
+    name, path = printable(found["name"]), printable(found["path"])
+    yield f"{name}: {found['source']}→{found['target']}, from {found['from']}\n{path}"
+    licence = printable(found["licence"] or "the model card names none")
+    placeholders = "masked (--protect)" if found["protect"] else "passed to the model (--no-protect)"
+    yield f"Licence: {licence}\nBackend: {found['backend']}\nPlaceholders: {placeholders}"
     yield _by_network("Configuration", {name: each["config"] for name, each in networks.items()}, _value).rich()
     counts = {name: each["parameters"] for name, each in networks.items()}
     title = "Parameters: " + ", ".join(f"{name} {_millions(sum(each.values()))}" for name, each in counts.items())
@@ -186,8 +209,8 @@ def _shown(found: dict[str, Any]) -> Iterator[RenderableType]:
     yield Table("Files", ("file", "bytes", "sha256"), files).rich()
     if found["scores"]:
         columns = tuple(found["scores"][0])
-        rows = [[row.get(column, "") for column in columns] for row in found["scores"]]
-        yield Table("Scores, as the model card has them", columns, rows).rich()
+        rows = [[printable(row.get(column, "")) for column in columns] for row in found["scores"]]
+        yield Table("Scores, as the model card has them", tuple(map(printable, columns)), rows).rich()
     for kind, drafter in found["drafters"].items():
         if "calibration" in drafter:
             title = f"How often drafts of the {kind} drafter were accepted up to each position, when it was calibrated"
@@ -222,7 +245,9 @@ def _value(value: object) -> str:
 
 
 def _as_json(record: object) -> str:
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    # JSON escapes C0 itself; the rest of what a terminal may obey is escaped as JSON does.
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _rendered(parts: Iterable[RenderableType]) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from specmt.errors import UsageError
-from specmt.options import DRAFTERS, DTYPES, STRATEGIES, TREES, DecodingOptions
+from specmt.options import DRAFTERS, DTYPES, LIMITS, STRATEGIES, TREES, DecodingOptions, check_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,9 +26,8 @@ def model_options(function: F) -> F:
     @wraps(function)
     def command(**values: Any) -> Any:
         loading = {name: values.pop(name) for name in _LOADING}
-        threads, device = loading["threads"], loading["device"]
-        if threads is not None and threads < 1:
-            raise UsageError(f"`threads` must be at least 1, but is {threads} instead.")
+        device = loading["device"]
+        check_threads(loading["threads"])
         if re.fullmatch(r"auto|cpu|cuda(:\d+)?", device) is None:
             raise UsageError(f"`device` must be auto, cpu, cuda or cuda:N, but is {device!r} instead.")
         return function(loading=loading, **values)
@@ -76,26 +76,27 @@ def decoding_options(
         ),
         click.option(
             "--drafter",
+            default=_DEFAULTS.drafter,
+            show_default=True,
             metavar="|".join(DRAFTERS),
-            help="Who proposes tokens in the speculative strategy. masked: a network that fills a block of slots at "
-            "once. autoregressive: a small one that goes token by token. self: the model itself, in its fastest number "
-            "format. lookup: what was said before, here, in --memory or in the source. With +, several together.  "
-            "[default: masked, or lookup where the model has no such network]",
+            help="What proposes tokens in the speculative strategy. masked: a decoder that fills a block of [MASK] "
+            "slots in one pass. autoregressive: a small decoder, token by token. self: the verifier in its fastest "
+            "number format. lookup: n-grams of the source, of earlier output and of --memory. auto: one that the model "
+            "has. Several together: joined by +.",
         ),
         click.option(
             "--memory",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="A translation memory, TSV or TMX (.gz too): its translations are proposed as drafts; the output "
-            "stays the same.",
+            help="Drafts from a translation memory, TSV or TMX (.gz too); the output stays the same.",
         ),
         click.option(
             "--tree",
             type=click.Choice(TREES),
             default=_DEFAULTS.tree,
             show_default=True,
-            help="What is drafted. chain: one token a position. best-first: the likeliest paths. sampled: for "
-            "--temperature, paths drawn without replacement.",
+            help="Shape of drafts. chain: one candidate a position. best-first: the likeliest paths. sampled: paths "
+            "drawn without replacement, with --temperature.",
         ),
         click.option(
             "--block-size",
@@ -103,7 +104,7 @@ def decoding_options(
             metavar="K|own|auto" if block_size == "own" else "K|auto",
             default=block_size,
             show_default=True,
-            help=f"Tokens drafted ahead. {block_sizes}",
+            help=f"Tokens drafted ahead, at most {LIMITS['block_size']}. {block_sizes}",
         ),
         click.option(
             "--nodes",
@@ -111,7 +112,7 @@ def decoding_options(
             metavar="N|auto",
             default="auto",
             show_default=True,
-            help="Most tokens of a best-first tree. auto: as many as yield most on this machine, up to 24.",
+            help=f"Tokens of a best-first tree, at most {LIMITS['nodes']}. auto: chosen by speed.",
         ),
         click.option(
             "--width",
@@ -127,8 +128,8 @@ def decoding_options(
             default=_DEFAULTS.beta,
             show_default=True,
             metavar="B",
-            help="Candidates of a position: those that may follow a token in a best-first tree, and those of the model "
-            "that a drafted token may be among, if --tolerance allows.",
+            help="Candidates a position: children of a node in a best-first tree, and the verifier's best tokens that "
+            "--tolerance considers.",
         ),
         click.option(
             "--tolerance",
@@ -136,8 +137,8 @@ def decoding_options(
             default=_DEFAULTS.tolerance,
             show_default=True,
             metavar="T",
-            help="How far a drafted token's log-probability may lie below the best. 0: the output is exactly that of "
-            "greedy.",
+            help="How far an accepted token's log-probability may lie below the best. 0: lossless, the output of "
+            "greedy decoding.",
         ),
         click.option(
             "--temperature",
@@ -145,26 +146,45 @@ def decoding_options(
             default=_DEFAULTS.temperature,
             show_default=True,
             metavar="T",
-            help="Above 0, draw translations from the model at this temperature instead of taking the best.",
+            help="Above 0: sample translations from the verifier at this temperature.",
         ),
         click.option(
             "--shortlist/--no-shortlist",
             default=_DEFAULTS.shortlist,
             show_default=True,
-            help="Choose among the pieces that the model's shortlist (`specmt shortlist`) allows for the source: "
-            "faster with large vocabularies; output may differ from that of the whole.",
+            help="Compute only the target pieces that the model's vocabulary shortlist (`specmt shortlist`) has for "
+            "the source: faster with large vocabularies; output may differ.",
         ),
-        click.option("--top-k", type=int, metavar="K", help="Draw from the K best tokens alone.  [default: from all]"),
+        click.option("--top-k", type=int, metavar="K", help="Sample from the K best tokens.  [default: all]"),
         click.option(
             "--seed",
             type=int,
             default=_DEFAULTS.seed,
             show_default=True,
             metavar="S",
-            help="What is drawn depends on it, on the line and on nothing else.",
+            help="Seed of sampling; a sample depends on it and the line alone.",
         ),
     ]
     return lambda function: _add(options, function)
+
+
+def given_options() -> frozenset[str]:
+    """Returns the names of the current command's arguments that the user gave a value."""
+    context = click.get_current_context()
+    return frozenset(
+        name for name in context.params if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+    )
+
+
+def check_languages(languages: tuple[str, str], loading: dict[str, Any], given: Collection[str]) -> None:
+    """
+    :param languages: those of the model
+    :raises UsageError: other languages were asked for.
+    """
+    for option, name, actual in zip(("from", "to"), ("source", "target"), languages, strict=True):
+        if name in given and loading[name] != actual:
+            wanted = f"{loading[name]!r} instead"
+            raise UsageError(f"`{option}` must be {actual}, as the model is {'-'.join(languages)}, but is {wanted}.")
 
 
 def _add(options: Sequence[Callable[[Any], Any]], function: F) -> F:

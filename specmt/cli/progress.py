@@ -6,23 +6,32 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from specmt import signals
 
 if TYPE_CHECKING:
-    from specmt.text.lines import Windows
+    from rich.progress import Progress
+
+    from specmt.text.lines import Lines
 
 _BAR_AFTER: Final = 1.0
+"""Seconds before the bar of `specmt translate` shows up."""
+
+_UPDATE_EVERY: Final = 0.1
+_RESET: Final = b"\r\x1b[2K\x1b[?25h"
+"""Clears the line and shows the cursor, for a terminal that a signal leaves in the middle of a bar."""
 
 
 @contextmanager
 def spinner(text: str) -> Iterator[Callable[[str], None]]:
     """Shows a spinner with a changing text while the block runs; yields the function that changes the text."""
-    if not sys.stderr.isatty():
+    if not _has_terminal():
         yield lambda _: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(text) as status:
+    with _resetting(), Console(stderr=True).status(text) as status:
         yield lambda message: status.update(message)
 
 
@@ -31,14 +40,10 @@ def metrics_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[dict[s
     """Yields a function that takes metrics with the key ``update``: a bar on a terminal, plain lines elsewhere."""
     if quiet:
         yield lambda _: None
-    elif not sys.stderr.isatty():
+    elif not _has_terminal():
         yield lambda metrics: print(_format(metrics), file=sys.stderr, flush=True)
     else:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=Console(stderr=True)) as progress:
+        with _bar("bar", "count", "left", "{task.description}", transient=False) as progress:
             task = progress.add_task("", total=total)
 
             def report(metrics: dict[str, float]) -> None:
@@ -50,13 +55,10 @@ def metrics_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[dict[s
 @contextmanager
 def counting_bar(text: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function that takes how much is done and how much there is."""
-    if not sys.stderr.isatty():
+    if not _has_terminal():
         yield lambda done, total: print(f"{text}: {done}/{total}", file=sys.stderr, flush=True)
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as progress:
+    with _bar("{task.description}", "bar", "share", "left", transient=False) as progress:
         task = progress.add_task(text, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
@@ -67,33 +69,9 @@ def share_bar(*, enabled: bool) -> Iterator[Callable[[str, float], None]]:
     if not enabled:
         yield lambda *_: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with _bar("bar", "share", "left", "{task.description}") as progress:
         task = progress.add_task("", total=1.0)
         yield lambda name, share: progress.update(task, completed=share, description=name)
-
-
-@contextmanager
-def line_bar(windows: Windows, *, enabled: bool) -> Iterator[Callable[[int], None]]:
-    """Yields a function that takes how many lines are done: a bar that shows up once the work has taken a second."""
-    if not enabled:
-        yield lambda _: None
-        return
-    show_at = time.perf_counter() + _BAR_AFTER
-    with ExitStack() as stack:
-        update: Callable[[int], None] | None = None
-
-        def show(lines: int) -> None:
-            nonlocal update
-            if update is None and time.perf_counter() >= show_at:
-                update = stack.enter_context(_shown_line_bar(windows))
-            if update is not None:
-                update(lines)
-
-        yield show
 
 
 @contextmanager
@@ -102,12 +80,8 @@ def rate_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
     if not enabled:
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]} lines/s"), TimeRemainingColumn())
     started = time.perf_counter()
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=120) as progress:
+    with _bar("bar", "share", "{task.fields[rate]} lines/s", "left", speed_estimate_period=120) as progress:
         task = progress.add_task("", total=total, rate="")
 
         def advance(lines: int) -> None:
@@ -118,14 +92,71 @@ def rate_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _shown_line_bar(windows: Windows) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+def line_bar(lines: Lines, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """Yields a function that takes how many lines are done: a bar that shows up once the work has taken a second."""
+    if not enabled:
+        yield lambda _: None
+        return
+    show_at = time.perf_counter() + _BAR_AFTER
+    with ExitStack() as stack:
+        bar: Progress | None = None
 
-    columns = (TextColumn("{task.fields[lines]} lines"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=windows.size, lines=0)
-        yield lambda lines: progress.update(task, completed=windows.position, lines=lines)
+        def show(done: int) -> None:
+            nonlocal bar, show_at
+            now = time.perf_counter()
+            if now < show_at:
+                return
+            show_at = now + _UPDATE_EVERY
+            if bar is None:
+                bar = stack.enter_context(_bar("{task.fields[lines]} lines", "bar", "share", "elapsed"))
+                bar.add_task("", total=lines.size, lines=0)
+            bar.update(bar.task_ids[0], completed=lines.position, lines=done)
+
+        yield show
+
+
+def _has_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def _bar(*columns: str, transient: bool = True, **options: Any) -> Iterator[Progress]:
+    """Shows a bar.
+
+    :param columns: names of columns, or what texts are made of
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    known: dict[str, Callable[[], ProgressColumn]] = {
+        "bar": BarColumn,
+        "count": MofNCompleteColumn,
+        "share": TaskProgressColumn,
+        "elapsed": TimeElapsedColumn,
+        "left": TimeRemainingColumn,
+    }
+    made = [known[name]() if name in known else TextColumn(name) for name in columns]
+    with _resetting(), Progress(*made, console=Console(stderr=True), transient=transient, **options) as progress:
+        yield progress
+
+
+@contextmanager
+def _resetting() -> Iterator[None]:
+    """Has a signal put the terminal in order."""
+    signals.set_reset(_RESET)
+    try:
+        yield
+    finally:
+        signals.set_reset(b"")
 
 
 def _format(metrics: dict[str, float]) -> str:

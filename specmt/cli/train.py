@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from specmt.options import DecodingOptions
+from specmt.training.options import TrainOptions
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
+    from specmt.training.loop import Trainer
+
+FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -23,30 +30,27 @@ def train() -> None:
     """Train a verifier, or a drafter for one. Both resume what their folder holds."""
 
 
-def training_options(*, lr: float, updates: int, warmup: int, dropout: float) -> Callable[[F], F]:
-    """Returns the decorator that adds what both training runs have in common."""
+VERIFIER_ONLY: Final = ("label_smoothing", "short_first", "short_length")
+
+
+def training_options(**defaults: float) -> Callable[[F], F]:
+    """Returns the decorator that adds the options of training, with the defaults of a run; see `TrainOptions`."""
     options = [
-        click.option("--updates", default=updates, show_default=True, help="Parameter updates in all."),
-        click.option("--lr", default=lr, show_default=True, help="Peak learning rate."),
-        click.option("--warmup", default=warmup, show_default=True, help="Updates of warm-up."),
         click.option(
-            "--schedule",
-            default="cosine",
+            f"--{each.name.replace('_', '-')}",
+            default=defaults.get(each.name, each.default),
+            type=click.Choice(each.metadata["choices"]) if each.metadata["choices"] else None,
             show_default=True,
-            type=click.Choice(["cosine", "inverse-sqrt", "constant"]),
-        ),
-        click.option("--cooldown", default=0, show_default=True, help="Last updates, over which the rate falls to 0."),
-        click.option("--optimizer", default="muon", show_default=True, type=click.Choice(["adamw", "muon"])),
-        click.option("--dropout", default=dropout, show_default=True, help="Dropout probability."),
-        click.option("--tokens-per-batch", default=6144, show_default=True, help="Padded ids in a forward pass."),
-        click.option("--tokens-per-update", default=6144, show_default=True, help="Ids in an update (accumulated)."),
-        click.option("--save-every", default=200, show_default=True, help="Updates between checkpoints."),
-        click.option("--validate-every", default=1000, show_default=True, help="Updates between validations."),
+            help=each.metadata["help"],
+        )
+        for each in fields(TrainOptions)
+        if each.name in defaults or each.name not in VERIFIER_ONLY
+    ]
+    options += [
+        click.option("--dropout", default=defaults["dropout"], show_default=True, help="Dropout probability."),
         click.option("--validation-lines", default=100, show_default=True, help="Lines of each set to validate on."),
-        click.option("--average", default=3, show_default=True, help="Checkpoints averaged into the final weights."),
-        click.option("--seed", default=1, show_default=True),
         click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i]."),
-        click.option("--threads", type=int, help="CPU threads; all by default."),
+        click.option("--threads", type=click.IntRange(min=1), help="CPU threads; all by default."),
     ]
 
     def decorate(function: F) -> F:
@@ -58,12 +62,12 @@ def training_options(*, lr: float, updates: int, warmup: int, dropout: float) ->
 
 
 @train.command("verifier")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--data", required=True, type=click.Path(path_type=Path, file_okay=False), help="Prepared data.")
-@training_options(lr=3e-3, updates=20_000, warmup=200, dropout=0.1)
+@click.argument("folder", type=FOLDER)
+@click.option("--data", required=True, type=FOLDER, help="Prepared data.")
+@training_options(lr=3e-3, updates=20_000, warmup=200, dropout=0.1, label_smoothing=0.1, short_first=0, short_length=24)
 @click.option(
     "--initial",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Start from the verifier of this model folder, in its shape unless layers are added or left out; the data "
     "must have its pieces.",
 )
@@ -73,9 +77,6 @@ def training_options(*, lr: float, updates: int, warmup: int, dropout: float) ->
 @click.option("--ffn-dim", type=int, help="Change the inner width of feed-forward networks.")
 @click.option("--encoder-layers", type=int, help="Change the number of encoder layers.")
 @click.option("--decoder-layers", type=int, help="Change the number of decoder layers.")
-@click.option("--label-smoothing", default=0.1, show_default=True)
-@click.option("--short-first", default=0, show_default=True, help="Updates at the start that see short pairs only.")
-@click.option("--short-length", default=24, show_default=True, help="The longest of those pairs, in pieces.")
 @click.option("--from", "source", default="de", show_default=True, help="Source language.")
 @click.option("--to", "target", default="en", show_default=True, help="Target language.")
 def verifier(
@@ -106,10 +107,11 @@ def verifier(
     from specmt.models.hub import fitting_weights
     from specmt.models.shapes import find_misfit, verifier_shapes
     from specmt.text.pieces import Pieces
-    from specmt.training.loop import TrainOptions
+    from specmt.training.data import ParallelData
+    from specmt.training.factory import verifier_trainer
     from specmt.training.prepare import PIECES
     from specmt.training.validate import Validator, snapshot, weights_of
-    from specmt.training.verifier import train_verifier, with_layers
+    from specmt.training.verifier import with_layers
 
     shape = ("model_dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers")
     changes = {name: value for name in shape if (value := values.pop(name)) is not None}
@@ -131,27 +133,20 @@ def verifier(
         if misfit is not None:
             raise UsageError(f"{initial}: its verifier has another shape: {misfit}.")
     options = TrainOptions(**values)
+    pairs = ParallelData.load(data, "train")
     place = start_processes(device, threads)
     validator = Validator(data, pieces, lines=validation_lines)
     greedy = DecodingOptions(strategy="greedy")
-    with training_progress(options.updates) as report:
-        train_verifier(
-            folder,
-            data,
-            config,
-            options,
-            initial=start,
-            device=place,
-            validate=lambda model: {
-                **validator.loss(model, place),
-                **validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
-            },
-            report=report,
-        )
-    if is_first_process():
-        from safetensors.torch import load_file
 
-        weights = load_file(folder / "final.safetensors")
+    def validate(model: Any) -> dict[str, float]:
+        return {
+            **validator.loss(model, place),
+            **validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
+        }
+
+    trainer = verifier_trainer(folder, pairs, config, options, initial=start, device=place, validate=validate)
+    weights = run_trainer(trainer)
+    if weights is not None:
         path = folder / "model"
         write_folder(
             path, source=source, target=target, pieces=data / PIECES, verifier=config, verifier_weights=weights
@@ -175,22 +170,12 @@ class ManyValues(click.Command):
 
 
 @train.command("drafter", cls=ManyValues)
-@click.argument("folder", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", required=False, type=FOLDER)
+@click.option("--verifier", "verifier_path", required=True, type=FOLDER, help="Model folder.")
 @click.option(
-    "--verifier", "verifier_path", required=True, type=click.Path(path_type=Path, file_okay=False), help="Model folder."
+    "--corpus", multiple=True, metavar="FILE...", type=FILE, help="Text in the source language (.gz too): do all steps."
 )
-@click.option(
-    "--corpus",
-    multiple=True,
-    metavar="FILE...",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Text in the source language (.gz too): do all steps.",
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Instead: train, and nothing else, on what `specmt distill` made.",
-)
+@click.option("--data", type=FOLDER, help="Instead: train, and nothing else, on what `specmt distill` made.")
 @click.option(
     "--hours",
     type=float,
@@ -207,9 +192,7 @@ class ManyValues(click.Command):
     "--max-length", type=int, metavar="N", help="With --corpus: leave out sentences with more pieces.  [default: 64]"
 )
 @click.option(
-    "--into",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]",
+    "--into", type=FOLDER, help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]"
 )
 @training_options(lr=2e-3, updates=3000, warmup=100, dropout=0.0)
 @click.option(
@@ -220,9 +203,7 @@ class ManyValues(click.Command):
     help="masked: fills a block of [MASK] slots in one pass. autoregressive: a small decoder, token by token.",
 )
 @click.option(
-    "--initial",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Start from the drafter of this model folder; by default from the verifier's layers.",
+    "--initial", type=FOLDER, help="Start from the drafter of this model folder; by default from the verifier's layers."
 )
 @click.option("--layers", type=int, help="Decoder layers.  [default: 2; autoregressive: 1]")
 @click.option(
@@ -233,9 +214,7 @@ class ManyValues(click.Command):
 @click.option(
     "--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before (masked)."
 )
-@click.option(
-    "--validation-data", type=click.Path(path_type=Path, file_okay=False), help="Prepared data with validation sets."
-)
+@click.option("--validation-data", type=FOLDER, help="Prepared data with validation sets.")
 @click.pass_context
 def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) -> None:
     """Train a drafter for a verifier, so that `specmt translate` says the same words sooner.
@@ -284,9 +263,11 @@ def start_processes(device: str, threads: int | None) -> torch.device:
     import torch.distributed as dist
 
     from specmt.models.device import choose_device
+    from specmt.training.processes import tune_memory
 
+    tune_memory()
     if threads is not None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(min(threads, os.cpu_count() or threads))
     place = choose_device(device)
     if "LOCAL_RANK" in os.environ:
         if place.type == "cuda":
@@ -296,13 +277,12 @@ def start_processes(device: str, threads: int | None) -> torch.device:
     return place
 
 
-def is_first_process() -> bool:
-    """Whether this process is the one that writes and reports."""
-    return os.environ.get("RANK", "0") == "0"
+def run_trainer(trainer: Trainer) -> dict[str, Tensor] | None:
+    """Trains with a progress bar; returns the final weights in the process that writes them, ``None`` in the others."""
+    from safetensors.torch import load_file
 
-
-def training_progress(updates: int) -> Any:
-    """Returns a context manager that yields the function to report metrics to."""
     from specmt.cli.progress import metrics_bar
 
-    return metrics_bar(updates, quiet=not is_first_process())
+    with metrics_bar(trainer.options.updates, quiet=trainer.rank > 0) as report:
+        trainer.run(report=report)
+    return load_file(trainer.folder / "final.safetensors") if trainer.rank == 0 else None

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from specmt import signals
 from specmt.cli.console import printed
 from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
 from specmt.errors import UsageError
+from specmt.options import check_threads
 
 if TYPE_CHECKING:
     from specmt.training.work import Work
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 LIMIT: Final = 240_000
 MAX_LENGTH: Final = 64
 BLOCK_SIZE: Final = 10
-_BATCH: Final = 64
 
 
 def train_from_corpus(
@@ -53,6 +54,7 @@ def train_from_corpus(
     for name, value in (("hours", hours), ("limit", limit), ("max-length", max_length), ("threads", threads)):
         if value is not None and value <= 0:
             raise UsageError(f"`{name}` must be more than 0, but is {value} instead.")
+    check_threads(threads)
     if "RANK" in os.environ:
         raise UsageError("`--corpus` is for one process; with torchrun, use `specmt distill` and `--data`.")
     from specmt.models.folder import ModelFolder
@@ -70,15 +72,15 @@ def train_from_corpus(
 
     import torch
 
-    from specmt.evaluation.bench import signature_of
-    from specmt.evaluation.payoff import lines_within, measure, seconds_of_lines
+    from specmt.evaluation.bench_report import tables
+    from specmt.evaluation.payoff import advice, best_block_size, lines_within, measure_payoff, seconds_of_lines
     from specmt.models.config import drafter_config_for
     from specmt.models.folder import DRAFTER
     from specmt.models.hub import fitting_weights, load_model
     from specmt.models.shapes import drafter_shapes
     from specmt.training.distill import evenly
     from specmt.training.drafter import BlockOptions
-    from specmt.training.loop import TrainOptions
+    from specmt.training.options import TrainOptions
     from specmt.training.work import VALIDATIONS, choose_work, go_on, identity, load_work, save_work, seconds_left
 
     sizes = {name: size for name, size in (("layers", layers), ("block_size", block_size)) if size is not None}
@@ -98,11 +100,9 @@ def train_from_corpus(
         corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
         of = identity(parent, corpus.sha256, config, blocks, ancestor)
         work = load_work(run, of)
+    job = pipeline.Job(run, model, corpus, config, options, blocks, initial=start, threads=all_threads)
     with spinner("measuring how long it will take"):
-        teacher = pipeline.load_teacher(parent, torch.device(model.device))
-        rates = pipeline.measure_rates(
-            model, corpus, teacher, config, options, blocks, batch_size=_BATCH, threads=all_threads
-        )
+        rates = job.measure_rates()
     lines = lines_within(rates.line, rates.sentence)
     checking = len(corpus.held_out) * rates.sentence + seconds_of_lines(lines, rates.line, rates.sentence)
     updates = options.updates if "updates" in given else None
@@ -114,33 +114,29 @@ def train_from_corpus(
     save_work(run, work, of)
     _announce(work, seconds_left(work, rates, run), checking)
 
-    options = replace(options, updates=work.updates)
-    if "save_every" not in given:
-        options = replace(options, save_every=work.save_every)
-    if "validate_every" not in given:
-        options = replace(options, validate_every=-(-work.updates // VALIDATIONS))
-    if "warmup" not in given:
-        options = replace(options, warmup=min(options.warmup, work.updates // 5))
+    chosen: dict[str, Any] = {
+        "save_every": work.save_every,
+        "validate_every": -(-work.updates // VALIDATIONS),
+        "warmup": min(options.warmup, work.updates // 5),
+    }
+    chosen = {name: value for name, value in chosen.items() if name not in given}
+    job.options = replace(options, updates=work.updates, **chosen)
     try:
-        with counting_bar("distilling") as count:
-            pipeline.distill(run, model, corpus, work, batch_size=_BATCH, report=count)
-        with metrics_bar(work.updates) as report:
-            weights = pipeline.train(
-                run, model, corpus, teacher, config, options, blocks, initial=start, threads=all_threads, report=report
-            )
-        del teacher
-        with spinner("calibrating"):
-            calibration = pipeline.calibrate_model(model, config, weights, corpus)
-        with share_bar(enabled=sys.stderr.isatty()) as share:
-            payoff = measure(model, evenly(corpus.held_out, lines), report=share)
-        finished = replace(config, block_size=payoff.block_size)
-        pipeline.install(place, run, parent, finished, weights, calibration)
+        with signals.interruptible(), counting_bar("distilling") as count:
+            job.distil(work, count)
+        with signals.interruptible(), metrics_bar(work.updates) as report:
+            weights = job.train(report)
+        del job.teacher
+        with signals.interruptible(), spinner("calibrating"):
+            calibration = job.calibrate(weights)
+        with signals.interruptible(), share_bar(enabled=sys.stderr.isatty()) as share:
+            payoff = measure_payoff(model, evenly(corpus.held_out, lines), report=share)
+        job.install(place, replace(config, block_size=best_block_size(payoff)), weights, calibration)
     except KeyboardInterrupt:
         _say("stopped; the same command goes on where it was.")
         raise
-    found = {"signature": signature_of(model.verifier, model=verifier_path.name), **payoff.record()}
-    (run / "measured.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    click.echo(printed(lambda console: console.print(payoff.table().rich())).rstrip("\n"))
+    (run / "measured.json").write_text(json.dumps(payoff.record(), indent=2) + "\n", encoding="utf-8")
+    click.echo(printed(lambda console: console.print(tables(payoff)[-1].rich(), advice(payoff))).rstrip("\n"))
     _say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import stat
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specmt.cli.options import decoding_options, model_options
+from specmt.cli.console import missing_kernels, note
+from specmt.cli.options import check_languages, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.errors import UsageError
-from specmt.options import DecodingOptions
-from specmt.text.lines import Output, Windows, open_input, read_windows
+from specmt.options import DecodingOptions, check_effects
+from specmt.text.lines import Lines, Output, open_input, read_lines
 from specmt.types import Stats, Translation
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ _file = click.Path(path_type=Path, allow_dash=True)
 @click.option("-i", "--input", "input_", type=_file, metavar="FILE", help="Read this file; the same as FILE.")
 @click.option("-o", "--output", type=_file, metavar="FILE", help="Write to this file; it appears when complete.")
 @model_options
-@decoding_options(block_sizes="auto: as many as yield most on this machine; with --tolerance, the model's own number.")
+@decoding_options(block_sizes="auto: chosen by speed; with --tolerance, the model's own number.")
 @click.option("--beam-size", type=int, default=_DEFAULTS.beam_size, show_default=True, metavar="N", help="Beams.")
 @click.option(
     "--length-penalty",
@@ -47,7 +50,7 @@ _file = click.Path(path_type=Path, allow_dash=True)
     "--deterministic/--no-deterministic",
     default=True,
     show_default=True,
-    help="The same translation to the last bit in any batch; on the C++ kernels it always is.",
+    help="Bit-identical output in any batch; on the C++ kernels it always is.",
 )
 @click.option(
     "--batch-size",
@@ -67,10 +70,9 @@ _file = click.Path(path_type=Path, allow_dash=True)
 )
 @click.option(
     "--protect/--no-protect",
-    default=_DEFAULTS.protect,
-    show_default=True,
-    help="Keep addresses, placeholders, paths and emoji as they are: the model sees %1, %2, … in their place. Not "
-    "with --temperature.",
+    default=None,
+    help="Mask URLs, placeholders, paths and emoji as %1, %2, … and restore them. Not with --temperature.  "
+    "[default: as the model was made for]",
 )
 @click.option(
     "--format",
@@ -123,6 +125,8 @@ def translate(
       specmt translate news.de --strategy speculative --beta 3 --tolerance 1 --stats stats.json
     """
     options = DecodingOptions(**decoding)
+    given = given_options()
+    check_effects(options, given)
     _show_warnings(quiet=quiet)
     if file is not None and input_ is not None:
         raise UsageError("FILE and `--input` name the input twice; leave one out.")
@@ -130,25 +134,27 @@ def translate(
         raise UsageError("`--scores` needs `--format tsv` or `--format jsonl`.")
     if quiet and verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
-    output = _path(output)
-    if stats is not None and output is not None and stats.resolve() == output.resolve():
-        raise UsageError(f"`--output` and `--stats` are the same file, {stats}.")
+    source, output = _path(file or input_), _path(output)
+    _check_files(source, options.memory, output, stats)
 
-    from specmt.translator import Translator, default_window
+    from specmt.translator import Translator
 
     with ExitStack() as stack:
         # Whatever can go wrong with files does so before the model is loaded.
-        lines = read_windows(_path(file or input_), window=default_window(options), errors=errors)
+        lines = read_lines(source, errors=errors)
         out = stack.enter_context(Output(output))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
         if not (options.lossless or quiet):
-            _note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
+            note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
         if options.shortlist and not quiet:
-            _note("with a shortlist, output may differ from that of the whole vocabulary.")
+            note("with a shortlist, output may differ from that of the whole vocabulary.")
         started = time.perf_counter()
         translator = Translator.from_pretrained(model, **loading, deterministic=deterministic)
+        check_languages(translator.model.languages, loading, given)
+        if not quiet and (missing := missing_kernels(translator.model)) is not None:
+            note(missing)
         translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started
         render = renderer(format_, counts=translator.drafts_are_fixed(options))
@@ -158,12 +164,12 @@ def translate(
             report = statistics(total, options) | settings
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
-        _note(summary(total, options))
+        note(summary(total, options))
 
 
 def _run(
     translator: Translator,
-    windows: Windows,
+    lines: Lines,
     out: Output,
     options: DecodingOptions,
     render: Callable[[Translation], str],
@@ -171,28 +177,52 @@ def _run(
     quiet: bool,
     to_stdout: bool,
 ) -> Stats:
-    """Translates all windows; returns the totals."""
+    """Translates all lines, each written as soon as it is there; returns the totals."""
     total = Stats()
     seconds = 0.0
     is_terminal = sys.stderr is not None and sys.stderr.isatty() and not (to_stdout and sys.stdout.isatty())
-    with line_bar(windows, enabled=is_terminal and not quiet) as show:
-        for window in windows:
+    with line_bar(lines, enabled=is_terminal and not quiet) as show:
+        translations = translator.translate(lines, options)
+        while True:
             started = time.perf_counter()
-            translations = list(translator.translate(window, options, window=len(window)))
+            translation = next(translations, None)
             seconds += time.perf_counter() - started
-            out.write("".join(map(render, translations)))
-            total = sum((each.stats for each in translations), total)
+            if translation is None:
+                break
+            out.write(render(translation))
+            total += translation.stats
             if not quiet:
-                _warn(windows.name, translations)
+                _warn(lines.name, translation)
             show(total.lines)
-    total.seconds = seconds
+    total.seconds = seconds - lines.waited
     return total
 
 
-def _warn(name: str, translations: Iterable[Translation]) -> None:
-    for translation in translations:
-        for warning in translation.warnings:
-            click.echo(f"specmt: warning: {name}:{translation.line.index + 1}: {warning}", err=True)
+def _warn(name: str, translation: Translation) -> None:
+    for warning in translation.warnings:
+        click.echo(f"specmt: warning: {name}:{translation.line.index + 1}: {warning}", err=True)
+
+
+def _check_files(source: Path | None, memory: Path | None, output: Path | None, stats: Path | None) -> None:
+    """
+    :raises UsageError: a file that is read or written would be written over; links and redirections are followed.
+    """
+    used = [("the input", 0 if source is None else source), ("`--memory`", memory)]
+    for name, path in (("`--output`", output), ("`--stats`", stats)):
+        if path is not None and (place := _place(path)) is not None:
+            for other, each in used:
+                if each is not None and _place(each) == place:
+                    raise UsageError(f"{name} and {other} are the same file, {path}.")
+        used.append((name, 1 if path is None else path))
+
+
+def _place(path: Path | int) -> object:
+    """Returns what tells a file from others, ``None`` for pipes, devices and what cannot be told."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None if isinstance(path, int) else os.path.realpath(path)
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def _show_warnings(*, quiet: bool) -> None:
@@ -203,10 +233,6 @@ def _show_warnings(*, quiet: bool) -> None:
     logger.handlers = [handler]
     logger.propagate = False
     logger.setLevel(logging.ERROR if quiet else logging.WARNING)
-
-
-def _note(message: str) -> None:
-    click.echo(f"specmt: note: {message}", err=True)
 
 
 def _path(path: Path | None) -> Path | None:

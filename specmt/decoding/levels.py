@@ -25,7 +25,7 @@ class Expander(Protocol):
 
         :param tokens: (B, W) the nodes of a level; the first level is the last committed token alone
         :param parents: (B, W) the number, in the level before, of the node that each follows
-        :returns: candidates (B, W, C) after each, and their log-probabilities
+        :returns: candidates (B, W, C) after each, and their log-probabilities; for `level_tree`, the best first
         """
 
 
@@ -38,8 +38,7 @@ def level_tree(expander: Expander, last: Tensor, shape: BestFirst, *, depth: int
     tokens, parents = last[:, None], torch.zeros_like(last)[:, None]
     for _ in range(depth):
         candidates, scores = expander.expand(tokens, parents)
-        best = scores.topk(min(shape.breadth, scores.shape[2]), dim=2)
-        ids, log_probs = candidates.gather(2, best.indices).tolist(), best.values.tolist()
+        ids, log_probs = candidates[:, :, : shape.breadth].tolist(), scores[:, :, : shape.breadth].tolist()
         rows = zip(grown, ids, log_probs, strict=True)
         chosen = [paths.grow(tokens_of, scores_of, shape.breadth) for paths, tokens_of, scores_of in rows]
         tokens, parents = (torch.tensor(part, device=last.device) for part in zip(*chosen, strict=True))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from time import perf_counter
+from typing import Final, final
 
 import numpy as np
 import torch
@@ -14,19 +15,26 @@ from torch import Tensor
 
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
+from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
-from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import Drafting, EncoderOutput, Runner, Sentences, State, Verifier
+from specmt.decoding.tree import Tree, no_tree, nodes_of
+from specmt.engine.backend import Confidence, Drafting, EncoderOutput, FusedLoop, Ran, Sentences, State, Verifier
 from specmt.engine.window import branches
 from specmt.types import EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 """Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
 
-ITERATIONS: Final = 16
-"""How many an engine runs by itself before it is asked anew how far to look ahead."""
+SORTED: Final = 4
+"""How many batches of waiting sentences are sorted by length at a time."""
+
+Trust = Callable[[int, int], Confidence | None]
+"""Returns which drafts of a drafter, by its number, are worth verifying for a number of active rows."""
+
+Finished = tuple[int, Hypothesis]
+"""The key of a request and what became of it."""
 
 
 @dataclass
@@ -37,7 +45,9 @@ class _Row:
     limit: int
     """The most tokens it may have, EOS included; it depends on the sentence alone."""
 
-    score: float = 0.0
+    log_probs: list[float] = field(default_factory=list)
+    """Of the committed tokens, where scores are asked for; added up at the end, however many came at a time."""
+
     stats: Stats = field(default_factory=Stats)
 
 
@@ -49,137 +59,232 @@ def target_limit(source_length: int, max_length: int) -> int:
     return min(max_length - 1, 2 * source_length + 24)
 
 
+@final
 class Loop:
-    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once."""
+    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once.
+
+    Active rows stand in front: row numbers change when a sentence in the middle finishes.
+    """
 
     def __init__(
         self,
         verifier: Verifier,
-        drafter: Drafter,
+        drafters: Sequence[Drafter],
+        policy: Policy,
         acceptor: Acceptor,
-        rows: int,
         *,
+        capacity: int,
         max_source_tokens: int,
         scores: bool = False,
+        trust: Trust = lambda drafter, rows: None,
         recorder: Recorder | None = None,
-        runner: Runner | None = None,
+        fused: FusedLoop | None = None,
         shortlist: Shortlist | None = None,
     ) -> None:
         """
-        :param rows: the most sentences side by side.
-        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in.
-        :param scores: whether to sum up log-probabilities.
-        :param recorder: is told of every pass over a sentence.
-        :param runner: the verifier, if it can run exact acceptance of chains by itself and nobody wants to watch.
-        :param shortlist: says which tokens may be said of a sentence; by default all.
+        :param capacity: the most sentences side by side
+        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
+        :param scores: whether to sum up log-probabilities
+        :param recorder: notes every verifier call
+        :param fused: the verifier, if it can run these iterations by itself and nobody wants to watch
+        :param shortlist: which tokens may be said of a sentence; by default all
         """
         self.verifier = verifier
-        self.drafter = drafter
+        self.drafters = drafters
+        self.policy = policy
         self.acceptor = acceptor
-        self.scores = scores
-        self.recorder = recorder
-        self.runner = runner
-        self.shortlist = shortlist
+        self.capacity = capacity
         self.max_source_tokens = max_source_tokens
-        self.state: State = verifier.new_state(rows)
-        self.capacity = rows
+        self.scores = scores
+        self.trust = trust
+        self.recorder = recorder
+        self.fused = fused
+        self.shortlist = shortlist
+        self.waiting: deque[Request] = deque()  # in the order in which they came
+        self.next: deque[Request] = deque()  # the first of those that came, the longest first
         self.rows: list[_Row] = []
-        device = verifier.device
-        self.opening = torch.tensor(verifier.prefixes.start, device=device)  # what every target begins with
-        self.tokens = torch.zeros(rows, verifier.sizes.max_length, dtype=torch.int64, device=device)  # (B, T)
+        self.opening = torch.tensor(verifier.prefixes.start, device=verifier.device)  # what every target begins with
+        self.state: State | None = None
+        self.tokens = torch.zeros(0, verifier.sizes.max_length, dtype=torch.int64, device=verifier.device)  # (B, T)
+        self.log_probs = torch.zeros(0, verifier.sizes.max_length)  # (B, T) of the committed tokens, from a fused loop
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests that are not finished, those being decoded first."""
+        return [*(row.request for row in self.rows), *self.next, *self.waiting]
+
+    def add(self, request: Request) -> None:
+        """Takes in a request."""
+        self.waiting.append(request)
 
     @torch.inference_mode()
-    def run(self, requests: Iterable[Request]) -> Iterator[tuple[int, Hypothesis]]:
-        """Yields key and hypothesis of each request, in the order in which they finish."""
-        waiting = deque(requests)
-        while waiting or self.rows:
-            self.admit(waiting)
-            drafting = None if self.runner is None else self.drafter.drafting(len(self.rows))
-            if self.runner is None or drafting is None:
-                finished = self.step()
-            else:
-                # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
-                enough = max(1, len(self.rows) // 8) if waiting else len(self.rows)
-                finished = self.run_by_itself(self.runner, drafting, enough)
-            yield from self._finish(finished)
+    def cancel(self, key: int) -> bool:
+        """Drops a request; returns whether it was there."""
+        for number, row in enumerate(self.rows):
+            if row.request.key == key:
+                self._remove(number)
+                return True
+        for queue in (self.next, self.waiting):
+            found = next((request for request in queue if request.key == key), None)
+            if found is not None:
+                queue.remove(found)
+                return True
+        return False
 
-    def admit(self, waiting: deque[Request]) -> None:
+    @torch.inference_mode()
+    def turn(self) -> list[Finished]:
+        """Admits waiting sentences, runs an iteration or several, and returns what finished."""
+        self._admit()
+        if not self.rows or self.state is None:
+            return []
+        count = len(self.rows)
+        promising = any(drafter.is_promising(count) for drafter in self.drafters)
+        arm = self.policy.choose(count, promising)
+        started = perf_counter()
+        drafting = None if self.fused is None else self._drafting(arm, count)
+        if self.fused is None or drafting is None:
+            finished, gained = self._step(self.state, arm)
+        else:
+            # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
+            enough = max(1, count // 4) if self.next or self.waiting else count
+            iterations = self.policy.iterations(count, promising)
+            finished, gained = self._run_fused(self.fused, self.state, drafting, iterations, enough)
+        self.policy.observe(count, promising, arm, gained, perf_counter() - started)
+        return list(self._finish(finished))
+
+    def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
-        new: list[Request] = []
         extra = len(self.verifier.prefixes.source) + 1  # EOS
-        widest = int(self.state.cross.lengths[: len(self.rows)].max()) if self.rows else 0
-        while waiting and len(self.rows) + len(new) < self.capacity:
-            widest = max(widest, len(waiting[0].source) + extra)
+        widest = max((len(row.request.source) + extra for row in self.rows), default=0)
+        new: list[Request] = []
+        while True:
+            if len(new) == len(self.next):
+                if not self.waiting:
+                    break
+                # Sentences of like length end at about the same time, and are encoded together.
+                size = min(len(self.waiting), SORTED * self.capacity)
+                oldest = [self.waiting.popleft() for _ in range(size)]
+                self.next.extend(sorted(oldest, key=lambda request: -len(request.source)))
+            request = self.next[len(new)]
+            widest = max(widest, len(request.source) + extra)
             count = len(self.rows) + len(new) + 1
-            if count > 1 and count * widest > self.max_source_tokens:
+            if count > self.capacity or (count > 1 and count * widest > self.max_source_tokens):
                 break
-            new.append(waiting.popleft())
+            new.append(request)
         if not new:
             return
-        memory = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
-        first = len(self.rows)
-        rows = torch.arange(first, first + len(new), device=self.verifier.device)
-        self._start(rows, memory)
-        self.drafter.start(rows, memory, new)
+        encoded = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
+        first, count = len(self.rows), len(self.rows) + len(new)
+        state = self._make_room(count)
+        rows = torch.arange(first, count, device=self.verifier.device)
+        self._start(state, rows, encoded)
+        for drafter in self.drafters:
+            drafter.start(rows, encoded, new)
         self.tokens[rows, : len(self.opening)] = self.opening
         room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
         for request in new:
+            self.next.popleft()
             source_length = len(request.source) + 1
             limit = target_limit(source_length, room)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
 
-    def _start(self, rows: Tensor, memory: EncoderOutput) -> None:
+    def _make_room(self, rows: int) -> State:
+        """Makes sure that there are caches and tokens for so many rows; returns the caches."""
+        if self.state is None:
+            self.state = self.verifier.new_state(rows)
+        self.state.grow(rows, self.capacity)
+        missing = self.state.rows - len(self.tokens)
+        if missing > 0:
+            self.tokens = torch.nn.functional.pad(self.tokens, (0, 0, 0, missing))
+            self.log_probs = torch.nn.functional.pad(self.log_probs, (0, 0, 0, missing))
+        return self.state
+
+    def _start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
         """Gives rows (B') new sentences, and lets the verifier read what every target begins with, but for the last."""
         read = len(self.opening) - 1
         if read == 0:
-            self.verifier.start(self.state, rows, memory)
+            self.verifier.start(state, rows, encoded)
             return
         # In caches of their own: the verifier scores first rows, and these are the last.
         fresh = self.verifier.new_state(len(rows))
-        self.verifier.start(fresh, torch.arange(len(rows), device=rows.device), memory)
+        self.verifier.start(fresh, torch.arange(len(rows), device=rows.device), encoded)
         self.verifier.score(self.opening[:read].expand(len(rows), -1), torch.zeros_like(rows), fresh)
-        self.state.put(rows, fresh, read)
+        state.put(rows, fresh, read)
 
-    def run_by_itself(self, runner: Runner, drafting: Drafting, enough: int) -> list[int]:
-        """Lets the engine run iterations over the active rows; returns those that it finished.
+    def _drafting(self, arm: Arm, rows: int) -> Drafting | None:
+        """Returns how a fused loop is to draft; ``None`` if the arm's drafter cannot."""
+        if arm.drafter is None:
+            return Drafting(0)
+        return self.drafters[arm.drafter].fused(rows, arm.ahead, self.trust(arm.drafter, rows))
 
+    def _run_fused(
+        self, fused: FusedLoop, state: State, drafting: Drafting, iterations: int, enough: int
+    ) -> tuple[list[int], float]:
+        """Lets the verifier run iterations over the active rows by itself.
+
+        :param iterations: how many at most
         :param enough: how many rows may finish before it comes back
+        :returns: the rows that finished, and how many tokens a sentence got, on average
         """
-        count = len(self.rows)
-        opening = len(self.opening)
-        done = [row.stats for row in self.rows]
+        count, opening = len(self.rows), len(self.opening)
+        done = [row.stats.tokens for row in self.rows]
         sentences = Sentences(
             self.tokens[:count],
-            lengths=np.array([opening + stats.tokens for stats in done]),
+            lengths=np.array(done) + opening,
             limits=np.array([opening + row.limit for row in self.rows]),
-            **{name: np.zeros(count, dtype=np.int64) for name in ("calls", "drafted", "accepted")},
+            log_probs=self.log_probs[:count] if self.scores else None,
         )
-        ran = runner.run(self.state, sentences, drafting, iterations=ITERATIONS, enough=enough)
-        self.drafter.told(count, float(ran.gained.sum()))
-        counts = (sentences.lengths - opening, sentences.calls, sentences.drafted, sentences.accepted)
-        for stats, *new in zip(done, *(values.tolist() for values in counts), strict=True):
-            stats.tokens = new[0]
-            stats.verifier_calls += new[1]
-            stats.drafted += new[2]
-            stats.accepted += new[3]
-        last = self.tokens[torch.arange(count), torch.from_numpy(sentences.lengths - 1)].numpy(force=True)
-        return [int(row) for row in np.flatnonzero((last == EOS) | (sentences.lengths >= sentences.limits))]
+        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=enough)
+        gained = self._count(ran, (sentences.lengths - opening - done).tolist())
+        for number, row in enumerate(self.rows):
+            row.stats.tokens = int(sentences.lengths[number]) - opening
+            if self.scores:
+                fresh = self.log_probs[number, opening + done[number] : opening + row.stats.tokens]
+                row.log_probs += fresh.tolist()
+        last = self.tokens.numpy()[np.arange(count), sentences.lengths - 1]
+        ended = (last == EOS) | (sentences.lengths >= sentences.limits)
+        return np.flatnonzero(ended).tolist(), gained
 
-    def step(self) -> list[int]:
-        """Runs one iteration over the active rows and returns those that it finished."""
+    def _count(self, ran: Ran, committed: list[int]) -> float:
+        """Adds up what came of the iterations of a fused loop; returns how many tokens a sentence got, on average.
+
+        :param committed: (B) how many tokens each sentence got
+        """
+        gained, left = 0.0, list(committed)
+        for accepted, drafted in zip(ran.accepted.tolist(), ran.drafted.tolist(), strict=True):
+            active = tokens = 0
+            for number, row in enumerate(self.rows):
+                stands = accepted[number]
+                if stands >= 0:
+                    row.stats.count_call(stands)
+                    row.stats.drafted += drafted[number]
+                    got = min(stands + 1, left[number])  # less where a sentence ends within a draft
+                    left[number] -= got
+                    active, tokens = active + 1, tokens + got
+            gained += tokens / max(active, 1)
+        return gained
+
+    def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
+        """Runs one iteration over the active rows.
+
+        :returns: the rows that finished, and how many tokens a sentence got, on average
+        """
         count = len(self.rows)
         positions = [len(self.opening) + row.stats.tokens for row in self.rows]
         lengths = torch.tensor(positions, device=self.tokens.device)
-        tree = self.drafter.propose(self.tokens[:count], lengths)
+        tree = no_tree(count, self.tokens.device)
+        if arm.drafter is not None:
+            confidence = self.trust(arm.drafter, count)
+            tree = self.drafters[arm.drafter].propose(self.tokens[:count], lengths, arm.ahead, confidence)
         starts = lengths - 1
         last = self.tokens[:count].gather(1, starts[:, None])
         window = torch.cat([last, tree.tokens], dim=1)
         shape = None if tree.parents is None else branches(tree.parents)
-        logits = self.verifier.score(window, starts, self.state, shape)  # (B', N + 1, V)
+        logits = self.verifier.score(window, starts, state, shape)  # (B', N + 1, V)
         verdict = self.acceptor(tree, logits, positions, [row.request for row in self.rows])
         if verdict.places is not None:
-            self.state.cache.compact(starts, verdict.places)
-        log_probs = self._log_probs(logits, verdict) if self.scores else None
+            state.cache.compact(starts, verdict.places)
+        log_probs = self._log_probs_of(logits, verdict) if self.scores else None
         accepted, tokens = verdict.accepted.tolist(), verdict.tokens.tolist()  # the only wait for the device
         drafted = [tree.tokens.shape[1]] * count if tree.counts is None else tree.counts.tolist()
 
@@ -197,28 +302,26 @@ class Loop:
                 self.recorder.record(row.request, prefix, nodes, logits[number], path, emitted, trials)
             gained += len(emitted)
             row.stats.tokens += len(emitted)
-            row.stats.verifier_calls += 1
             row.stats.drafted += drafted[number]
-            row.stats.accepted += min(len(emitted), accepted[number])
+            row.stats.count_call(min(len(emitted), accepted[number]))
             if log_probs is not None:
-                row.score += math.fsum(log_probs[number][: len(emitted)])
+                row.log_probs += log_probs[number][: len(emitted)]
             if emitted[-1] == EOS or row.stats.tokens >= row.limit:
                 finished.append(number)
         self._write(lengths, verdict.tokens)
-        self.drafter.told(count, gained / count)
-        return finished
+        return finished, gained / count
 
-    def _finish(self, finished: Sequence[int]) -> Iterator[tuple[int, Hypothesis]]:
+    def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
+        opening = len(self.opening)
         for number in finished:
             row = self.rows[number]
-            opening = len(self.opening)
             ids = self.tokens[number, opening : opening + row.stats.tokens].tolist()
-            score = row.score if self.scores else math.nan
             if ids[-1] == EOS:
                 ids.pop()
-            self.drafter.finish(number, ids)
-            yield row.request.key, Hypothesis(ids, score, row.stats)
+            for drafter in self.drafters:
+                drafter.finish(number, ids)
+            yield row.request.key, Hypothesis(ids, math.fsum(row.log_probs) if self.scores else math.nan, row.stats)
         for number in reversed(finished):
             self._remove(number)
 
@@ -228,22 +331,25 @@ class Loop:
         spare = self.verifier.sizes.max_length + width - self.tokens.shape[1]
         if spare > 0:
             self.tokens = torch.nn.functional.pad(self.tokens, (0, spare))
+            self.log_probs = torch.nn.functional.pad(self.log_probs, (0, spare))
         places = lengths[:, None] + torch.arange(width, device=lengths.device)
         self.tokens[: len(tokens)].scatter_(1, places, tokens)
 
-    def _log_probs(self, logits: Tensor, verdict: Verdict) -> list[list[float]]:
+    def _log_probs_of(self, logits: Tensor, verdict: Verdict) -> list[list[float]]:
+        """Returns the log-probabilities of the tokens that stand, with noise behind them."""
         if verdict.places is not None:
             places = torch.nn.functional.pad(verdict.places, (1, 0))
             logits = logits.gather(1, places[:, :, None].clamp(max=logits.shape[1] - 1).expand(-1, -1, logits.shape[2]))
-        chosen = logits.float().log_softmax(2).gather(2, verdict.tokens[:, :, None])[:, :, 0]
-        return [[float(value) for value in row] for row in chosen.tolist()]
+        scores: list[list[float]] = self.verifier.log_probs(logits, verdict.tokens).tolist()
+        return scores
 
     def _remove(self, number: int) -> None:
         """Frees a row by moving the last active one into its place, so that active rows stay in front."""
         last = len(self.rows) - 1
-        if number != last:
+        if number != last and self.state is not None:
             self.state.move(last, number, len(self.opening) - 1 + self.rows[last].stats.tokens)
-            self.drafter.move(last, number)
+            for drafter in self.drafters:
+                drafter.move(last, number)
             self.tokens[number] = self.tokens[last]
             self.rows[number] = self.rows[last]
         self.rows.pop()

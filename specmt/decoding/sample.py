@@ -15,6 +15,7 @@ from specmt.decoding.noise import Role, generator
 from specmt.decoding.request import Request
 from specmt.decoding.trace import Candidate, Trial
 from specmt.decoding.tree import Tree
+from specmt.options import DecodingOptions
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
@@ -45,6 +46,11 @@ class Sampling:
             room = self.top_k - better.sum(axis=-1, keepdims=True)
             scores = np.where(better | (equal & (equal.cumsum(axis=-1) <= room)), scores, -np.inf)
         return normalise(scores)
+
+
+def sampling(options: DecodingOptions) -> Sampling:
+    """Returns how the options want tokens to be drawn."""
+    return Sampling(options.temperature, options.top_k, options.seed)
 
 
 def normalise(scores: Floats) -> Floats:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from specmt.decoding.sample import Sampling
+from specmt.decoding.sample import Sampling, sampling
+from specmt.options import DecodingOptions
+
+MOST_NODES: Final = 24
+"""The nodes of a best-first tree where nobody says how many."""
 
 
 @dataclass(frozen=True)
@@ -31,3 +36,10 @@ class Sampled:
 
 
 Shape = Chain | BestFirst | Sampled
+
+
+def make_shape(options: DecodingOptions) -> Shape:
+    """Returns the shape of draft trees that the options ask for."""
+    if options.samples:
+        return Sampled(options.width if options.tree == "sampled" else 1, sampling(options))
+    return BestFirst(options.nodes or MOST_NODES, options.beta) if options.tree == "best-first" else Chain()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -45,10 +47,27 @@ class Tree:
     choices: Choices | None = None
     """Of sampled trees, whose siblings stand in the order in which they were drawn."""
 
-    def first(self, count: int) -> Tree:
-        """Returns the trees of the first nodes, for trees that all have N nodes."""
-        parents, log_probs = (None if part is None else part[:, :count] for part in (self.parents, self.log_probs))
-        return Tree(self.tokens[:, :count], parents, log_probs)
+
+def prune(tree: Tree, kept: npt.NDArray[np.bool_]) -> Tree:
+    """Returns the trees of the kept nodes (B, N) alone; the ancestors of a kept node must be kept."""
+    if kept.all():
+        return tree
+    if tree.parents is None:
+        counts = kept.sum(1)
+        widest = int(counts.max())
+        ragged = None if int(counts.min()) == widest else torch.from_numpy(counts).to(tree.tokens.device)
+        log_probs = None if tree.log_probs is None else tree.log_probs[:, :widest]
+        return Tree(tree.tokens[:, :widest], log_probs=log_probs, counts=ragged)
+    rows = []
+    for row in range(len(tree.tokens)):
+        places = {0: 0}
+        nodes = []
+        for number, node in enumerate(nodes_of(tree, row)):
+            if kept[row, number]:
+                nodes.append(Node(node.token, places[node.parent], node.log_prob))
+                places[number + 1] = len(nodes)
+        rows.append(nodes)
+    return make_tree(rows, tree.tokens.device)
 
 
 def no_tree(rows: int, device: torch.device) -> Tree:

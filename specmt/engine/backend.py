@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from torch import Tensor
 from specmt.engine.architecture import OURS, Architecture
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
-from specmt.types import BOS, EOS
+from specmt.types import BOS
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -57,6 +58,21 @@ class State:
 
     shortlists: dict[int, Any] = field(default_factory=dict)
     """What rows may say, by their number, in whatever form the network wants it; the others may say everything."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are caches for."""
+        return len(self.cross.lengths)
+
+    def grow(self, rows: int, most: int) -> None:
+        """Makes room for so many rows, and for some more to come; what is there stays.
+
+        :param most: how many there will ever be
+        """
+        if rows > self.rows:
+            size = min(max(rows, 2 * self.rows), max(rows, most))
+            self.cache.grow(size)
+            self.cross.grow(size)
 
     def allow(self, rows: Tensor, shortlists: Sequence[Any] | None) -> None:
         """Notes what rows (B') may say; without lists everything."""
@@ -135,7 +151,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The first B rows of a state, for an engine that runs the loop by itself; it changes what is here."""
+    """The first B rows of a state, for a fused loop, which changes what is here."""
 
     tokens: Tensor
     """(B, T) the committed tokens, from BOS on."""
@@ -146,35 +162,34 @@ class Sentences:
     limits: Counts
     """(B) how many they may become."""
 
-    calls: Counts
-    drafted: Counts
-    accepted: Counts
-    """(B) what there was to do, added up."""
-
-    COUNTS: ClassVar = ("lengths", "limits", "calls", "drafted", "accepted")
+    log_probs: Tensor | None = None
+    """(B, T) in float32, the log-probability of each token that is committed; ``None`` where nobody asks."""
 
 
 @dataclass(frozen=True)
-class Trust:
-    """What decides how many drafts are verified (specmt.decoding.plan)."""
+class Confidence:
+    """Decides which drafted nodes are verified: those whose path is likely enough to be accepted.
 
-    seconds: npt.NDArray[np.float64]
-    """(K + 1) of iterations that verify 0 … K drafts."""
+    A token drafted with probability p after accepted ones is accepted with probability
+    1 / (1 + exp(−scale · log(p / (1 − p)) − shift)); a path with the product of those of its nodes.
+    """
 
     scale: float
     shift: float
-    """Of the calibration."""
+
+    floor: float
+    """The least probability that a path must have."""
 
 
 @dataclass(frozen=True)
 class Drafting:
-    """How an engine that runs the loop by itself drafts chains."""
+    """How a fused loop drafts."""
 
     block_size: int
-    """How many tokens; 0 for none."""
+    """How many tokens ahead; 0 for none."""
 
     network: Drafter | Scorer | None = None
-    """Who makes them; without, they are all UNK."""
+    """The drafter's network; ``None`` where nothing is drafted."""
 
     state: State | None = None
     """The drafter's caches."""
@@ -182,35 +197,36 @@ class Drafting:
     seen: Tensor | None = None
     """(B) how many of the committed tokens are in them."""
 
-    trust: Trust | None = None
+    nodes: int = 0
+    """The most nodes N of best-first trees; 0 drafts chains."""
+
+    breadth: int = 1
+    """How many candidates β may follow a token of a tree."""
+
+    confidence: Confidence | None = None
     """Without, all drafts are verified."""
 
 
 class Ran(NamedTuple):
-    """What came of iterations."""
+    """What came of the iterations of a fused loop, −1 where a sentence had ended before."""
 
-    windows: Counts
-    """(I) how many drafts each verified."""
+    drafted: Counts
+    """(I, B) how many drafted tokens were verified."""
 
-    gained: npt.NDArray[np.float64]
-    """(I) how many tokens a sentence got, on average."""
+    accepted: Counts
+    """(I, B) how many of them were accepted."""
 
 
 @runtime_checkable
-class Runner(Protocol):
-    """A verifier that runs the loop by itself, with exact acceptance of chains."""
+class FusedLoop(Protocol):
+    """A verifier that runs iterations of the loop by itself, with exact acceptance."""
 
-    sizes: Sizes
+    def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
+        """Drafts, verifies and commits, so many iterations at most, or until enough sentences have ended.
 
-    minds_shortlists: bool
-    """Whether it says only what sentences may say; one that does not must not be asked where there are lists."""
+        It comes back after about 50 ms, so that signals are handled, and where caches have to grow.
 
-    def run(
-        self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int, end: int = EOS
-    ) -> Ran:
-        """Runs so many iterations at most, or until enough sentences have ended.
-
-        :param end: the token that ends a sentence; −1 if none does
+        :raises MemoryError: there is not enough; what was committed stands.
         """
 
 
@@ -220,15 +236,6 @@ class Network(Protocol):
     sizes: Sizes
     device: torch.device
     dtype: torch.dtype
-
-    own_threads: bool
-    """Whether it computes in threads of its own."""
-
-    in_loop: bool
-    """Whether it can draft for a verifier of its kind that runs the loop by itself."""
-
-    shortens: bool
-    """Whether it computes less where less may be said."""
 
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
@@ -247,6 +254,15 @@ class Scorer(Network, Protocol):
         :param starts: (B') the position of the first token of the window
         :param branches: how the tokens follow each other, if not one after the other
         :returns: (B', W, V), −inf where a row's sentence must not go
+        """
+
+    def log_probs(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Returns the log-probabilities (B', W) of tokens (B', W), given logits (B', W, V), in float32."""
+
+    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the best tokens (B', W, C), best first, and their log-probabilities among themselves.
+
+        :param logits: (B', W, V)
         """
 
     def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
@@ -291,6 +307,41 @@ class Drafter(Network, Protocol):
 
     def expand(self, slots: Slots, slot: int, before: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns candidates for a slot after given tokens (specmt.engine.candidates.expand)."""
+
+
+class Backend(Protocol):
+    """One way to compute a model's networks, on one device and in one number format."""
+
+    name: str
+    """``kernels`` or ``torch``."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    shortlists_pay: bool
+    """Whether it computes less where a sentence may say less."""
+
+    @property
+    def numerics(self) -> str:
+        """What bits depend on beside model and sentence: kernel family and number format."""
+
+    def row_cost(self, width: int) -> float:
+        """Returns about what a further token in a step costs, in steps of one token, for a network of a width."""
+
+    def own_threads(self) -> AbstractContextManager[None]:
+        """Returns the context in which to call the networks: all threads are theirs."""
+
+    def for_drafts(self) -> Backend:
+        """Returns the backend for drafters, whose bits no exact output depends on."""
+
+    def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
+        """Returns the verifier over weights named as in the fairseq2 model."""
+
+    def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
+        """Returns a masked drafter over weights named as in the fairseq2 model."""
+
+    def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+        """Returns an autoregressive drafter over weights named as in the fairseq2 model."""
 
 
 def best_tokens(logits: Tensor) -> Tensor:

@@ -45,7 +45,11 @@ class KVCache:
     def reserve(self, length: int) -> None:
         """Makes room for positions under a length; what is there stays."""
         if length > self.capacity:
-            self.data = _grown(self.data, round_up(max(length, 2 * self.capacity)))
+            self.data = _widened(self.data, 4, round_up(max(length, 2 * self.capacity)))
+
+    def grow(self, rows: int) -> None:
+        """Makes room for so many rows; what is there stays."""
+        self.data = _widened(self.data, 2, rows)
 
     def extent(self, places: Tensor, limits: Tensor, granule: int) -> int:
         """Makes room for a window and returns how many positions its queries are to look at.
@@ -55,25 +59,6 @@ class KVCache:
         """
         self.reserve(round_up(int(places[:, -1].max()) + 1, granule))
         return round_up(int(limits.max()) + 1, granule)
-
-    def append(self, layer: int, keys_values: Tensor, positions: Tensor) -> None:
-        """Writes a window of keys and values.
-
-        :param keys_values: (B', W, 2, H, D_h) for the first B' rows
-        :param positions: (B', W)
-        """
-        rows = keys_values.shape[0]
-        if rows == 1:
-            # Positions of a window are consecutive: one copy instead of an indexed write.
-            start, width = int(positions[0, 0]), keys_values.shape[1]
-            self.data[layer, :, 0, :, start : start + width] = keys_values[0].permute(1, 2, 0, 3)
-        else:
-            row = torch.arange(rows, device=positions.device)[:, None]
-            self.data[layer].permute(1, 3, 0, 2, 4)[row, positions] = keys_values
-
-    def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
-        """Returns keys and values (B', H, T, D_h) of the first rows, T being ``length``."""
-        return self.data[layer, 0, :rows, :, :length], self.data[layer, 1, :rows, :, :length]
 
     def compact(self, starts: Tensor, places: Tensor) -> None:
         """Moves the accepted branch of each draft tree to where a chain would have been.
@@ -117,7 +102,12 @@ class CrossCache:
     def reserve(self, length: int) -> None:
         """Makes room for sources of a length; what is there stays."""
         if length > self.data.shape[4]:
-            self.data = _grown(self.data, round_up(length))
+            self.data = _widened(self.data, 4, round_up(length))
+
+    def grow(self, rows: int) -> None:
+        """Makes room for so many rows; what is there stays."""
+        self.data = _widened(self.data, 2, rows)
+        self.lengths = torch.nn.functional.pad(self.lengths, (0, rows - len(self.lengths)), value=1)
 
     def fill(self, rows: Tensor, keys_values: Tensor, lengths: Tensor) -> None:
         """Stores the keys and values of new sentences.
@@ -135,10 +125,6 @@ class CrossCache:
         """Returns how many source positions the first rows are to look at."""
         return round_up(int(self.lengths[:rows].max()), granule)
 
-    def read(self, layer: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
-        """Returns keys and values (B', H, S, D_h) of the first rows, S being ``length``."""
-        return self.data[layer, 0, :rows, :, :length], self.data[layer, 1, :rows, :, :length]
-
     def move(self, source: int, target: int) -> None:
         """Copies one row over another."""
         length = int(self.lengths[source])
@@ -152,9 +138,20 @@ class CrossCache:
         return view
 
 
-def _grown(data: Tensor, length: int) -> Tensor:
-    """Returns keys and values (L, 2, B, H, T, D_h) with more positions, zero where they are new."""
-    layers, two, rows, heads, old, head_dim = data.shape
-    grown = data.new_zeros(layers, two, rows, heads, length, head_dim)
-    grown[:, :, :, :, :old] = data
-    return grown
+def append(data: Tensor, keys_values: Tensor, positions: Tensor) -> None:
+    """Writes a window of keys and values into those of a layer (2, B, H, T, D_h).
+
+    :param keys_values: (B', W, 2, H, D_h) for the first B' rows
+    :param positions: (B', W)
+    """
+    row = torch.arange(keys_values.shape[0], device=positions.device)[:, None]
+    data.permute(1, 3, 0, 2, 4)[row, positions] = keys_values
+
+
+def _widened(data: Tensor, dimension: int, size: int) -> Tensor:
+    """Returns a tensor with a dimension made larger, zero where it is new."""
+    shape = list(data.shape)
+    shape[dimension] = size
+    wide = data.new_zeros(shape)
+    wide.narrow(dimension, 0, data.shape[dimension]).copy_(data)
+    return wide

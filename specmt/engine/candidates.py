@@ -17,7 +17,7 @@ CANDIDATES = 16
 
 
 class Correction:
-    """The effect of the tokens chosen at earlier slots on the next (specmt.models.drafter.Correction)."""
+    """The effect of the tokens chosen at earlier slots on the next (specmt.models.modules.Correction)."""
 
     def __init__(self, weights: Weights, table: Tensor, scale: float) -> None:
         """

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import torch
 
 from specmt.engine.pool import thread_count
@@ -32,13 +33,13 @@ def kept(kind: str, description: str, find_out: Callable[[], Any]) -> Any:
     value = find_out()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"key": key, "value": value}), suffix=f".{os.getpid()}.tmp")
+        write_whole(path, json.dumps({"key": key, "value": value}))
     return value
 
 
 def cache_folder() -> Path:
     """Returns the program's folder for what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specmt"
+    return platformdirs.user_cache_path("specmt")
 
 
 def machine() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-from typing import Final
+import os
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +15,8 @@ from specmt.engine.backend import Sizes
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 12
-"""The same number as in kernels.cpp."""
+REVISION: Final = 13
+"""The same number as in csrc/structures.h."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
 
@@ -23,7 +24,10 @@ ACTIVATIONS: Final = {"relu": 0, "swish": 1, "gelu": 2}
 TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
 """How many inputs of an output stand side by side."""
 
-# The structures of kernels.cpp, field by field.
+CHOICE: Final = "SPECMT_KERNELS"
+"""The environment variable that says `none` for PyTorch alone, or which other build to load."""
+
+# The structures of csrc/structures.h, field by field.
 _pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
 
@@ -57,7 +61,7 @@ class Layer(ctypes.Structure):
     )
 
 
-class Screen(ctypes.Structure):
+class Filter(ctypes.Structure):
     _fields_ = (("project", Linear), ("error", ctypes.c_float), ("norm", ctypes.c_float), ("bias", ctypes.c_float))
 
 
@@ -80,7 +84,7 @@ class Network(ctypes.Structure):
         ("layer", ctypes.POINTER(Layer)),
         ("norm", Norm),
         ("project", Linear),
-        ("screen", Screen),
+        ("filter", Filter),
     )
 
 
@@ -98,6 +102,7 @@ class Step(ctypes.Structure):
         ("sentences", _int32),
         ("width", _int32),
         ("slots", _int32),
+        ("wanted", _int32),
         ("rows", _pointer),
         ("tokens", _pointer),
         ("starts", _pointer),
@@ -115,6 +120,7 @@ class Step(ctypes.Structure):
         ("logits", _pointer),
         ("hidden", _pointer),
         ("best", _pointer),
+        ("filter", _int32),
     )
 
 
@@ -125,7 +131,7 @@ class Encoding(ctypes.Structure):
         ("sentences", _int32),
         ("tokens", _pointer),
         ("starts", _pointer),
-        ("memory", _pointer),
+        ("states", _pointer),
     )
 
 
@@ -134,7 +140,7 @@ class Crossing(ctypes.Structure):
         ("threads", _int32),
         ("rows", _int32),
         ("sentences", _int32),
-        ("memory", _pointer),
+        ("states", _pointer),
         ("starts", _pointer),
         ("places", _pointer),
         ("cross", Cache),
@@ -185,6 +191,8 @@ class Run(ctypes.Structure):
         ("iterations", _int32),
         ("enough", _int32),
         ("block", _int32),
+        ("nodes", _int32),
+        ("breadth", _int32),
         ("room", _int64),
         ("end", _int64),
         ("filler", _int64),
@@ -201,31 +209,105 @@ class Run(ctypes.Structure):
         ("draft_sources", _pointer),
         ("tokens", _pointer),
         ("stride", _int64),
+        ("log_probs", _pointer),
+        ("log_stride", _int64),
         ("lengths", _pointer),
         ("limits", _pointer),
         ("seen", _pointer),
-        ("calls", _pointer),
-        ("drafted", _pointer),
-        ("accepted", _pointer),
-        ("seconds", _pointer),
         ("scale", ctypes.c_double),
         ("shift", ctypes.c_double),
-        ("windows", _pointer),
-        ("gained", _pointer),
+        ("floor", ctypes.c_double),
+        ("drafted", _pointer),
+        ("accepted", _pointer),
     )
 
 
-@functools.cache
+ALL, LAST, SLOTS = range(3)
+"""Whose logits a step is asked for."""
+
+REASONS: Final = {
+    1: "they were built for another version; install again",
+    2: "the processor lacks AVX-512",
+    3: "the processor lacks bfloat16 instructions (AVX512_BF16)",
+    4: "the processor lacks int8 instructions (AVX512_VNNI)",
+}
+"""Why a processor does not run them, by what `specmt_support` returns."""
+
+_network, _lists, _int = ctypes.POINTER(Network), ctypes.POINTER(Shortlist), ctypes.c_int
+_CALLS: Final[dict[str, tuple[Any, ...]]] = {
+    "shorten": (_network, _lists, _int, _int),
+    "step": (_network, ctypes.POINTER(Step)),
+    "ahead": (_network, ctypes.POINTER(Step), _int, _int64, _pointer, _pointer),
+    "encode": (_network, ctypes.POINTER(Encoding)),
+    "cross": (_network, ctypes.POINTER(Crossing)),
+    "candidates": (_pointer, _int64, _int, _int, _int, _pointer, _pointer),
+    "log_probs": (_pointer, _int64, _int, _int, _int, _pointer, _pointer),
+    "draft": (ctypes.POINTER(Draft),),
+    "expand": (ctypes.POINTER(Draft), ctypes.POINTER(Expansion)),
+    "run": (ctypes.POINTER(Run),),
+}
+"""What functions that can fail are given."""
+
+
+_STRUCTURES: Final = (Network, Layer, Shortlist, Step, Encoding, Crossing, Draft, Expansion, Run)
+
+
+class _Found(NamedTuple):
+    library: ctypes.CDLL | None
+    reason: str = ""
+    tiles: bool = False
+    """Whether the processor multiplies tiles (AMX), which gives other bits in bfloat16."""
+
+
 def kernels() -> ctypes.CDLL | None:
-    """Returns the kernels, or ``None`` where they were not built or the processor cannot run them."""
+    """Returns the kernels; ``None`` where there are none (`why_absent`)."""
+    return _find(os.environ.get(CHOICE, "")).library
+
+
+def why_absent() -> str:
+    """Returns why there are no kernels, to stand behind "because"; empty where there are."""
+    return _find(os.environ.get(CHOICE, "")).reason
+
+
+def numerics() -> str:
+    """Returns the name of the kernel family: bits differ from one to another."""
+    return "kernels-amx" if _find(os.environ.get(CHOICE, "")).tiles else "kernels-avx512bf16"
+
+
+@functools.cache
+def _find(choice: str) -> _Found:
+    if choice == "none":
+        return _Found(None, f"the environment says {CHOICE}=none")
+    path = choice or _built()
+    if path is None:
+        return _Found(None, "they were not built, which takes a C++20 compiler such as GCC 11 when specmt is installed")
+    try:
+        library = ctypes.CDLL(path)
+        reason = library.specmt_support(REVISION, ctypes.c_size_t(sum(map(ctypes.sizeof, _STRUCTURES))))
+    except (OSError, AttributeError) as error:
+        return _Found(None, f"they cannot be loaded: {error}")
+    if reason:
+        return _Found(None, REASONS[reason])
+    for name, arguments in _CALLS.items():
+        function = getattr(library, f"specmt_{name}")
+        function.argtypes, function.errcheck = arguments, _check
+    library.specmt_fail_allocation.argtypes, library.specmt_fail_allocation.restype = (_int64,), _int64
+    return _Found(library, tiles=bool(library.specmt_tiles(1)))
+
+
+def _built() -> str | None:
+    """Returns the path of the library, if it was built."""
     spec = importlib.util.find_spec("specmt.engine.kernels")
-    if spec is None or spec.origin is None or not spec.origin.endswith(".so"):
-        return None
-    library = ctypes.CDLL(spec.origin)
-    if not library.specmt_supported(REVISION):
-        return None
-    library.specmt_tiles(1)
-    return library
+    return spec.origin if spec is not None and spec.origin is not None and spec.origin.endswith(".so") else None
+
+
+def _check(code: int, function: object, arguments: object) -> int:
+    """Raises what a call came back with."""
+    if code == -1:
+        raise MemoryError("There is not enough memory for the kernels.")
+    if code < 0:
+        raise RuntimeError("The kernels failed; this should not happen.")
+    return code
 
 
 def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -10,9 +11,9 @@ from torch.nn import functional
 
 from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Prefixes, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
-from specmt.engine.candidates import Correction, best_chain, best_first, expand
+from specmt.engine.candidates import CANDIDATES, Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
-from specmt.engine.shapes import GRANULAR, ShapePolicy
+from specmt.engine.shapes import GRANULAR, STATIC_ROWS, ShapePolicy
 from specmt.engine.shortlist import restrict
 from specmt.engine.transformer import (
     Decoder,
@@ -31,10 +32,6 @@ from specmt.types import EOS, PAD
 class _Network:
     """What verifier and drafter have in common: embeddings, a decoder and a projection to the vocabulary."""
 
-    own_threads = False
-    in_loop = False
-    shortens = False
-
     def __init__(self, weights: Weights, tables: Tables, sizes: Sizes, shapes: ShapePolicy) -> None:
         table = tables.target
         self.sizes = sizes
@@ -46,16 +43,25 @@ class _Network:
 
     def new_state(self, rows: int) -> State:
         """Returns empty caches for a number of rows."""
+        if self.shapes.static:
+            rows = round_up(rows, STATIC_ROWS)
         shape = (self.sizes.decoder_layers, rows, self.sizes.heads, self.width // self.sizes.heads)
-        return State(
+        state = State(
             KVCache(*shape, dtype=self.dtype, device=self.device),
             CrossCache(*shape, dtype=self.dtype, device=self.device),
         )
+        if self.shapes.static:
+            # All positions at once: shapes must not change. What windows are padded with lies behind the last one.
+            state.cache.reserve(self.sizes.max_length + self.shapes.static[-1])
+            state.cross.reserve(self.sizes.max_length)
+        return state
 
-    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
-        """Gives rows (B') new sentences with the verifier's memory (B', S, D) of them."""
-        state.cross.fill(rows, self.decoder.cross(memory.states.to(self.dtype)), memory.lengths.to(self.device))
-        lists = memory.shortlists
+    def start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+        """Gives rows (B') new sentences with the encoder's output (B', S, D) for them."""
+        for part in torch.split(torch.arange(len(rows)), 1 if self.shapes.alone else len(rows)):
+            cross = self.decoder.cross(encoded.states[part].to(self.dtype))
+            state.cross.fill(rows[part], cross, encoded.lengths[part].to(self.device))
+        lists = encoded.shortlists
         state.allow(rows, None if lists is None else [ids.to(self.device) for ids in lists])
 
     def _clamp(self, positions: Tensor) -> Tensor:
@@ -64,7 +70,7 @@ class _Network:
 
 
 class DecoderNetwork(_Network):
-    """A decoder over the memory of a verifier, its own or another's."""
+    """A decoder over encoder output."""
 
     def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         """Runs a window and returns the logits of what follows each of its tokens.
@@ -75,6 +81,8 @@ class DecoderNetwork(_Network):
         :returns: (B', W, V)
         """
         window = self.shapes.window
+        if self.shapes.static:
+            return self._score_static(tokens, starts, state, branches)
         if window is None:
             return self._score(tokens, starts, state, branches)
         width = tokens.shape[1]
@@ -97,6 +105,65 @@ class DecoderNetwork(_Network):
                     parts.append(self._score(tokens[row, part], starts[row], state.row(number), some))
             rows.append(torch.cat(parts, dim=1))
         return torch.cat(rows)[:, :width]
+
+    def _score_static(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None) -> Tensor:
+        """Scores a window in calls of few shapes: with all rows of the state, padded to one of some sizes."""
+        rows, width = tokens.shape
+        static = self.shapes.static
+        size = next((size for size in static if size >= width), static[-1])
+        tokens = functional.pad(tokens, (0, -width % size, 0, state.rows - rows), value=PAD)
+        starts = functional.pad(starts, (0, state.rows - rows))
+        if branches is not None:
+            branches = branches.pad(tokens.shape[1], state.rows)
+        capacity, last = state.cache.capacity, self.sizes.max_length - 1
+        parts = []
+        for begin in range(0, tokens.shape[1], size):
+            window = slice(begin, begin + size)
+            places = starts[:, None] + torch.arange(begin, begin + size, device=tokens.device)
+            positions, order = places, None
+            if self.shapes.alone:  # the code of trees for chains, too
+                order = torch.arange(capacity, device=tokens.device).expand(*places.shape, -1)
+            if branches is not None:
+                part = branches.part(slice(None), window)
+                places = starts[:, None] + torch.arange(size, device=tokens.device) + part.first
+                positions = starts[:, None] + part.depths
+                order = part.order(starts, capacity)
+            places, order = places.clamp(max=capacity - 1), None if order is None else order.clamp(max=capacity - 1)
+            caches = state.cache.data, state.cross.data, state.cross.lengths
+            parts.append(self._step(tokens[:, window], places, positions.clamp(max=last), *caches, order))
+        return restrict(torch.cat(parts, dim=1)[:rows, :width], state.shortlists)
+
+    @cached_property
+    def _step(self) -> Callable[..., Tensor]:
+        """Scores a window of one shape, compiled; on a GPU the calls of a shape become a graph."""
+        return torch.compile(self._run_step, mode="reduce-overhead", dynamic=False)
+
+    def _run_step(
+        self,
+        tokens: Tensor,
+        places: Tensor,
+        positions: Tensor,
+        cache: Tensor,
+        cross: Tensor,
+        lengths: Tensor,
+        order: Tensor | None,
+    ) -> Tensor:
+        embedded = self.embed(tokens, positions)
+        length = cache.shape[4]
+        hidden = self.decoder.run(embedded, places, positions, cache, cross, lengths, length, self.shapes, order)
+        return self.project(hidden)
+
+    def log_probs(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Returns the log-probabilities (B', W) of tokens (B', W), given logits (B', W, V), in float32."""
+        return logits.float().log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
+
+    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the best tokens (B', W, C), best first, and their log-probabilities among themselves.
+
+        :param logits: (B', W, V)
+        """
+        values, ids = logits.float().topk(min(CANDIDATES, logits.shape[2]), dim=2)
+        return ids, values.log_softmax(2)
 
     def ahead(self, tokens: Tensor, starts: Tensor, counts: Tensor, count: int, state: State) -> tuple[Tensor, Tensor]:
         """Reads tokens (B', M) and goes on with the best ones: at most ``count`` (B', K), with log-probabilities."""
@@ -137,9 +204,9 @@ class VerifierNetwork(DecoderNetwork):
         self.encoder = Encoder(weights, "encoder", sizes.encoder_layers, sizes.heads, sizes.architecture)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
-        """Returns the memory (B, S, D) of sources given as ids without prefix and EOS."""
+        """Returns the encoder's output (B, S, D) for sources given as ids without prefix and EOS."""
         sources = [[*self.prefixes.source, *source, EOS] for source in sources]
-        if self.shapes.window is None:
+        if not self.shapes.alone:
             return self._encode(sources)
         alone = [self._encode([source]) for source in sources]
         return EncoderOutput(torch.cat([each.states for each in alone]), torch.cat([each.lengths for each in alone]))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
-from specmt.engine.library import ACTIVATIONS, LANES, TOGETHER, TYPES, Layer, Linear, Network, Norm, Screen
+from specmt.engine.library import ACTIVATIONS, LANES, TOGETHER, TYPES, Filter, Layer, Linear, Network, Norm
 from specmt.engine.transformer import Weights, embedding_scale, scale_queries, sinusoids
 
 AT_ONCE: Final = 4096
@@ -51,10 +51,10 @@ def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linea
     return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
 
 
-def make_screen(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Screen, object]:
+def make_filter(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Filter, object]:
     """Returns a linear layer (N_out, N_in) in int8 with how far off it can be, and what must be kept for it.
 
-    It tells which outputs cannot be the best.
+    Outputs that cannot be the largest, however far off they are, need not be computed in the type that counts.
 
     :param dtype: that of the layer that counts
     """
@@ -66,7 +66,7 @@ def make_screen(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tupl
         rough = ((part / scale).round() * scale).double()
         norm = max(norm, float(rough.norm(dim=1).max()))
         error = max(error, float((part.to(dtype).double() - rough).norm(dim=1).max()))
-    return Screen(project, error, norm, 0.0 if bias is None else float(bias.abs().max())), kept
+    return Filter(project, error, norm, 0.0 if bias is None else float(bias.abs().max())), kept
 
 
 def keep_table(table: Tensor) -> Tensor:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import torch
+
+MOST_THREADS: Final = 256
+"""More than any processor has for one small model; each of them needs memory of its own."""
 
 _lock = threading.Lock()
 _users = 0
@@ -15,7 +19,7 @@ _given = 0
 
 def thread_count() -> int:
     """Returns how many threads the kernels may use."""
-    return _given if _users else torch.get_num_threads()
+    return min(_given if _users else torch.get_num_threads(), MOST_THREADS)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""ShapePolicy that calls on PyTorch are padded to, so that a row's bits do not depend on its company (DESIGN §2.5).
+"""The shapes of calls on PyTorch, chosen so that a row's bits do not depend on its batch (DESIGN §2.5).
 
 The C++ kernels need none of this: each of their sums is taken in one order.
 """
@@ -30,6 +30,15 @@ class ShapePolicy:
     window: int | None = None
     """If given, the one shape of all calls: rows one by one, their tokens in windows of this size."""
 
+    static: tuple[int, ...] = ()
+    """If given, the sizes that windows are padded to, in calls that always have all rows of a state and all positions:
+    few shapes, which can be compiled and, on a GPU, captured."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether sources are encoded one by one, so that they, too, have one shape."""
+        return self.window is not None or len(self.static) == 1
+
 
 FREE: Final = ShapePolicy(granule=1, queries=1)
 """As fast as it goes; a translation may depend on its batch in the last bits, and so now and then in a word."""
@@ -38,9 +47,21 @@ GRANULAR: Final = ShapePolicy(granule=GRANULE, queries=4)
 """The same bits in any company, as far as measured; :func:`is_invariant` tells for a machine."""
 
 
+COMPILED: Final = ShapePolicy(granule=GRANULE, queries=1, static=(1, 8, 32))
+"""For a GPU, where calls are compiled once for each shape."""
+
+STATIC_ROWS: Final = 32
+"""The rows of a state whose calls are compiled; more are a multiple of them."""
+
+
 def fixed(max_length: int) -> ShapePolicy:
     """Returns the policy for machines where granules do not do: one shape for everything, keys as long as can be."""
     return ShapePolicy(granule=max_length, queries=4, window=8)
+
+
+def one_shape(max_length: int) -> ShapePolicy:
+    """Returns the policy of one compiled shape for everything, so that all calls take the same code."""
+    return ShapePolicy(granule=max_length, queries=1, static=(8,))
 
 
 LENGTH: Final = 24

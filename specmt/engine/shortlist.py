@@ -9,6 +9,7 @@ from ctypes import Array
 import torch
 from torch import Tensor
 
+from specmt.engine.boundary import check_range, checked
 from specmt.engine.cache import round_up
 from specmt.engine.library import LANES, TOGETHER, Linear, Network, Shortlist
 from specmt.engine.pool import thread_count
@@ -56,9 +57,11 @@ def shorten(
 
     :param shortlists: ids in ascending order
     """
+    for ids in shortlists:
+        check_range("shortlist", checked("shortlist", ids, torch.int64, None), 0, network.vocab)
     projections = [ShortProjection(ids, network.project, dtype) for ids in shortlists]
     array = (Shortlist * len(projections))(*(each.struct for each in projections))
-    library.specmt_shorten(ctypes.byref(network), array, len(array), thread_count())
+    library.specmt_shorten(network, array, len(array), thread_count())
     return projections
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import Identity, functional
 
 from specmt.engine.architecture import OURS, Architecture
-from specmt.engine.cache import CrossCache, KVCache
+from specmt.engine.cache import CrossCache, KVCache, append
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import ShapePolicy
 
@@ -234,7 +234,7 @@ class Encoder:
         self.norm = last_norm(weights, f"{name}.layer_norm", architecture)
 
     def __call__(self, x: Tensor, lengths: Tensor, shapes: ShapePolicy) -> Tensor:
-        """Returns the memory (B, S, D) of embedded sources (B, S, D), S a multiple of the granule."""
+        """Returns the encoder's output (B, S, D) for embedded sources (B, S, D), S a multiple of the granule."""
         mask = length_mask(lengths, x.shape[1])
         for layer in self.layers:
             x = layer(x, mask, shapes)
@@ -253,10 +253,10 @@ class DecoderLayer:
         self.cross_out = linear(weights, f"{name}.encoder_decoder_attn.output_proj")
         self.ffn = FeedForward(weights, name, architecture)
 
-    def cross(self, memory: Tensor) -> Tensor:
-        """Returns cross-attention keys and values (2, B, H, S, D_h) for a memory (B, S, D)."""
-        rows, length, _ = memory.shape
-        return self.cross_key_value(memory).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+    def cross(self, encoded: Tensor) -> Tensor:
+        """Returns cross-attention keys and values (2, B, H, S, D_h) for encoder output (B, S, D)."""
+        rows, length, _ = encoded.shape
+        return self.cross_key_value(encoded).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
 
 
 class Decoder:
@@ -268,9 +268,9 @@ class Decoder:
         self.norm = last_norm(weights, f"{name}.layer_norm", architecture)
         self.heads = heads
 
-    def cross(self, memory: Tensor) -> Tensor:
-        """Returns the cross-attention keys and values (L, 2, B, H, S, D_h) for a memory (B, S, D)."""
-        return torch.stack([layer.cross(memory) for layer in self.layers])
+    def cross(self, encoded: Tensor) -> Tensor:
+        """Returns the cross-attention keys and values (L, 2, B, H, S, D_h) for encoder output (B, S, D)."""
+        return torch.stack([layer.cross(encoded) for layer in self.layers])
 
     def __call__(
         self,
@@ -290,25 +290,48 @@ class Decoder:
         :param order: (B', W, T) the place of the key at each position that a query sees, where branches differ
         :returns: (B', W, D)
         """
-        rows, window, _ = x.shape
         length = cache.extent(places, limits, shapes.granule)
+        source = cross.extent(x.shape[0], shapes.granule)
+        return self.run(
+            x, places, limits, cache.data, cross.data[:, :, :, :, :source], cross.lengths, length, shapes, order
+        )
+
+    def run(
+        self,
+        x: Tensor,
+        places: Tensor,
+        limits: Tensor,
+        cache: Tensor,
+        cross: Tensor,
+        lengths: Tensor,
+        length: int,
+        shapes: ShapePolicy,
+        order: Tensor | None = None,
+    ) -> Tensor:
+        """Does the same on the caches' tensors, without a look at what is in them.
+
+        :param cache: (L, 2, B, H, T, D_h)
+        :param cross: (L, 2, B, H, S, D_h)
+        :param lengths: (B) source lengths
+        :param length: how many positions queries look at
+        """
+        rows, window, _ = x.shape
         hidden = torch.arange(length, device=x.device) > limits[:, :, None]
         mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
-        source = cross.extent(rows, shapes.granule)
-        source_mask = length_mask(cross.lengths[:rows], source)
+        source_mask = length_mask(lengths[:rows], cross.shape[4])
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm.before(x)).view(rows, window, 3, self.heads, -1)
-            cache.append(number, qkv[:, :, 1:], places)
+            append(cache[number], qkv[:, :, 1:], places)
             queries = qkv[:, :, 0].transpose(1, 2)
+            keys, values = cache[number, 0, :rows], cache[number, 1, :rows]
             if order is None:
-                keys, values = cache.read(number, rows, length)
-                attended = attend(queries, keys, values, mask, shapes)
+                attended = attend(queries, keys[:, :, :length], values[:, :, :length], mask, shapes)
             else:
-                attended = attend_in_order(queries, *cache.read(number, rows, cache.capacity), order, mask, shapes)
+                attended = attend_in_order(queries, keys, values, order, mask, shapes)
             x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
 
             queries = layer.cross_query(layer.cross_norm.before(x)).view(rows, window, self.heads, -1).transpose(1, 2)
-            attended = attend(queries, *cross.read(number, rows, source), source_mask, shapes)
+            attended = attend(queries, cross[number, 0, :rows], cross[number, 1, :rows], source_mask, shapes)
             x = layer.cross_norm.after(x + layer.cross_out(attended.transpose(1, 2).reshape(x.shape)))
             x = layer.ffn(x)
         return self.norm(x)

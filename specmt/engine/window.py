@@ -32,10 +32,10 @@ class Branches:
         """Returns the branches of some of the tokens that are run in this call."""
         return Branches(self.depths[rows, tokens], self.paths[rows, tokens], self.first + tokens.start)
 
-    def pad(self, width: int) -> Branches:
-        """Returns branches of a wider window, with tokens behind that see the root alone."""
-        more = width - self.depths.shape[1]
-        return Branches(pad(self.depths, (0, more)), pad(self.paths, (0, 0, 0, more)), self.first)
+    def pad(self, width: int, rows: int | None = None) -> Branches:
+        """Returns branches of a wider window, with tokens behind that see the root alone, and of more rows."""
+        more, below = width - self.depths.shape[1], 0 if rows is None else rows - len(self.depths)
+        return Branches(pad(self.depths, (0, more, 0, below)), pad(self.paths, (0, 0, 0, more, 0, below)), self.first)
 
     def order(self, starts: Tensor, length: int) -> Tensor:
         """Returns the places (B, W, T) in the cache of the keys that each token sees, by position; noise behind.

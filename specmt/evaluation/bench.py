@@ -1,198 +1,195 @@
-"""What calls cost on this machine, what drafts are worth on a text, and what comes of both: speed by batch size."""
+"""What verifying costs on this machine, and what drafting brings, by block size and by batch size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import torch
-
-import specmt
-from specmt.decoding.batch import decode
-from specmt.decoding.costs import SOURCE
-from specmt.decoding.plan import Costs, best_block, yields
-from specmt.engine.backend import Verifier
 from specmt.errors import UsageError
-from specmt.evaluation.acceptance import Tally
-from specmt.evaluation.bench_results import AUTO, GREEDY, Bench, way_of
-from specmt.evaluation.bench_timing import (
-    Clock,
-    costs_of_iterations,
-    depth,
-    encoding_seconds,
-    speeds_of,
-    verifying_seconds,
-)
-from specmt.evaluation.machine import describe_machine
+from specmt.evaluation.timing import Clock, Spread, median_seconds, ratios, spread
 from specmt.options import DecodingOptions
+from specmt.types import EOS, UNK, Stats
 
 if TYPE_CHECKING:
+    from specmt.engine.backend import Verifier
     from specmt.models.hub import Model
 
-LEAST_SENTENCES: Final = 32
-"""The fewest sentences whose decoding is timed, or twice the batch size, if that is more; they repeat as needed."""
+GREEDY: Final = "greedy"
+TREE: Final = "tree"
+AUTO: Final = "auto"
+
+DRAFTERS: Final = ("masked", "autoregressive", "self")
+"""Those whose drafts have a block size and cost the same on any text."""
+
+LENGTH: Final = 24
+"""Source pieces of the sentences of verifier calls, and the tokens that are committed before the call."""
+
+BUDGET: Final = 0.4
+"""Seconds in which verifier calls of one batch size are timed again and again."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A part of the work, after which the figures are consistent."""
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What to measure; all numbers are at least 1 and in ascending order."""
 
-    name: str
+    drafter: str = "masked"
 
-    share: float
-    """Of the whole, roughly: in seconds where a sentence takes 10 ms."""
+    rows: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 64)
+    """The rows (tokens that are scored) a sentence of verifier calls, 1 among them."""
 
-    run: Callable[[], None]
+    batch_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
 
+    block_sizes: tuple[int, ...] = (2, 3, 5, 8)
+    """How many tokens are drafted ahead, where the speed of decoding is measured."""
 
-def stages_of_calls(bench: Bench, verifier: Verifier, *, clock: Clock = perf_counter) -> list[Stage]:
-    """Returns the stages that time verifier calls.
+    sentences: int = 64
+    """How many are decoded, or as many as a batch has, if that is more; those of the text repeat as needed."""
 
-    :raises UsageError: a sentence cannot have so many rows.
-    """
-    _check("rows", bench.options.rows[-1], verifier)
-
-    def run(size: int) -> None:
-        bench.verify[size] = verifying_seconds(verifier, bench.options, size, clock)
-
-    return [Stage(f"verifier calls, batch {size}", 1.0 + size / 16, partial(run, size)) for size in _sizes(bench)]
+    repeats: int = 5
+    """How often each speed is measured, and each call at least."""
 
 
-def stages_of_drafting(
+QUICK: Final[dict[str, Any]] = {"rows": (1, 8, 32), "batch_sizes": (1, 8, 32), "block_sizes": (2, 5), "repeats": 2}
+"""Options of a run of seconds."""
+
+
+@dataclass
+class Bench:
+    """The figures, as far as they are there: the keys of the JSON."""
+
+    options: BenchOptions
+
+    signature: dict[str, object]
+    """Everything that the figures depend on, the text aside."""
+
+    text: str
+    sentences: int
+
+    load_average: float = field(default_factory=lambda: os.getloadavg()[0])
+    """How many processors other work kept busy in the minute before."""
+
+    partial: bool = True
+
+    calls: dict[int, dict[int, float]] = field(default_factory=dict)
+    """Seconds of a verifier call, by batch size and rows a sentence."""
+
+    speeds: dict[int, dict[str, list[float]]] = field(default_factory=dict)
+    """Sentences a second of each repeat, by batch size and way: `GREEDY`, ``k=`` and a block size, `TREE`, `AUTO`."""
+
+    acceptance: list[float] = field(default_factory=list)
+    """For positions 1, 2, …: the share of verifier calls that accepted at least so many tokens of the largest block."""
+
+    @property
+    def ways(self) -> dict[str, DecodingOptions]:
+        """The ways of decoding that are timed."""
+        drafter, sizes = self.options.drafter, self.options.block_sizes
+        blocks = {f"k={size}": DecodingOptions(drafter=drafter, block_size=size) for size in sizes}
+        tree = DecodingOptions(drafter=drafter, tree="best-first", block_size=sizes[-1])
+        return {GREEDY: DecodingOptions(strategy="greedy"), **blocks, TREE: tree, AUTO: DecodingOptions()}
+
+    def added_row(self, batch_size: int) -> float:
+        """Returns what a row beyond the first costs on average, in calls of one row a sentence."""
+        calls = self.calls[batch_size]
+        most = max(calls)
+        return (calls[most] / calls[1] - 1) / (most - 1) if most > 1 else 0.0
+
+    def speed_ups(self, batch_size: int) -> dict[str, Spread]:
+        """Returns how many times as fast as greedy decoding each way is, repeat by repeat."""
+        speeds = self.speeds[batch_size]
+        found = {way: spread(ratios(values, speeds[GREEDY])) for way, values in speeds.items()}
+        return {way: ratio for way, ratio in found.items() if ratio is not None}
+
+    def fastest(self, batch_size: int, *, fixed: bool = False) -> str:
+        """Returns the fastest way.
+
+        :param fixed: whether only chains of a fixed block size count.
+        """
+        ratios = {way: ratio.median for way, ratio in self.speed_ups(batch_size).items()}
+        return max((way for way in ratios if not fixed or way.startswith("k=")), key=ratios.__getitem__)
+
+    def record(self) -> dict[str, Any]:
+        """Returns everything as JSON has it."""
+        return asdict(self)
+
+
+def measure(
     bench: Bench, model: Model, sources: Sequence[list[int]], *, clock: Clock = perf_counter
-) -> list[Stage]:
-    """Returns the stages that time drafts and decoding, after those of verifier calls.
+) -> Iterator[tuple[str, float]]:
+    """Fills in the figures; yields before each step its name, and the share of the whole that is done.
 
     :param sources: sentences as ids without EOS
     :raises UsageError: a sentence cannot have so many rows.
-    :raises ModelError: the model lacks the drafter; when a stage runs.
+    :raises ModelError: the model lacks the drafter.
     """
-    largest, block_sizes = depth(model, bench.options)
-    _check("block_sizes", block_sizes[-1] + 1, model.verifier)
-    ways = {way_of(size): _options(bench, block_size=size) for size in block_sizes}
-    ways = {GREEDY: DecodingOptions(strategy="greedy"), **ways}
-    calibration = model.folder.calibration if bench.options.drafter == "masked" else None
-    if calibration is not None:
-        ways[AUTO] = _options(bench)
-        bench.calibrated = list(calibration.acceptance)
-
-    def accept() -> None:
-        tally = Tally()
-        hypotheses = decode(model, sources, _options(bench, block_size=largest), recorder=tally)
-        bench.acceptance = [tally.accepted[depth] / tally.calls for depth in range(1, largest + 1)]
-        bench.passes = tally.calls
-        bench.tokens = sum(hypothesis.stats.tokens for hypothesis in hypotheses)
-
-    def draft(size: int) -> None:
-        costs = costs_of_iterations(model, bench.options, size, sources, clock)
-        bench.encode[size] = encoding_seconds(model.verifier, bench.options, list(islice(cycle(sources), size)), clock)
-        bench.draft[size] = dict(costs.draft)
-        encoding = bench.encode[size] / size * bench.sentences / bench.tokens
-        bench.predicted[size] = predict(bench.acceptance, costs, size, encoding)
-        if calibration is not None:
-            verifying = np.array(costs.verifying(len(calibration.acceptance) + 1))
-            drafting = np.array(costs.drafting(len(calibration.acceptance)))
-            bench.expected[size] = best_block(calibration.acceptance, verifying, drafting)
-
-    def time_ways(size: int, repeat: int) -> None:
-        if repeat == 0:
-            model.plans.clear()  # what was learnt of other batch sizes
-        count = max(LEAST_SENTENCES, 2 * size)
-        speeds = speeds_of(model, list(islice(cycle(sources), count)), ways, size, clock)
-        if repeat > 0:  # before that it is warming up
-            before = bench.speed.get(size, {})
-            # At once, so that an interrupt leaves all ways with as many repeats.
-            bench.speed[size] = {way: [*before.get(way, ()), speed] for way, speed in speeds.items()}
-
-    stages = [Stage("acceptance", len(sources) / 100, accept)]
-    stages += [Stage(f"drafts, batch {size}", 1.0 + size / 16, partial(draft, size)) for size in _sizes(bench)]
-    for size in _sizes(bench):
-        share = len(ways) * max(LEAST_SENTENCES, 2 * size) / 100
-        stages += [
-            Stage(f"decoding, batch {size}", share, partial(time_ways, size, repeat))
-            for repeat in range(bench.options.repeats + 1)
-        ]
-    return stages
+    options = bench.options
+    _check("rows", options.rows[-1], model.verifier)
+    _check("block_sizes", options.block_sizes[-1] + 1, model.verifier)
+    counts = {size: max(options.sentences, size) for size in options.batch_sizes}
+    whole = (options.repeats + 1) * sum(counts.values()) + options.sentences * len(counts)
+    done = 0
+    for size in options.batch_sizes:
+        yield f"verifier calls, batch {size}", done / whole
+        bench.calls[size] = call_seconds(model, options, size, clock=clock)
+        done += options.sentences
+    for size, count in counts.items():
+        repeated = list(islice(cycle(sources), count))
+        for repeat in range(options.repeats + 1):
+            yield f"decoding, batch {size}", done / whole
+            found = _speeds(bench, model, repeated, size, clock)
+            done += count
+            if repeat > 0:  # before that it is warming up
+                before = bench.speeds.get(size, {})
+                # At once, so that an interrupt leaves all ways with as many repeats.
+                bench.speeds[size] = {way: [*before.get(way, ()), speed] for way, speed in found.items()}
+    bench.partial = False
 
 
-def run(bench: Bench, stages: Sequence[Stage], report: Callable[[str, float], None]) -> None:
-    """Runs stages one after the other.
+def _speeds(
+    bench: Bench, model: Model, sources: Sequence[list[int]], batch_size: int, clock: Clock
+) -> Mapping[str, float]:
+    """Returns sentences a second of each way, one after the other; notes what was accepted."""
+    from specmt.decoding.session import decode
+    from specmt.evaluation.results import acceptance
 
-    :param report: is told what comes next, and the share of the whole that is done.
-    """
-    whole = sum(stage.share for stage in stages)
-    done = 0.0
-    for stage in stages:
-        report(stage.name, done / whole)
-        stage.run()
-        done += stage.share
-    report("done", 1.0)
-    bench.complete = True
-
-
-def predict(acceptance: Sequence[float], costs: Costs, batch_size: int, encoding: float) -> list[float]:
-    """Returns the tokens a second with blocks of 0 … K.
-
-    :param acceptance: (K) the probability that the first 1 … K tokens of a block are all accepted
-    :param encoding: the seconds of the encoder for a target token
-    """
-    verifying, drafting = np.array(costs.verifying(len(acceptance) + 1)), np.array(costs.drafting(len(acceptance)))
-    seconds = 1 / (batch_size * yields(acceptance, verifying, drafting)) + encoding
-    return [float(value) for value in 1 / seconds]
+    speeds = {}
+    for way, options in bench.ways.items():
+        started = clock()
+        hypotheses = decode(model, sources, replace(options, batch_size=batch_size))
+        speeds[way] = len(sources) / (clock() - started)
+        if way == f"k={bench.options.block_sizes[-1]}":
+            bench.acceptance = acceptance(sum((each.stats for each in hypotheses), Stats()))
+    return speeds
 
 
-def signature_of(verifier: Verifier, **facts: object) -> dict[str, object]:
-    """Returns everything that figures depend on, the text aside.
+def call_seconds(
+    model: Model, options: BenchOptions, batch_size: int, *, clock: Clock = perf_counter
+) -> dict[int, float]:
+    """Returns the seconds of verifier calls (B, W) for each number of rows W, after `LENGTH` committed tokens."""
+    import torch
 
-    :param facts: what there is to say of the model
-    """
-    dtype = str(verifier.dtype).removeprefix("torch.")
-    kind = type(verifier).__name__
-    return {
-        "specmt": specmt.__version__,
-        **facts,
-        "device": str(verifier.device),
-        "dtype": dtype,
-        "engine": kind,
-        "threads": torch.get_num_threads(),
-        **describe_machine(),
-    }
+    verifier = model.verifier
+    source = list(range(EOS + 1, EOS + 1 + LENGTH))
+    device = verifier.device
 
+    def call(start: int, rows: int) -> None:
+        tokens = torch.full((batch_size, rows), UNK, device=device)
+        logits = verifier.score(tokens, torch.full((batch_size,), start, device=device), state)
+        logits[-1, -1, -1].item()  # waits for the device
 
-def random_verifier(arch: str, *, device: str, dtype: str, threads: int | None) -> Verifier:
-    """Returns a verifier of an architecture with random weights, whose calls cost what those of a trained one cost.
-
-    :raises UsageError: architecture, device or type are unknown or not there.
-    """
-    from specmt.models.config import verifier_config
-    from specmt.models.device import choose_device, choose_dtype
-    from specmt.models.hub import verifier_network
-    from specmt.models.shapes import verifier_shapes
-
-    config = verifier_config(arch)
-    place = choose_device(device)
-    kind = choose_dtype(dtype, place)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    generator = torch.Generator().manual_seed(1)
-    weights = {name: 0.02 * torch.randn(shape, generator=generator) for name, shape in verifier_shapes(config).items()}
-    return verifier_network(weights, config, place, kind)
+    with torch.inference_mode(), model.backend.own_threads():
+        state = verifier.new_state(batch_size)
+        verifier.start(state, torch.arange(batch_size, device=device), verifier.encode([source] * batch_size))
+        call(0, LENGTH)
+        calls = [lambda rows=rows: call(LENGTH, rows) for rows in options.rows]
+        medians = median_seconds(calls, repeats=options.repeats, budget=BUDGET, clock=clock)
+    return dict(zip(options.rows, medians, strict=True))
 
 
 def _check(name: str, rows: int, verifier: Verifier) -> None:
-    most = verifier.sizes.max_length - SOURCE
+    most = verifier.sizes.max_length - LENGTH
     if rows > most:
         raise UsageError(f"`{name}` must not make more than {most} rows of a sentence here, but makes {rows} instead.")
-
-
-def _options(bench: Bench, *, block_size: int | None = None) -> DecodingOptions:
-    return DecodingOptions(drafter=bench.options.drafter, block_size=block_size)
-
-
-def _sizes(bench: Bench) -> tuple[int, ...]:
-    return bench.options.batch_sizes

@@ -81,31 +81,24 @@ def score(
     # Equal translations are scored once: mostly they are equal, and TER is slow. Nor does sacreBLEU's test tell equal
     # systems from different ones: its p-value for them is the lowest there is.
     texts = {label: tuple(line.rstrip() for line in lines) for label, lines in hypotheses.items()}
-    distinct: dict[tuple[str, ...], str] = {}
-    for label, own in texts.items():
-        distinct.setdefault(own, label)
-    systems: list[tuple[str, Sequence[str]]] = [(label, own) for own, label in distinct.items()]
+    distinct = list(dict.fromkeys(texts.values()))
     metric = make_metric(name, [[line.rstrip() for line in reference] for reference in references], language)
-    results: dict[tuple[str, ...], Result] = {}
     if samples:
+        systems: list[tuple[str, Sequence[str]]] = [(str(number), own) for number, own in enumerate(distinct)]
         signatures, table = PairedTest(systems, {name: metric}, None, test_type="bs", n_samples=samples)()
         ((title, signature),) = signatures.items()
-        for own, result in zip(distinct, table[title], strict=True):
-            assert isinstance(result, Result)
-            results[own] = result
+        results = [each for each in table[title] if isinstance(each, Result)]
     else:
-        for own in distinct:
-            corpus = metric.corpus_score(own, None)
-            title, results[own] = corpus.name, Result(corpus.score)
-        signature = metric.get_signature()
-
-    baseline, first = next(iter(distinct)), next(iter(texts))
-    scores = {}
+        corpora = [metric.corpus_score(own, None) for own in distinct]
+        title, signature = corpora[0].name, metric.get_signature()
+        results = [Result(corpus.score) for corpus in corpora]
+    found = dict(zip(distinct, results, strict=True))
+    first, scores = next(iter(texts)), {}
     for label, own in texts.items():
-        value, mean, interval = found = _values(results[own])
-        is_same = samples > 0 and found == _values(results[baseline])
-        p_value = None if label == first else 1.0 if is_same else results[own].p_value
-        scores[label] = Score(value, mean, interval, p_value, str(signature))
+        values = _values(found[own])
+        is_same = samples > 0 and values == _values(results[0])
+        p_value = None if label == first else 1.0 if is_same else found[own].p_value
+        scores[label] = Score(*values, p_value, str(signature))
     return title, scores
 
 

@@ -14,16 +14,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from typing import Any
 
-from specmt.evaluation.acceptance import Tally
+import numpy as np
+
 from specmt.evaluation.quality import Score, loops
 from specmt.evaluation.runs import Run
 from specmt.evaluation.sets import EvaluationSet
-from specmt.evaluation.spread import Spread, spread_if_any
-from specmt.types import Line, Stats
+from specmt.evaluation.timing import Spread, ratios, spread
+from specmt.types import Stats
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,6 @@ class Speed:
 
     tokens_per_second: Spread | None
     """Target pieces, end-of-sentence included."""
-
-    words_per_second: Spread | None
-    """Source words, between spaces."""
 
     speed_up: Spread | None
     """The baseline's seconds for each of the strategy's, within a repeat; ``None`` for the baseline itself."""
@@ -59,10 +57,7 @@ class Speed:
     """Tokens committed per verifier call, the verifier's own token included."""
 
     acceptance: list[float]
-    """For positions 1, 2, …: of the calls that drafted so far ahead, the share in which that draft was accepted."""
-
-    peak_bytes: int
-    """The most memory that the process held meanwhile."""
+    """For positions 1, 2, …: the share of verifier calls that accepted at least so many drafted tokens."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ class Result:
     """The share of lines whose translation repeats itself, as in ``quality.loops``."""
 
     batched: Speed
-    """In windows of batches, as ``specmt translate`` reads files."""
+    """In batches."""
 
     single: Speed | None
     """A sample of lines, one at a time."""
@@ -91,9 +86,8 @@ class Result:
     latencies: list[list[float]]
     """For each repeat, the seconds that each of them took."""
 
-    def latency(self, percent: float) -> float | None:
-        """Returns a percentile of the latencies, in seconds, interpolated between neighbours."""
-        return percentile([value for repeat in self.latencies for value in repeat], percent)
+    latency: dict[str, float]
+    """Percentiles ``p50``, ``p95`` and ``p99`` of all of them, interpolated between neighbours."""
 
 
 @dataclass
@@ -109,10 +103,13 @@ class Evaluation:
 
     def record(self) -> dict[str, Any]:
         """Returns everything as JSON has it."""
-        record = asdict(self)
-        for values, result in zip(record["results"], self.results, strict=True):
-            values["latency"] = {f"p{percent}": result.latency(percent) for percent in (50, 95, 99)}
-        return record
+        return asdict(self)
+
+    @property
+    def sets(self) -> list[list[Result]]:
+        """The results of each test set."""
+        names = dict.fromkeys(result.test_set for result in self.results)
+        return [[result for result in self.results if result.test_set == name] for name in names]
 
 
 @dataclass
@@ -127,81 +124,61 @@ class Measured:
 
     def hypotheses(self, label: str) -> list[str]:
         """Returns the translations of a strategy."""
-        return [each.text for group in self.batched.translations(label) for each in group]
+        return [each.text for each in self.batched.translations(label)]
 
     @property
     def references(self) -> list[list[str]]:
         """The references of the lines that were translated."""
         return [texts[: self.batched.lines] for texts in self.test_set.references]
 
-    def results(self, baseline: str) -> list[Result]:
-        """Returns the figures of every strategy, none where no line was translated."""
-        if not self.batched.lines:
-            return []
-        first = self.hypotheses(baseline)
-        results = []
-        for strategy in self.batched.strategies:
-            label = strategy.label
-            own = self.hypotheses(label)
-            results.append(
-                Result(
-                    test_set=self.test_set.name,
-                    strategy=label,
-                    scores={title: scores[label] for title, scores in self.scores.items()},
-                    same=sum(one == other for one, other in zip(own, first, strict=True)) / len(own),
-                    loops=sum(map(loops, own)) / len(own),
-                    batched=speed(self.batched, label, baseline, strategy.options.batch_size),
-                    single=speed(self.single, label, baseline, 1) if self.single.lines else None,
-                    latency_lines=[line.index for (line,) in self.single.groups],
-                    latencies=self.single.times(label),
-                )
-            )
-        return results
+    def result(self, label: str, baseline: str) -> Result:
+        """Returns the figures of a strategy, of which some lines were translated."""
+        own, first = self.hypotheses(label), self.hypotheses(baseline)
+        latencies = self.single.times(label)
+        values = [value for repeat in latencies for value in repeat]
+        return Result(
+            test_set=self.test_set.name,
+            strategy=label,
+            scores={title: scores[label] for title, scores in self.scores.items()},
+            same=sum(one == other for one, other in zip(own, first, strict=True)) / len(own),
+            loops=sum(map(loops, own)) / len(own),
+            batched=speed(self.batched, label, baseline),
+            single=speed(self.single, label, baseline) if self.single.lines else None,
+            latency_lines=[line.index for (line,) in self.single.groups],
+            latencies=latencies,
+            latency={f"p{p}": float(np.percentile(values, p)) for p in (50, 95, 99)} if values else {},
+        )
 
 
-def speed(run: Run, label: str, baseline: str, batch_size: int) -> Speed:
+def speed(run: Run, label: str, baseline: str) -> Speed:
     """Returns what a run says of a strategy.
 
     :param baseline: the strategy that the speed-up is against.
     """
-    groups, times = run.translations(label), run.times(label)
-    stats = [sum((each.stats for each in group), Stats()) for group in groups]
+    stats = [sum((each.stats for each in group[label]), Stats()) for group in run.translated]
     total = sum(stats, Stats())
-    tally = Tally()
-    for group in run.counted:
-        tally.add(group[label].tally)
-
-    def rate(counts: Sequence[int]) -> Spread | None:
-        return spread_if_any([sum(counts[: len(repeat)]) / sum(repeat) for repeat in times])
-
-    ratios = [sum(theirs) / sum(own) for theirs, own in zip(run.times(baseline), times, strict=True)]
+    times = run.times(label)
+    seconds, others = (list(map(sum, each)) for each in (times, run.times(baseline)))
+    # A repeat that was interrupted has fewer groups than there are.
+    done = [sum(stats[: len(repeat)], Stats()) for repeat in times]
+    (batch_size,) = (each.options.batch_size for each in run.strategies if each.label == label)
     return Speed(
         batch_size=batch_size,
         lines=run.lines,
-        sentences_per_second=rate([each.sentences for each in stats]),
-        tokens_per_second=rate([each.tokens for each in stats]),
-        words_per_second=rate([sum(map(_words, group)) for group in run.groups]),
-        speed_up=None if label == baseline else spread_if_any(ratios),
-        seconds=list(map(sum, times)),
+        sentences_per_second=spread(ratios([each.sentences for each in done], seconds)),
+        tokens_per_second=spread(ratios([each.tokens for each in done], seconds)),
+        speed_up=None if label == baseline else spread(ratios(others, seconds)),
+        seconds=seconds,
         verifier_calls=total.verifier_calls,
         tokens=total.tokens,
         drafted=total.drafted,
         accepted=total.accepted,
         mean_accepted_length=total.mean_accepted_length,
-        acceptance=tally.rates(),
-        peak_bytes=max(group[label].peak for group in run.counted),
+        acceptance=acceptance(total),
     )
 
 
-def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Returns a percentile, interpolated between neighbours; ``None`` of nothing."""
-    if not values:
-        return None
-    values = sorted(values)
-    place = (len(values) - 1) * percent / 100
-    low = int(place)
-    return values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (place - low)
-
-
-def _words(line: Line) -> int:
-    return len(line.text.split())
+def acceptance(stats: Stats) -> list[float]:
+    """Returns for positions 1, 2, … the share of verifier calls that accepted at least so many drafted tokens."""
+    at_least = list(accumulate(reversed(stats.accepted_counts)))[::-1]
+    return [count / at_least[0] for count in at_least[1:] if count]

@@ -6,13 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
-from specmt.text.lines import read_windows
+from specmt.text.lines import read_lines
 from specmt.types import Line
-
-_WINDOW: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def name_of(source: Path) -> str:
 
 
 def _read(path: Path) -> list[Line]:
-    lines = [line for window in read_windows(path, window=_WINDOW) for line in window]
+    lines = list(read_lines(path))
     if not lines:
         raise DataError(f"{path}: is empty.")
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,14 @@ _TOLERANT: Final[dict[str, Any]] = {"strategy": "speculative", "beta": 3, "toler
 _KINDS: Final = {
     field.name: str(field.type) for field in fields(DecodingOptions) if field.name not in ("strategy", "scores")
 }
+_READERS: Final[dict[str, Callable[[str], Any]]] = {
+    "bool": {"true": True, "false": False}.__getitem__,
+    "bool | None": {"true": True, "false": False}.__getitem__,
+    "int": int,
+    "int | None": lambda text: None if text == "auto" else int(text),
+    "float": float,
+    "Path | None": Path,
+}
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,6 @@ class Strategy:
 
     label: str
     options: DecodingOptions
-
-    @property
-    def is_greedy(self) -> bool:
-        """Whether it is plain greedy decoding."""
-        return self.options.strategy == "greedy" and not self.options.samples
 
 
 def parse_strategies(text: str, **defaults: Any) -> list[Strategy]:
@@ -58,7 +61,8 @@ def parse_strategies(text: str, **defaults: Any) -> list[Strategy]:
 
 def baseline_of(strategies: Sequence[Strategy]) -> Strategy:
     """Returns the strategy that others are compared with: greedy decoding, or else the first."""
-    return next((strategy for strategy in strategies if strategy.is_greedy), strategies[0])
+    greedy = (each for each in strategies if each.options.strategy == "greedy" and not each.options.samples)
+    return next(greedy, strategies[0])
 
 
 def _parse(text: str, defaults: dict[str, Any]) -> Strategy:
@@ -75,26 +79,13 @@ def _parse(text: str, defaults: dict[str, Any]) -> Strategy:
         if option not in _KINDS:
             known = ", ".join(key.replace("_", "-") for key in _KINDS)
             raise UsageError(f"strategy {label!r}: {part!r} must be KEY=VALUE, with a key of {known}.")
-        values[option] = _value(label, option, value if equals else part)
+        kind, value = _KINDS[option], value if equals else part
+        try:
+            values[option] = _READERS.get(kind, str)(value)
+        except (KeyError, ValueError):
+            wanted = "true or false" if kind.startswith("bool") else "a number"
+            raise UsageError(f"strategy {label!r}: `{option}` must be {wanted}, but is {value!r} instead.") from None
     try:
         return Strategy(label, DecodingOptions(**values))
     except UsageError as error:
         raise UsageError(f"strategy {label!r}: {error}") from error
-
-
-def _value(label: str, option: str, text: str) -> bool | int | float | str | Path | None:
-    kind = _KINDS[option]
-    if kind == "bool":
-        if text not in ("true", "false"):
-            raise UsageError(f"strategy {label!r}: `{option}` must be true or false, but is {text!r} instead.")
-        return text == "true"
-    try:
-        if kind == "int":
-            return int(text)
-        if kind == "int | None":
-            return None if text == "auto" else int(text)
-        if kind == "float":
-            return float(text)
-    except ValueError:
-        raise UsageError(f"strategy {label!r}: `{option}` must be a number, but is {text!r} instead.") from None
-    return Path(text) if kind == "Path | None" else text

@@ -1,18 +1,41 @@
-"""Configurations of the verifier and of the drafters; this module needs neither torch nor fairseq2."""
+"""Configurations of the verifier and of the drafters, checked field by field; needs neither torch nor fairseq2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from reprlib import repr as shortened
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from specmt.engine.architecture import Architecture
 from specmt.errors import UsageError
+from specmt.options import Calibration
+
+LIMITS: Final[Mapping[str, tuple[int, int]]] = {
+    "model_dim": (1, 1 << 16),
+    "num_heads": (1, 1 << 10),
+    "ffn_dim": (1, 1 << 20),
+    "encoder_layers": (1, 1000),
+    "decoder_layers": (1, 1000),
+    "layers": (1, 1000),
+    "vocab_size": (1, 1 << 24),
+    "source_vocab_size": (1, 1 << 24),
+    "max_length": (1, 1 << 16),
+    "first_position": (0, 1 << 16),
+    "block_size": (1, 1000),
+    "correction_rank": (16, 1 << 16),
+}
+"""The least and the most that a size may be, far above any real model: a configuration may be a stranger's. Prefixes
+are shorter than the positions."""
+
+MOST_NAME: Final = 255
+"""The most bytes of the name of a file, and characters of that of a language."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifierConfig(Architecture):
-    """Holds the configuration of a verifier, an encoder-decoder Transformer."""
+class NetworkConfig(Architecture):
+    """Holds what the configurations of verifier and drafters have in common."""
 
     model_dim: int = 256
     """The width D of the residual stream."""
@@ -23,20 +46,31 @@ class VerifierConfig(Architecture):
     ffn_dim: int = 1024
     """The inner width of the feed-forward networks."""
 
+    vocab_size: int = 8000
+    """The number of target pieces V."""
+
+    max_length: int = 512
+    """The number of positions, in source and in target."""
+
+    dropout: float = 0.0
+    """The dropout probability on the outputs of sublayers, in training."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierConfig(NetworkConfig):
+    """Holds the configuration of a verifier, an encoder-decoder Transformer."""
+
     encoder_layers: int = 6
     """The number of encoder layers."""
 
     decoder_layers: int = 6
     """The number of decoder layers."""
 
-    vocab_size: int = 8000
-    """The number of target pieces V."""
-
     source_vocab_size: int | None = None
     """The number of source pieces; ``None`` where pieces and their embeddings are shared by both languages."""
-
-    max_length: int = 512
-    """The number of positions, in source and in target."""
 
     output_bias: bool = False
     """Whether the projection to the vocabulary has a bias."""
@@ -51,14 +85,13 @@ class VerifierConfig(Architecture):
     """Ids that stand after BOS before anything is decoded; they are no part of a translation."""
 
     dropout: float = 0.1
-    """The dropout probability on the outputs of sublayers, in training."""
 
     def __post_init__(self) -> None:
         for name in ("source_prefix", "target_prefix"):
             value = getattr(self, name)
             if isinstance(value, list):  # as JSON has it
                 object.__setattr__(self, name, tuple(value))
-        _check(self)
+        super().__post_init__()
         _check_prefix("source_prefix", self.source_prefix, self.source_pieces, self.max_length // 2 - 1)
         _check_prefix("target_prefix", self.target_prefix, self.vocab_size, self.max_length - 1)
 
@@ -69,32 +102,11 @@ class VerifierConfig(Architecture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig(Architecture):
-    """Holds what the configurations of drafters have in common: a shallow decoder over the verifier's memory."""
-
-    model_dim: int = 256
-    """The width D of the residual stream, equal to the verifier's."""
-
-    num_heads: int = 4
-    """The number of attention heads H, equal to the verifier's."""
-
-    ffn_dim: int = 1024
-    """The inner width of the feed-forward networks."""
+class DecoderConfig(NetworkConfig):
+    """Holds what the configurations of drafters have in common: shallow decoders over the encoder output."""
 
     layers: int = 1
     """The number of decoder layers."""
-
-    vocab_size: int = 8000
-    """The number of pieces V, equal to the verifier's."""
-
-    max_length: int = 512
-    """The number of target positions, equal to the verifier's."""
-
-    dropout: float = 0.0
-    """The dropout probability on the outputs of sublayers, in training."""
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +141,7 @@ class ShortlistConfig:
     """Holds how a shortlist was learnt, and what it was worth on sentences that it was not learnt from."""
 
     frequent: int
-    """The number of the most frequent target pieces, which may always be said."""
+    """The number of the most frequent target pieces, which a sentence may always use."""
 
     associated: int
     """The most target pieces that a source piece allows besides."""
@@ -144,38 +156,26 @@ class ShortlistConfig:
     """The share of sentences all of whose tokens are, so that their translation stays the same."""
 
     allowed: float
-    """The mean number of target pieces that a sentence may say."""
+    """The mean number of target pieces that are allowed for a sentence."""
+
+    def __post_init__(self) -> None:
+        for name in ("frequent", "associated", "sentences"):
+            _check_whole(name, getattr(self, name), 0, 1 << 40)
+        for name, most in (("recall", 1.0), ("whole", 1.0), ("allowed", float(LIMITS["vocab_size"][1]))):
+            check_number(name, getattr(self, name), 0.0, most)
 
 
-def small_verifier() -> VerifierConfig:
-    return VerifierConfig()
-
-
-def base_verifier() -> VerifierConfig:
-    return VerifierConfig(model_dim=512, num_heads=8, ffn_dim=2048)
-
-
-def small_drafter() -> DrafterConfig:
-    return DrafterConfig()
-
-
-def base_drafter() -> DrafterConfig:
-    return DrafterConfig(model_dim=512, num_heads=8, ffn_dim=2048)
-
-
-def small_autoregressive() -> AutoregressiveConfig:
-    return AutoregressiveConfig()
-
-
-def base_autoregressive() -> AutoregressiveConfig:
-    return AutoregressiveConfig(model_dim=512, num_heads=8, ffn_dim=2048)
-
-
-VERIFIER_ARCHS: Final[dict[str, Callable[[], VerifierConfig]]] = {"small": small_verifier, "base": base_verifier}
-DRAFTER_ARCHS: Final[dict[str, Callable[[], DrafterConfig]]] = {"small": small_drafter, "base": base_drafter}
+VERIFIER_ARCHS: Final[dict[str, Callable[[], VerifierConfig]]] = {
+    "small": VerifierConfig,
+    "base": lambda: VerifierConfig(model_dim=512, num_heads=8, ffn_dim=2048),
+}
+DRAFTER_ARCHS: Final[dict[str, Callable[[], DrafterConfig]]] = {
+    "small": DrafterConfig,
+    "base": lambda: DrafterConfig(model_dim=512, num_heads=8, ffn_dim=2048),
+}
 AUTOREGRESSIVE_ARCHS: Final[dict[str, Callable[[], AutoregressiveConfig]]] = {
-    "small": small_autoregressive,
-    "base": base_autoregressive,
+    "small": AutoregressiveConfig,
+    "base": lambda: AutoregressiveConfig(model_dim=512, num_heads=8, ffn_dim=2048),
 }
 
 LARGE: Final = 100_000
@@ -227,29 +227,95 @@ def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "
             raise UsageError(f"The {kind}'s `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
 
 
-def _check(config: VerifierConfig | DecoderConfig) -> None:
+def _check(config: NetworkConfig) -> None:
     for name, kind in get_type_hints(type(config)).items():
         value = getattr(config, name)
-        if kind is bool and not isinstance(value, bool):
-            raise UsageError(f"`{name}` must be true or false, but is {value!r} instead.")
-        if kind is int or (kind == int | None and value is not None):
-            least = 0 if name == "first_position" else 1
-            if not (isinstance(value, int) and value >= least):
-                raise UsageError(f"`{name}` must be a whole number of at least {least}, but is {value!r} instead.")
+        if kind is bool:
+            check_bool(name, value)
+        if name in LIMITS and (value is not None or kind is int):
+            _check_whole(name, value, *LIMITS[name])
         if get_origin(kind) is Literal and value not in get_args(kind):
-            raise UsageError(f"`{name}` must be one of {', '.join(get_args(kind))}, but is {value!r} instead.")
+            raise UsageError(f"`{name}` must be one of {', '.join(get_args(kind))}, but is {shortened(value)} instead.")
     unit = 2 * config.num_heads
     if config.model_dim % unit != 0:
         raise UsageError(
             f"`model_dim` must be a multiple of 2 × `num_heads`, {unit}, but is {config.model_dim} instead."
         )
     if not (isinstance(config.dropout, int | float) and 0.0 <= config.dropout < 1.0):
-        raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {config.dropout!r} instead.")
+        raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {shortened(config.dropout)} instead.")
 
 
 def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> None:
-    if not (isinstance(ids, tuple) and all(isinstance(token, int) and 0 <= token < pieces for token in ids)):
-        shown = list(ids) if isinstance(ids, tuple) else ids
-        raise UsageError(f"`{name}` must be a list of ids of at least 0 and under {pieces}, but is {shown!r} instead.")
+    if not (isinstance(ids, tuple) and all(type(token) is int and 0 <= token < pieces for token in ids)):
+        shown = shortened(list(ids) if isinstance(ids, tuple) else ids)
+        raise UsageError(f"`{name}` must be a list of ids of at least 0 and under {pieces}, but is {shown} instead.")
     if len(ids) >= room:
         raise UsageError(f"`{name}` must have fewer than {room} ids, but has {len(ids)} instead.")
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise UsageError(
+            f"`{name}` must be a whole number from {least} to {most:,}, but is {shortened(value)} instead."
+        )
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Returns a truth value of a configuration.
+
+    :raises UsageError: it is none.
+    """
+    if not isinstance(value, bool):
+        raise UsageError(f"`{name}` must be true or false, but is {shortened(value)} instead.")
+    return value
+
+
+def check_number(name: str, value: object, least: float, most: float) -> float:
+    """Returns a number of a configuration.
+
+    :raises UsageError: it is none, or out of range; NaN is.
+    """
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most):
+        raise UsageError(f"`{name}` must be a number from {least:g} to {most:g}, but is {shortened(value)} instead.")
+    return float(value)
+
+
+def check_language(name: str, value: object) -> str:
+    """Returns the name of a language.
+
+    :raises UsageError: it is none that can be shown.
+    """
+    if not (isinstance(value, str) and value.isprintable() and len(value) <= MOST_NAME):
+        raise UsageError(f"`{name}` must name a language, but is {shortened(value)} instead.")
+    return value
+
+
+def check_files(record: object) -> dict[str, str]:
+    """Returns the names of a model's files, all in its own folder, and their sha256.
+
+    :raises UsageError: a name is not that of a file in the folder, or a sha256 is none.
+    """
+    if not isinstance(record, dict):
+        raise UsageError(f"`files` must be an object, but is {shortened(record)} instead.")
+    for name, digest in record.items():
+        is_bare = name.isprintable() and name not in ("", ".", "..") and not {*name} & {*"/\\"}
+        if not is_bare or len(name.encode()) > MOST_NAME:
+            raise UsageError(f"`files` must name files in the folder, without a path, but names {shortened(name)}.")
+        if not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
+            raise UsageError(f"The sha256 of {name} must be 64 hexadecimal digits, but is {shortened(digest)} instead.")
+    return dict(record)
+
+
+def read_calibration(*, acceptance: object, scale: object, shift: object) -> Calibration:
+    """Returns the calibration of a drafter from a configuration.
+
+    :raises UsageError: it is none.
+    """
+    most = LIMITS["block_size"][1]
+    if not (isinstance(acceptance, list) and 1 <= len(acceptance) <= most):
+        raise UsageError(f"`acceptance` must be a list of 1 to {most} shares, but is {shortened(acceptance)} instead.")
+    return Calibration(
+        acceptance=tuple(check_number("acceptance", share, 0.0, 1.0) for share in acceptance),
+        scale=check_number("scale", scale, -1e6, 1e6),
+        shift=check_number("shift", shift, -1e6, 1e6),
+    )

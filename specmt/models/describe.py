@@ -1,12 +1,12 @@
-"""What is in a model folder, told without loading a weight."""
+"""Describes a model folder without loading a weight."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ from typing import Any, Final
 from specmt.errors import ModelError
 from specmt.models import folder
 from specmt.models.folder import AUTOREGRESSIVE, CARD, DRAFTER, VERIFIER, ModelFolder
+from specmt.models.reading import MOST_JSON, check_regular, read_bytes, unreadable
+from specmt.text.printable import printable
 
 PARTS: Final = {
     "encoder_frontend": "embedding",
@@ -26,6 +28,9 @@ PARTS: Final = {
     "final_proj": "output projection",
 }
 """What the names of weights begin with, and what those parts of a network are called here, in the order of data."""
+
+MOST_CARD: Final = 1 << 20
+"""The most bytes of a model card; the bundled ones have 9,000."""
 
 
 def describe(model: ModelFolder) -> dict[str, Any]:
@@ -50,10 +55,14 @@ def describe(model: ModelFolder) -> dict[str, Any]:
         "target": model.target,
         "licence": find_licence(card),
         "sha256": model.sha256,
+        "protect": model.protect,
         "verifier": {"config": asdict(model.verifier), "parameters": count_parameters(model.path / VERIFIER)},
         "drafters": drafters,
         "shortlist": None if model.shortlist is None else asdict(model.shortlist),
-        "files": {name: {"bytes": _size(model.path / name), "sha256": hash_} for name, hash_ in model.files.items()},
+        "files": {
+            name: {"bytes": check_regular(model.path / name).stat().st_size, "sha256": digest}
+            for name, digest in model.files.items()
+        },
         "scores": find_scores(card),
     }
 
@@ -64,49 +73,41 @@ def count_parameters(path: Path) -> dict[str, int]:
     :raises ModelError: the file is missing, or is no safetensors file.
     """
     counts: Counter[str] = Counter()
-    for name, tensor in _read_header(path).items():
-        if name != "__metadata__":
-            part = name.partition(".")[0]
-            counts[PARTS.get(part, part)] += math.prod(tensor["shape"])
+    for name, shape in _read_shapes(path).items():
+        part = name.partition(".")[0]
+        counts[PARTS.get(part, part)] += math.prod(shape)
     return {part: counts[part] for part in dict.fromkeys([*PARTS.values(), *counts]) if part in counts}
 
 
-def _read_header(path: Path) -> Mapping[str, Any]:
+def _read_shapes(path: Path) -> dict[str, list[int]]:
+    """Returns the shapes of tensors by name."""
     try:
-        with path.open("rb") as stream:
+        with check_regular(path).open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if length > path.stat().st_size:
+            if length > min(path.stat().st_size, MOST_JSON):
                 raise ValueError("its header is cut off")
             header = json.loads(stream.read(length))
-            if not isinstance(header, dict):
-                raise ValueError("its header is no JSON object")
-            return header
+        shapes = {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+        if not all(type(size) is int and 0 <= size < 1 << 48 for shape in shapes.values() for size in shape):
+            raise ValueError("its shapes are none")
+        return shapes
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
-    except ValueError as error:
-        raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
+        raise unreadable(path, error) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path}: is not a safetensors file ({printable(str(error))}).") from error
 
 
 def read_card(model: ModelFolder) -> str:
     """Returns the model card, Markdown; empty where there is none."""
-    try:
-        return (model.path / CARD).read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    path = model.path / CARD
+    return read_bytes(path, most=MOST_CARD).decode(errors="replace") if os.path.exists(path) else ""
 
 
 def find_licence(card: str) -> str | None:
-    """Returns what a card says of the licence of the weights."""
-    said = re.search(r"\*\*Licen[cs]e[^*\n]*\*\*:?\s*(.+?)\s*(?=\n\s*\n|\n[-#]|\Z)", card, re.DOTALL)
-    said = said or re.search(r"\A---\n(?:.*\n)*?license:\s*(\S+)", card)
-    return " ".join(said[1].split()) if said else None
+    """Returns the licence of the weights that a card names."""
+    found = re.search(r"\*\*Licen[cs]e[^*\n]*\*\*:?\s*(\S.*?)(?=\n[ \t]*\n|\n[-#]|\Z)", card, re.DOTALL)
+    found = found or re.search(r"\A---\n(?:.*\n)*?license:\s*(\S+)", card)
+    return " ".join(found[1].split()) if found else None
 
 
 def find_scores(card: str) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import torch
@@ -55,3 +56,9 @@ def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def choose_threads(width: int) -> int:
+    """Returns how many threads to compute with by default: small models only get slower beyond a few."""
+    most = torch.get_num_threads()
+    return most if "OMP_NUM_THREADS" in os.environ else min(most, max(1, width // 64))

@@ -13,7 +13,6 @@ from fairseq2.runtime.config_registry import ConfigRegistrar
 from fairseq2.runtime.dependency import DependencyContainer
 from torch import Tensor
 
-from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
 from specmt.models.config import (
     AUTOREGRESSIVE_ARCHS,
     DRAFTER_ARCHS,
@@ -23,9 +22,15 @@ from specmt.models.config import (
     DrafterConfig,
     VerifierConfig,
 )
-from specmt.models.drafter import MaskedDrafter, create_drafter
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, bundled
-from specmt.models.verifier import create_verifier, tie_weights
+from specmt.models.modules import (
+    AutoregressiveDrafter,
+    MaskedDrafter,
+    create_autoregressive,
+    create_drafter,
+    create_verifier,
+    tie_weights,
+)
 
 VERIFIER_FAMILY: Final = "specmt_verifier"
 DRAFTER_FAMILY: Final = "specmt_drafter"

@@ -9,7 +9,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Final
+
+import platformdirs
 
 from specmt.errors import ModelError, UsageError
 from specmt.files import whole, write_whole
@@ -19,10 +22,16 @@ from specmt.models.config import (
     DrafterConfig,
     ShortlistConfig,
     VerifierConfig,
+    check_bool,
+    check_files,
     check_fit,
+    check_language,
+    read_calibration,
 )
+from specmt.models.reading import check_regular, read_json, read_tensors
 from specmt.options import Calibration
 from specmt.text.pieces import PIECES as PIECES
+from specmt.text.printable import printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,13 +43,19 @@ DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
 SHORTLIST: Final = "shortlist.safetensors"
 
+FORMAT: Final = 1
+"""The version of the configuration's fields; a folder of a later one is refused."""
+
+MOST_CONFIG: Final = 1 << 20
+"""The most bytes of a configuration; the bundled ones have 3,000."""
+
 ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
 """Where the models that come with the program are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """What a model folder's configuration says."""
+    """The configuration of a model folder."""
 
     path: Path
     source: str
@@ -59,41 +74,21 @@ class ModelFolder:
     shortlist: ShortlistConfig | None = None
     """Of the vocabulary shortlist, if one was learnt."""
 
+    protect: bool = True
+    """Whether placeholders are masked by default; not for imported models, which were trained without the masks."""
+
     @staticmethod
     def read(path: Path) -> ModelFolder:
         """Reads a folder's configuration; weights are not touched.
 
-        :raises ModelError: there is no model, or its configuration is damaged.
+        :raises ModelError: there is no model, or its configuration is damaged or of a newer version.
         """
+        record = _read_record(path)
         try:
-            record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ModelError(f"{path}: is no model folder ({CONFIG}: {error.strerror}).") from error
-        except ValueError as error:
-            raise ModelError(f"{path / CONFIG}: is not valid JSON ({error}); fetch the model again.") from error
-        try:
-            verifier = VerifierConfig(**record["verifier"])
-            drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
-            if drafter is not None:
-                check_fit(drafter, verifier)
-            autoregressive = None
-            if record.get("autoregressive") is not None:
-                autoregressive = AutoregressiveConfig(**record["autoregressive"])
-                check_fit(autoregressive, verifier, kind="autoregressive drafter")
-            calibration, shortlist = record.get("calibration"), record.get("shortlist")
-            return ModelFolder(
-                path=path,
-                source=record["source"],
-                target=record["target"],
-                verifier=verifier,
-                drafter=drafter,
-                files=dict(record["files"]),
-                calibration=None if calibration is None else _calibration(**calibration),
-                autoregressive=autoregressive,
-                shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
-            )
+            return _folder(path, record)
         except (KeyError, TypeError, ValueError, UsageError) as error:
-            raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({error}).") from error
+            reason = printable(str(error)).rstrip(".")
+            raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({reason}).") from error
 
     @property
     def sha256(self) -> str:
@@ -103,14 +98,14 @@ class ModelFolder:
     def verified(self, name: str, advance: Callable[[int], object] = lambda _: None) -> Path:
         """Returns the path of a file after checking its sha256.
 
-        :param advance: is told of each number of bytes as it is done.
+        :param advance: called with each number of bytes as it is read
         :raises ModelError: the file is missing or is not what it should be.
         """
         path = self.path / name
         if name not in self.files:
             raise ModelError(f"{self.path}: the model has no {name}.")
         try:
-            actual = file_sha256(path, advance)
+            actual = file_sha256(check_regular(path), advance)
         except OSError as error:
             raise ModelError(f"{path}: cannot be read ({error.strerror}); fetch the model again.") from error
         if actual != self.files[name]:
@@ -122,35 +117,64 @@ class ModelFolder:
         return path
 
     def weights(self, name: str) -> dict[str, Tensor]:
-        """Returns the tensors of a verified safetensors file."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        """Returns the tensors of a verified safetensors file; those of networks are finite.
 
-        path = self.verified(name)
-        try:
-            return load_file(path)
-        except SafetensorError as error:
-            raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
+        :raises ModelError: the file is missing, damaged or not what it should be.
+        """
+        return read_tensors(self.verified(name), of_network=name != SHORTLIST)
 
 
-def _calibration(*, acceptance: list[float], scale: float, shift: float) -> Calibration:
-    return Calibration(acceptance=tuple(map(float, acceptance)), scale=float(scale), shift=float(shift))
+def _read_record(path: Path) -> dict[str, Any]:
+    """Returns a folder's configuration as it is in JSON."""
+    try:
+        (path / CONFIG).stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelError(f"{path}: is no model folder ({CONFIG}: {reason}).") from error
+    return read_json(path / CONFIG, most=MOST_CONFIG)
+
+
+def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
+    """
+    :raises KeyError, TypeError, ValueError, UsageError: the configuration is none.
+    """
+    form = record.get("format", FORMAT)
+    if type(form) is not int or form < 1:
+        raise ValueError(f"`format` must be {FORMAT}, but is {shortened(form)} instead")
+    if form > FORMAT:
+        raise ModelError(f"{path / CONFIG}: was made by a newer specmt, as format {shortened(form)}; update this one.")
+    verifier = VerifierConfig(**record["verifier"])
+    drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
+    if drafter is not None:
+        check_fit(drafter, verifier)
+    autoregressive = None
+    if record.get("autoregressive") is not None:
+        autoregressive = AutoregressiveConfig(**record["autoregressive"])
+        check_fit(autoregressive, verifier, kind="autoregressive drafter")
+    calibration, shortlist = record.get("calibration"), record.get("shortlist")
+    return ModelFolder(
+        path=path,
+        source=check_language("source", record["source"]),
+        target=check_language("target", record["target"]),
+        verifier=verifier,
+        drafter=drafter,
+        files=check_files(record["files"]),
+        calibration=None if calibration is None else read_calibration(**calibration),
+        autoregressive=autoregressive,
+        shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
+        protect=check_bool("protect", record.get("protect", True)),
+    )
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Adds the calibration of its drafter to a model folder."""
-    record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    _write_config(path, {**record, "calibration": asdict(calibration)})
-
-
-def _write_config(path: Path, record: Mapping[str, Any]) -> None:
-    write_whole(path / CONFIG, json.dumps(record, indent=2) + "\n")
+    _write_config(path, {**_read_record(path), "calibration": asdict(calibration)})
 
 
 def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
     """Returns the sha256 of a file's bytes in hexadecimal.
 
-    :param advance: is told of each number of bytes as it is done.
+    :param advance: called with each number of bytes as it is read
     """
     digest = hashlib.sha256()
     with path.open("rb") as stream:
@@ -158,6 +182,10 @@ def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -
             digest.update(block)
             advance(len(block))
     return digest.hexdigest()
+
+
+def _write_config(path: Path, record: Mapping[str, Any]) -> None:
+    write_whole(path / CONFIG, json.dumps(record, indent=2) + "\n")
 
 
 def write_folder(
@@ -171,6 +199,7 @@ def write_folder(
     drafter: DrafterConfig | None = None,
     drafter_weights: Mapping[str, Tensor] | None = None,
     exact: bool = False,
+    protect: bool = True,
 ) -> ModelFolder:
     """Writes a model folder, weights in float16, configuration last.
 
@@ -179,6 +208,7 @@ def write_folder(
     :param pieces: the SentencePiece model, or the files of imported pieces, under the names that they are to have
     :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
         in float32.
+    :param protect: whether the model was trained with masks for placeholders
     """
     from safetensors.torch import save_file
 
@@ -194,9 +224,10 @@ def write_folder(
             save_file(_half(drafter_weights), temporary)
         names.append(DRAFTER)
     record: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT,
         "source": source,
         "target": target,
+        "protect": protect,
         "verifier": asdict(verifier),
         "drafter": None if drafter is None else asdict(drafter),
         "files": {name: file_sha256(path / name) for name in names},
@@ -225,7 +256,7 @@ def add_drafter(
         for kept in model.files:
             if kept != name:
                 shutil.copyfile(model.verified(kept), path / kept)
-    record = json.loads((model.path / CONFIG).read_text(encoding="utf-8"))
+    record = _read_record(model.path)
     if name == DRAFTER:
         record.pop("calibration", None)
     if calibration is not None:
@@ -236,8 +267,7 @@ def add_drafter(
 
 def add_shortlist(path: Path, config: ShortlistConfig, tensors: Mapping[str, Tensor]) -> None:
     """Adds a vocabulary shortlist to a model folder, or puts it in another's place."""
-    record = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    _add_file(path, record, SHORTLIST, tensors, config)
+    _add_file(path, _read_record(path), SHORTLIST, tensors, config)
 
 
 def _add_file(
@@ -259,13 +289,12 @@ def _add_file(
 def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
     stored = {}
     for name, tensor in weights.items():
-        lost = exact and not all(_fits_half(part) for part in tensor.detach().chunk(1 + len(tensor) // 4096))
-        stored[name] = (tensor.detach().float() if lost else tensor.detach().half()).contiguous()
+        tensor = tensor.detach()
+        # In parts: embedding tables are large.
+        parts = tensor.chunk(1 + len(tensor) // 4096) if exact else ()
+        lost = any(bool((part.half().to(part.dtype) != part).any()) for part in parts)
+        stored[name] = (tensor.float() if lost else tensor.half()).contiguous()
     return stored
-
-
-def _fits_half(tensor: Tensor) -> bool:
-    return bool((tensor.half().to(tensor.dtype) == tensor).all())
 
 
 def bundled() -> Iterator[ModelFolder]:
@@ -275,7 +304,7 @@ def bundled() -> Iterator[ModelFolder]:
 
 def user_models() -> Path:
     """Returns where a user keeps models that are then known by name."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "specmt" / "models"
+    return platformdirs.user_data_path("specmt") / "models"
 
 
 def folders(place: Path) -> list[Path]:
@@ -290,7 +319,7 @@ def find(name: str | Path | None, *, source: str, target: str) -> ModelFolder:
     """
     if name is not None:
         named = (place / name for place in (ASSETS, user_models()))
-        return ModelFolder.read(next((path for path in named if (path / CONFIG).exists()), Path(name)))
+        return ModelFolder.read(next((path for path in named if os.path.exists(path / CONFIG)), Path(name)))
     models = list(bundled())
     for model in models:
         if (model.source, model.target) == (source, target):

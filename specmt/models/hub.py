@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,27 +11,23 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from specmt.engine import library, native
-from specmt.engine.backend import Drafter, Prefixes, Scorer, Sizes, Verifier
-from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
-from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, invariant_here
-from specmt.engine.threads import choose_threads
-from specmt.engine.transformer import drafter_tables, verifier_tables
+from specmt.engine import library
+from specmt.engine.backend import Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
+from specmt.engine.backends import KernelBackend, TorchBackend
+from specmt.engine.shapes import COMPILED, FREE, GRANULAR, fixed, invariant_here, one_shape
+from specmt.engine.transformer import verifier_tables
 from specmt.errors import ModelError, UsageError
-from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, VerifierConfig
-from specmt.models.device import choose_device, choose_dtype, has_bfloat16
+from specmt.models.config import DecoderConfig, VerifierConfig
+from specmt.models.device import choose_device, choose_dtype, choose_threads
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
-from specmt.options import AHEAD, DecodingOptions
+from specmt.options import check_threads
 from specmt.text.pieces import PieceModel, load_pieces
 
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
-    from specmt.decoding.plan import Plan
     from specmt.decoding.shortlist import Shortlist
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -41,14 +36,9 @@ class Model:
 
     folder: ModelFolder
     pieces: PieceModel
+    backend: Backend
     verifier: Verifier
     drafter: Drafter | None
-
-    most_rows: int | None = None
-    """The most sentences that memory has room for side by side, once that has turned out."""
-
-    plans: dict[object, Plan] = field(default_factory=dict)
-    """What was learnt about drafting, by the shape of drafts: it outlives a batch."""
 
     @property
     def path(self) -> Path:
@@ -61,6 +51,11 @@ class Model:
         return self.folder.source, self.folder.target
 
     @property
+    def protects(self) -> bool:
+        """Whether it was made for stand-ins for what must be copied."""
+        return self.folder.protect
+
+    @property
     def sha256(self) -> str:
         """A hash that stands for all files of the model."""
         return self.folder.sha256
@@ -68,12 +63,17 @@ class Model:
     @property
     def device(self) -> str:
         """The device that it runs on."""
-        return str(self.verifier.device)
+        return str(self.backend.device)
 
     @property
     def dtype(self) -> str:
         """The type that it computes in."""
-        return str(self.verifier.dtype).removeprefix("torch.")
+        return str(self.backend.dtype).removeprefix("torch.")
+
+    @property
+    def numerics(self) -> str:
+        """What bits depend on beside model and sentence: kernel family and number format."""
+        return self.backend.numerics
 
     @property
     def max_source_length(self) -> int:
@@ -81,44 +81,23 @@ class Model:
         return self.folder.verifier.max_length // 2 - len(self.folder.verifier.source_prefix)
 
     @property
-    def has_drafter(self) -> bool:
-        """Whether it has a masked drafter."""
-        return self.drafter is not None
+    def drafters(self) -> tuple[str, ...]:
+        """The names of the network drafters that it has."""
+        parts = {"masked": self.drafter, "autoregressive": self.folder.autoregressive}
+        return tuple(name for name, part in parts.items() if part is not None)
 
-    def block_size(self, options: DecodingOptions) -> int | None:
-        """Returns the number of tokens that the drafter proposes; ``None`` is what yields most on this machine.
-
-        A lossy output and a sample depend on what is drafted, and must not on how fast the machine is: their block size
-        is fixed.
-        """
-        options = options.for_model(has_drafter=self.has_drafter)
-        if options.drafter == "none":
-            return 0
-        if options.block_size is not None:
-            return options.block_size
-        if "masked" in options.drafters:
-            adapts = self.folder.calibration is not None
-        else:
-            adapts = options.drafters in (("autoregressive",), ("lookup",))
-        return None if adapts and options.lossless and not options.samples else self.own_block_size(options)
-
-    def own_block_size(self, options: DecodingOptions) -> int:
-        """Returns the number of tokens that the drafter is made for; 0 for none."""
-        options = options.for_model(has_drafter=self.has_drafter)
-        if "masked" in options.drafters and self.folder.drafter is not None:
-            return self.folder.drafter.block_size
-        return max((options.ahead(name) for name in options.drafters if name in AHEAD), default=0)
+    @property
+    def block_size(self) -> int | None:
+        """The block size that its masked drafter was trained for."""
+        return None if self.folder.drafter is None else self.folder.drafter.block_size
 
     @cached_property
     def fast_verifier(self) -> Verifier:
-        """The verifier in the fastest type that the device has, for drafts."""
-        device = self.verifier.device
-        kernels = isinstance(self.verifier, native.NativeVerifier)
-        kind = torch.int8 if kernels else torch.bfloat16 if has_bfloat16(device) else self.verifier.dtype
-        if kind == self.verifier.dtype:
+        """The verifier in the fastest type of its backend, for drafts."""
+        backend = self.backend.for_drafts()
+        if backend.dtype == self.backend.dtype:
             return self.verifier
-        weights = self.folder.weights(VERIFIER)
-        return verifier_network(weights, self.folder.verifier, device, kind, shapes=FREE, kernels=kernels)
+        return make_verifier(self.folder.weights(VERIFIER), self.folder.verifier, backend)
 
     @cached_property
     def autoregressive(self) -> Scorer | None:
@@ -130,12 +109,7 @@ class Model:
         if config is None:
             return None
         weights = fitting_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
-        device = self.verifier.device
-        if isinstance(self.verifier, VerifierNetwork):
-            return autoregressive_network(
-                weights, config, device, self.verifier.dtype, shapes=self.verifier.shapes, kernels=False
-            )
-        return autoregressive_network(weights, config, device, torch.int8)
+        return self.backend.for_drafts().autoregressive_drafter(weights, decoder_sizes(config))
 
     @cached_property
     def shortlist(self) -> Shortlist:
@@ -171,11 +145,11 @@ class Model:
     @cached_property
     def reference(self) -> TransformerModel:
         """The verifier as fairseq2 modules with the same weights."""
-        from specmt.models.verifier import create_verifier, load_verifier_weights
+        from specmt.models.modules import create_verifier, load_verifier_weights
 
         # fairseq2 has no int8.
-        kind = torch.float32 if self.verifier.dtype == torch.int8 else self.verifier.dtype
-        model = create_verifier(self.folder.verifier, self.verifier.device).to(kind)
+        kind = torch.float32 if self.backend.dtype == torch.int8 else self.backend.dtype
+        model = create_verifier(self.folder.verifier, self.backend.device).to(kind)
         load_verifier_weights(model, self.folder.weights(VERIFIER))
         return model.eval()
 
@@ -196,8 +170,9 @@ def load_model(
     :param deterministic: whether bits must not depend on the batch; on the kernels they never do.
     :param kernels: whether to run on the C++ kernels where they are there; PyTorch is the other way.
     :raises ModelError: there is no such model, or a file of it is damaged.
-    :raises UsageError: device or type are unknown or not there.
+    :raises UsageError: device or type are unknown or not there, or there cannot be so many threads.
     """
+    check_threads(threads)
     folder = find(name, source=source, target=target)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -211,37 +186,53 @@ def load_model(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
-    verifier = _choose_verifier(weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels)
-    if threads is None and isinstance(verifier, native.NativeVerifier):
-        torch.set_num_threads(choose_threads(verifier, f"{folder.verifier} {kind}"))
+    backend, verifier = choose_backend(
+        weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels
+    )
+    if threads is None:
+        torch.set_num_threads(choose_threads(folder.verifier.model_dim))
     drafter = None
     if folder.drafter is not None:
         table = verifier_tables(weights).target
         weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
         weights.setdefault("embed.weight", table)  # where it has none of its own
-        # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
-        fast = torch.int8 if isinstance(verifier, native.NativeVerifier) else kind
-        drafter = drafter_network(weights, folder.drafter, place, fast, kernels=kernels)
-    return Model(folder, pieces, verifier, drafter)
+        drafter = backend.for_drafts().masked_drafter(weights, decoder_sizes(folder.drafter))
+    return Model(folder, pieces, backend, verifier, drafter)
 
 
-def _choose_verifier(
+def choose_backend(
     weights: Mapping[str, Tensor],
     config: VerifierConfig,
     device: torch.device,
     dtype: torch.dtype,
     *,
-    deterministic: bool,
-    kernels: bool,
-) -> Verifier:
-    """Returns the fastest verifier whose bits, where that is asked for, were found not to depend on the batch."""
-    shapes = GRANULAR if deterministic else FREE
-    verifier = verifier_network(weights, config, device, dtype, shapes=shapes, kernels=kernels)
-    if not (deterministic and isinstance(verifier, VerifierNetwork)):
-        return verifier
-    if invariant_here(verifier, f"{config} {dtype} {device}"):
-        return verifier
-    return verifier_network(weights, config, device, dtype, shapes=fixed(config.max_length), kernels=kernels)
+    deterministic: bool = True,
+    kernels: bool = True,
+) -> tuple[Backend, Verifier]:
+    """Returns the fastest backend whose bits, where that is asked for, were found not to depend on the batch."""
+    table = weights["encoder_frontend.embed.weight"]
+    if kernels and library.can_run(table, verifier_sizes(config), config.ffn_dim, device, dtype):
+        backend: Backend = KernelBackend(dtype)
+        return backend, make_verifier(weights, config, backend)
+    if dtype == torch.int8:
+        raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
+    if device.type == "cuda":
+        shapes = one_shape(config.max_length) if deterministic else COMPILED
+    else:
+        shapes = GRANULAR if deterministic else FREE
+    backend = TorchBackend(device, dtype, shapes)
+    verifier = make_verifier(weights, config, backend)
+    if deterministic and not invariant_here(verifier, f"{config} {dtype} {device}"):
+        backend = TorchBackend(device, dtype, fixed(config.max_length))
+        verifier = make_verifier(weights, config, backend)
+    return backend, verifier
+
+
+def make_verifier(weights: Mapping[str, Tensor], config: VerifierConfig, backend: Backend) -> Verifier:
+    """Returns a verifier on a backend."""
+    return backend.verifier(
+        weights, verifier_sizes(config), Prefixes(tuple(config.source_prefix), tuple(config.target_prefix))
+    )
 
 
 def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
@@ -256,83 +247,19 @@ def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str,
     return weights
 
 
-def verifier_network(
-    weights: Mapping[str, Tensor],
-    config: VerifierConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    shapes: ShapePolicy = GRANULAR,
-    kernels: bool = True,
-) -> Verifier:
-    """Returns the engine's verifier over weights named as in the fairseq2 model.
-
-    :param shapes: those of calls on PyTorch.
-    :raises UsageError: the type is int8 and there are no kernels.
-    :param kernels: whether to run on the C++ kernels where they are there.
-    """
-    sizes = Sizes(
+def verifier_sizes(config: VerifierConfig) -> Sizes:
+    """Returns what the engine must know of a verifier beside its weights."""
+    return Sizes(
         heads=config.num_heads,
         encoder_layers=config.encoder_layers,
         decoder_layers=config.decoder_layers,
         max_length=config.max_length,
         architecture=config,
     )
-    prefixes = Prefixes(config.source_prefix, config.target_prefix)
-    table = weights["encoder_frontend.embed.weight"]
-    if kernels and library.can_run(table, sizes, config.ffn_dim, device, dtype):
-        return native.NativeVerifier(weights, sizes, dtype, prefixes)
-    if dtype == torch.int8:
-        raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
-    weights = _placed(weights, device, dtype)
-    return VerifierNetwork(weights, sizes, shapes, prefixes)
 
 
-def drafter_network(
-    weights: Mapping[str, Tensor],
-    config: DrafterConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    kernels: bool = True,
-) -> Drafter:
-    """Returns the engine's drafter over weights named as in the fairseq2 model.
-
-    :param kernels: whether to run on the C++ kernels where they are there.
-    """
-    sizes = _drafter_sizes(config)
-    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
-        return native.NativeDrafter(weights, sizes, dtype)
-    weights = _placed(weights, device, dtype)
-    return DrafterNetwork(weights, sizes)
-
-
-def autoregressive_network(
-    weights: Mapping[str, Tensor],
-    config: AutoregressiveConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    shapes: ShapePolicy = GRANULAR,
-    kernels: bool = True,
-) -> Scorer:
-    """Returns the engine's autoregressive drafter over weights named as in the fairseq2 model.
-
-    :param shapes: those of calls on PyTorch.
-    :param kernels: whether to run on the C++ kernels where they are there.
-    """
-    sizes = _drafter_sizes(config)
-    if kernels and library.can_run(weights["embed.weight"], sizes, config.ffn_dim, device, dtype):
-        return native.NativeDecoder(weights, drafter_tables(weights), sizes, dtype)
-    weights = _placed(weights, device, dtype)
-    return DecoderNetwork(weights, drafter_tables(weights), sizes, shapes)
-
-
-def _placed(weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    return {name: tensor.to(device, dtype) for name, tensor in weights.items()}
-
-
-def _drafter_sizes(config: DecoderConfig) -> Sizes:
+def decoder_sizes(config: DecoderConfig) -> Sizes:
+    """Returns what the engine must know of a drafter beside its weights."""
     return Sizes(
         heads=config.num_heads,
         encoder_layers=0,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gzip
 import os
-import queue
-import secrets
 import stat
 import sys
 import threading
+import time
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Literal, cast, final
 
-from specmt.errors import DataError, InputNotFoundError, OutputError, SpecmtError
+from specmt.errors import DataError, InputNotFoundError, OutputError
+from specmt.files import Temporary
 from specmt.types import Line
 
 Errors = Literal["strict", "replace"]
@@ -29,43 +30,64 @@ _STREAMS: Final = ("/dev/std", "/dev/fd/", "/proc/")
 
 _BOM: Final = b"\xef\xbb\xbf"
 
+_MOST_LINES: Final = 1024
+_MOST_CHARACTERS: Final = 1 << 20
+"""How far a pipe is read ahead."""
+
+_BUFFERED: Final = 1 << 16
+_FLUSH_AFTER: Final = 0.5
+"""Bytes and seconds after which what is written to a regular file is passed on."""
+
 
 @final
-class Windows(Iterator[list[Line]]):
-    """The lines of one input, window by window, and how far the reading has come."""
+class Lines(Iterator[Line]):
+    """The lines of one input, how far the reading has come, and whether the next line would come at once."""
 
-    def __init__(self, stream: BinaryIO, name: str, *, window: int, errors: Errors) -> None:
+    def __init__(self, stream: BinaryIO, name: str, *, errors: Errors) -> None:
         status = os.fstat(stream.fileno())
         regular = stat.S_ISREG(status.st_mode)
         lines = _lines(stream, name, errors)
         self._stream = stream
-        self._windows = _full_windows(lines, window) if regular else _waiting_windows(lines, window)
+        self._ahead = None if regular else _ReadAhead(lines)
+        self._lines = lines if self._ahead is None else self._ahead
         self.name: Final = name
         """How messages name the input."""
         self.size: Final = status.st_size if regular else None
-        """The bytes of a regular file (compressed, if it is), ``None`` for a pipe."""
+        """The bytes of a regular file (compressed, if it is), ``None`` for a pipe or a terminal."""
+        self.waited = 0.0
+        """Seconds in which there was no line, on a pipe or a terminal."""
 
-    def __next__(self) -> list[Line]:
-        return next(self._windows)
+    def __next__(self) -> Line:
+        if self.ready():
+            return next(self._lines)
+        started = time.perf_counter()
+        try:
+            return next(self._lines)
+        finally:
+            self.waited += time.perf_counter() - started
+
+    def ready(self) -> bool:
+        """Whether the next line, the end or a failure would come at once; always so for a regular file."""
+        return self._ahead is None or self._ahead.ready()
 
     @property
     def position(self) -> int:
-        """The bytes of a regular file that were read so far; 0 for a pipe."""
+        """The bytes of a regular file that were read so far; 0 for a pipe or a terminal."""
         if self.size is None:
             return 0
         return self.size if self._stream.closed else os.lseek(self._stream.fileno(), 0, os.SEEK_CUR)
 
 
-def read_windows(path: Path | None, *, window: int, errors: Errors = "strict") -> Windows:
-    """Opens a file (``None``: standard input; gzip by the name ``.gz``) and returns its lines, window by window.
+def read_lines(path: Path | None, *, errors: Errors = "strict") -> Lines:
+    """Opens a file (``None``: standard input; gzip by the name ``.gz``) and returns its lines.
 
-    A regular file comes in full windows. From anything else a thread reads ahead by one window at most, and each window
-    is what is waiting: a line alone comes at once. A failure is raised after the lines before it have come.
+    From anything but a regular file a thread reads ahead, from now on: 1,024 lines or 1 MiB at most. A failure is
+    raised after the lines before it have come.
 
     :raises InputNotFoundError: the input cannot be opened or read.
     :raises DataError: the input is not UTF-8 (unless ``errors`` is ``replace``) or damaged gzip; while iterating.
     """
-    return Windows(open_input(path), _name(path), window=window, errors=errors)
+    return Lines(open_input(path), _name(path), errors=errors)
 
 
 def open_input(path: Path | None) -> BinaryIO:
@@ -131,54 +153,48 @@ def _lines(stream: BinaryIO, name: str, errors: Errors) -> Iterator[Line]:
             offset += len(raw)
 
 
-def _full_windows(lines: Iterator[Line], window: int) -> Iterator[list[Line]]:
-    chunk: list[Line] = []
-    try:
-        for line in lines:
-            chunk.append(line)
-            if len(chunk) == window:
-                yield chunk
-                chunk = []
-    except SpecmtError:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
+@final
+class _ReadAhead(Iterator[Line]):
+    """Lines that a thread takes from an iterator before they are asked for."""
 
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self._waiting: deque[Line] = deque()
+        self._characters = 0
+        self._end: Exception | None = None
+        self._changed = threading.Condition()
+        threading.Thread(target=self._read, args=(lines,), name="specmt-reader", daemon=True).start()
 
-def _waiting_windows(lines: Iterator[Line], window: int) -> Iterator[list[Line]]:
-    # Filled from now on, so that lines that come while a model loads are waiting when the first window is asked for.
-    waiting: queue.Queue[Line | Exception | None] = queue.Queue(maxsize=window)
+    def __next__(self) -> Line:
+        with self._changed:
+            self._changed.wait_for(self.ready)
+            if not self._waiting:
+                assert self._end is not None
+                raise self._end
+            line = self._waiting.popleft()
+            self._characters -= len(line.text)
+            self._changed.notify_all()
+            return line
 
-    def read() -> None:
+    def ready(self) -> bool:
+        return bool(self._waiting) or self._end is not None
+
+    def _read(self, lines: Iterator[Line]) -> None:
+        end: Exception = StopIteration()
         try:
             for line in lines:
-                waiting.put(line)
+                with self._changed:
+                    self._changed.wait_for(self._has_room)
+                    self._waiting.append(line)
+                    self._characters += len(line.text)
+                    self._changed.notify_all()
         except Exception as error:
-            waiting.put(error)
-        else:
-            waiting.put(None)
+            end = error
+        with self._changed:
+            self._end = end
+            self._changed.notify_all()
 
-    threading.Thread(target=read, name="specmt-reader", daemon=True).start()
-    return _drain(waiting, window)
-
-
-def _drain(waiting: queue.Queue[Line | Exception | None], window: int) -> Iterator[list[Line]]:
-    while True:
-        item = waiting.get()
-        chunk: list[Line] = []
-        while isinstance(item, Line):
-            chunk.append(item)
-            if len(chunk) == window or waiting.empty():
-                break
-            item = waiting.get()
-        if chunk:
-            yield chunk
-        if item is None:
-            return
-        if isinstance(item, Exception):
-            raise item
+    def _has_room(self) -> bool:
+        return len(self._waiting) < _MOST_LINES and self._characters < _MOST_CHARACTERS
 
 
 @final
@@ -186,16 +202,18 @@ class Output:
     """A text file that appears under its name only when it is complete; used in a ``with`` statement.
 
     A path ending in ``.gz`` is compressed. An existing file keeps its mode, and a symbolic link stays one. Standard
-    output (``None``), devices and pipes are written to directly, at once.
+    output (``None``), devices and pipes are written to directly, at once; standard output that goes to a file, by half
+    seconds.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._name = STDOUT if path is None else str(path)
         self._path = path
-        self._target = ""
-        self._temporary: str | None = None
+        self._temporary: Temporary | None = None
         self._file: BinaryIO | None = None
         self._stream: BinaryIO | None = None
+        self._buffer: bytearray | None = None
+        self._flushed = 0.0
 
     def __enter__(self) -> Output:
         """
@@ -210,11 +228,11 @@ class Output:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
+            self._flush()
             if kind is None:
                 self._close()
                 if self._temporary is not None:
-                    os.replace(self._temporary, self._target)
-                    self._temporary = None
+                    self._temporary.keep()
         except BrokenPipeError:
             raise
         except OSError as failure:
@@ -236,15 +254,29 @@ class Output:
         :raises OutputError: writing failed.
         :raises BrokenPipeError: nobody reads standard output any more.
         """
-        assert self._stream is not None, "`Output` is used outside of its `with` statement."
-        rest = memoryview(data)
         try:
-            while rest:  # an unbuffered stream may take a part only
-                rest = rest[self._stream.write(rest) :]
+            if self._buffer is None:
+                self._pass_on(data)
+                return
+            self._buffer += data  # of whole lines, as the buffer always is
+            if len(self._buffer) >= _BUFFERED or time.monotonic() >= self._flushed + _FLUSH_AFTER:
+                self._flush()
         except BrokenPipeError:
             raise
         except OSError as error:
             raise self._failure(error) from error
+
+    def _flush(self) -> None:
+        if self._buffer:
+            data, self._buffer = self._buffer, bytearray()
+            self._pass_on(data)
+            self._flushed = time.monotonic()
+
+    def _pass_on(self, data: bytes | bytearray) -> None:
+        assert self._stream is not None, "`Output` is used outside of its `with` statement."
+        rest = memoryview(data)
+        while rest:  # an unbuffered stream may take a part only
+            rest = rest[self._stream.write(rest) :]
 
     def _open(self) -> None:
         path = self._path
@@ -252,6 +284,8 @@ class Output:
             if sys.stdout is None:
                 raise OutputError(f"{STDOUT}: is closed.")
             self._stream = self._file = open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)  # noqa: SIM115
+            if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._buffer = bytearray()
             return
         try:
             mode: int | None = os.stat(path).st_mode
@@ -264,13 +298,10 @@ class Output:
         else:
             if mode is not None and not os.access(path, os.W_OK):
                 raise OutputError(f"{path}: cannot be written (Permission denied).")
-            self._target = os.path.realpath(path)
-            name = os.path.join(os.path.dirname(self._target), f".specmt-{secrets.token_hex(6)}.tmp")
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            self._temporary = name
-            self._file = os.fdopen(descriptor, "wb")
+            self._temporary = Temporary(Path(os.path.realpath(path)))
+            self._file = self._temporary.path.open("wb")
             if mode is not None:
-                os.fchmod(descriptor, stat.S_IMODE(mode))
+                os.fchmod(self._file.fileno(), stat.S_IMODE(mode))
         # No name and no time inside, so that equal text gives equal bytes.
         compressed = path.suffix == ".gz"
         self._stream = (
@@ -292,7 +323,7 @@ class Output:
             pass
         finally:
             if self._temporary is not None:
-                Path(self._temporary).unlink(missing_ok=True)
+                self._temporary.discard()
                 self._temporary = None
 
     def _failure(self, error: OSError) -> OutputError:

@@ -15,6 +15,10 @@ Pair = tuple[str, str]
 """Source and target text."""
 
 _CHUNK: Final = 1 << 16
+_MAX_BYTES: Final = 1 << 20
+"""The longest line of TSV, and the longest stretch of TMX that must be kept: a unit, a tag or a comment."""
+
+_MAX_DEPTH: Final = 100
 _ESCAPE: Final = re.compile(r"\\([tr\\])")
 _ESCAPED: Final = {"t": "\t", "r": "\r", "\\": "\\"}
 _CODES: Final = frozenset({"bpt", "ept", "it", "ph", "ut"})
@@ -42,7 +46,11 @@ def read_memory(path: Path, source: str, target: str) -> Iterator[Pair]:
 
 def _read_tsv(stream: BinaryIO, name: str) -> Iterator[Pair]:
     with reading(stream, name):
-        for number, raw in enumerate(stream, 1):
+        for number, raw in enumerate(iter(lambda: stream.readline(_MAX_BYTES + 1), b""), 1):
+            if len(raw) > _MAX_BYTES:
+                raise DataError(f"{name}: line {number} is longer than {_MAX_BYTES} bytes.")
+            if b"\0" in raw:
+                raise DataError(f"{name}: line {number} is not text, but holds a NUL byte.")
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
@@ -92,13 +100,16 @@ class _Units:
         self._language = ""
         self._segment: list[str] | None = None
         self._codes = 0
-        self._root = ""
+        self._depth = 0
+        self._fed = 0
+        self._unit: int | None = None
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
         self._parser.EntityDeclHandler = self._refuse
+        self._parser.SkippedEntityHandler = self._refuse_unknown
 
     def feed(self, data: bytes, *, last: bool = False) -> list[Pair]:
         """Returns the pairs that end in the next bytes."""
@@ -108,26 +119,35 @@ class _Units:
             raise self._error(f"is not well-formed XML ({expat.ErrorString(error.code)})") from error
         except (LookupError, ValueError) as error:  # from the declaration of the encoding
             raise self._error(f"cannot be decoded ({error})") from error
+        self._fed += len(data)
+        # What the parser has not told of yet it keeps, and so do we what a unit holds.
+        if self._fed - (self._parser.CurrentByteIndex if self._unit is None else self._unit) > _MAX_BYTES:
+            raise self._error(f"has more than {_MAX_BYTES} bytes in a unit, a tag or a comment")
         pairs, self._pairs = self._pairs, []
         return pairs
 
     def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if not self._root:
-            self._root = tag
-            if tag != "tmx":
-                raise self._error(f"must open with <tmx>, but has <{tag}> instead")
+        if not self._depth and tag != "tmx":
+            raise self._error(f"must open with <tmx>, but has <{tag}> instead")
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"has more than {_MAX_DEPTH} elements in each other")
         if self._segment is not None:
             self._codes += tag in _CODES
         elif tag == "tu":
             self.seen = True
             self._texts = {}
+            self._unit = self._parser.CurrentByteIndex
         elif tag == "tuv":
             self._language = _primary(attributes.get("xml:lang", attributes.get("lang", "")))
-        elif tag == "seg" and self._language in self._languages:
+        elif tag == "seg" and self._unit is not None and self._language in self._languages:
             self._segment = []
             self._codes = 0
 
     def _end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "tu":
+            self._unit = None
         if tag == "seg" and self._segment is not None:
             # Line breaks and indentation are the file's.
             self._texts.setdefault(self._language, " ".join("".join(self._segment).split()))
@@ -145,6 +165,9 @@ class _Units:
 
     def _refuse(self, entity: str, *_: object) -> None:
         raise self._error(f"declares the entity {entity}, which no translation memory needs")
+
+    def _refuse_unknown(self, entity: str, *_: object) -> None:
+        raise self._error(f"uses the entity {entity}, which it does not declare")
 
     def _error(self, what: str) -> DataError:
         return DataError(f"{self._name}: line {self._parser.CurrentLineNumber} {what}.")

@@ -134,7 +134,7 @@ class ImportedPieces:
             self._target_list = _checked(record["target"])
             self._source_list = self._target_list if record["source"] is None else _checked(record["source"])
             self._silent = frozenset(record.get("silent", ()))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"{vocabulary}: cannot be read as lists of pieces ({error}).") from error
         self._target_ids = _ids(self._target_list)
         self._source_ids = self._target_ids if self.shared else _ids(self._source_list)

@@ -25,16 +25,31 @@ sen sgt sr vol vols oct dec
 _ABBREVIATIONS: Final = frozenset(_GERMAN.split() + _ENGLISH.split())
 _CLOSERS: Final = "\"'”“’‘»«›‹)]}*_"
 _OPENERS: Final = "\"'„“”‘’‚»«›‹([{*_–—- "
-_HARD: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
+LAYOUT: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
+_MARK: Final = re.compile(r"\ufeff[\ufeff\s]*")
 _SPACE: Final = re.compile(r"\s+")
 _CLAUSE_ENDS: Final = ",;:.!?…–—)"
+_WIDE_ENDS: Final = re.compile("[。！？；，、：](?=[^。！？；，、：」』）])")
+_OPENS: Final = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
+"""What sets the direction of the text that follows."""
+
+_JOINS_LAST: Final = frozenset(map(chr, (*range(0x1F3FB, 0x1F400), *range(0x1160, 0x1200))))
+"""Colours of skin and the later parts of Korean syllables."""
+
+_FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+_STAND_IN_START: Final = re.compile("%[0-9]{0,6}$")
 
 
 def split_layout(text: str) -> list[Segment]:
-    """Splits text at tabs, control characters and U+2028/U+2029: they are layout, which no model should see."""
-    if _HARD.search(text) is None:
+    """Splits text at tabs, control characters, U+2028/U+2029 and a byte order mark in front: layout, which no model
+    should see.
+    """
+    mark = _MARK.match(text)  # a file that was joined from others has them in the middle
+    if mark is not None:
+        return [("", mark[0]), *split_layout(text[mark.end() :])]
+    if LAYOUT.search(text) is None:
         return [(text, "")]
-    return list(_cut(text, (run.span() for run in _SPACE.finditer(text) if _HARD.search(run[0]))))
+    return list(_cut(text, (run.span() for run in _SPACE.finditer(text) if LAYOUT.search(run[0]))))
 
 
 def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]:
@@ -83,7 +98,7 @@ def _sentence_ends(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_sentence_end(text: str, left: int, right: int) -> bool:
-    if _HARD.search(text, left, right):
+    if LAYOUT.search(text, left, right):
         return True
     before = text[max(0, left - 48) : left].rstrip(_CLOSERS)
     if not before or before[-1] not in ".!?…":
@@ -151,14 +166,28 @@ def _best_break(text: str, start: int, end: int) -> tuple[int, int]:
             return left, right
     if spans:
         return spans[-1]
-    cut = _character_break(text, start, end)
+    # Chinese and Japanese have no spaces.
+    wide = [match.end() for match in _WIDE_ENDS.finditer(text, middle, end)]
+    cut = wide[-1] if wide else _character_break(text, start, end)
     return cut, cut
 
 
 def _character_break(text: str, start: int, end: int) -> int:
-    """Returns the last place up to ``end`` that does not part a character from its combining marks."""
-    for cut in range(max(end, start + 1), max(start, end - 16), -1):
-        joined = unicodedata.category(text[cut]).startswith("M") or "\u200d" in text[cut - 1 : cut + 1]
-        if not joined:
+    """Returns the last place up to ``end`` that does not part what is read as one character, nor a stand-in."""
+    for cut in range(max(end, start + 1), max(start, end - 32), -1):
+        if not _is_joined(text, start, cut):
             return cut
     return max(end, start + 1)
+
+
+def _is_joined(text: str, start: int, cut: int) -> bool:
+    """Whether what is before and after a cut is read as one, in a part of a text from ``start``."""
+    before, after = text[cut - 1], text[cut]
+    if before in _OPENS or before == "\u200d" or after in _JOINS_LAST:
+        return True
+    # Marks, joiners and what else has no width stay with what they follow.
+    if after not in _OPENS and unicodedata.category(after) in ("Mn", "Mc", "Me", "Cf"):
+        return True
+    if after in _FLAG_LETTERS:  # two make a flag
+        return (cut - start - len(text[start:cut].rstrip(_FLAG_LETTERS))) % 2 == 1
+    return after in "0123456789" and _STAND_IN_START.search(text, max(0, cut - 8), cut) is not None

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
-from typing_extensions import override
 
 from specmt.decoding.accept import Verdict, accept_exact
+from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.loop import Loop
-from specmt.decoding.masked import MaskedDrafter
-from specmt.decoding.plan import Fixed, log_odds, logistic
+from specmt.decoding.policy import Arm, FixedPolicy, log_odds, logistic
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Drafter, Verifier
@@ -24,22 +23,17 @@ Array = npt.NDArray[np.float64]
 ROWS = 16
 
 
-class _Recorder(Fixed):
-    """A plan that notes how sure the drafter was, and an acceptor that notes what came of it."""
+class _Recorder:
+    """An acceptor that notes how sure the drafter was, and what came of it."""
 
-    def __init__(self, block_size: int) -> None:
-        super().__init__(block_size)
+    def __init__(self) -> None:
         self.log_probs: list[Array] = []
         self.accepted: list[Array] = []  # (B, K) 1 accepted, 0 the first that was not, NaN never looked at
 
-    @override
-    def keep(self, tree: Tree) -> int:
-        if tree.log_probs is not None:
-            self.log_probs.append(tree.log_probs.double().numpy(force=True))
-        return super().keep(tree)
-
     def accept(self, tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
         verdict = accept_exact(tree, logits)
+        if tree.log_probs is not None:
+            self.log_probs.append(tree.log_probs.double().numpy(force=True))
         slots = np.arange(tree.tokens.shape[1])
         accepted = verdict.accepted.numpy(force=True)[:, None]
         outcome = np.where(slots < accepted, 1.0, np.where(slots == accepted, 0.0, np.nan))
@@ -52,16 +46,19 @@ class _Recorder(Fixed):
 
 def calibrate(verifier: Verifier, drafter: Drafter, sources: Sequence[list[int]], block_size: int) -> Calibration:
     """Decodes sentences given as ids without EOS and returns how the drafter's confidence is to be read."""
-    recorder = _Recorder(block_size)
+    recorder = _Recorder()
     loop = Loop(
         verifier,
-        MaskedDrafter(drafter, ROWS, recorder),
+        [MaskedDrafter(drafter, ROWS)],
+        FixedPolicy(Arm(0, block_size)),
         recorder.accept,
-        ROWS,
+        capacity=ROWS,
         max_source_tokens=ROWS * verifier.sizes.max_length,
     )
-    for _ in loop.run(Request(number, source) for number, source in enumerate(sources)):
-        pass
+    for number, source in enumerate(sources):
+        loop.add(Request(number, source))
+    while loop.requests:
+        loop.turn()
     log_probs, accepted = np.concatenate(recorder.log_probs), np.concatenate(recorder.accepted)
     seen = ~np.isnan(accepted)
     scale, shift = fit_logistic(log_odds(log_probs[seen]), accepted[seen])

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from specmt.errors import UsageError
 from specmt.files import whole
 
 
@@ -55,10 +56,17 @@ def save_state(
 def load_state(
     path: Path, weights: Mapping[str, Tensor], optimizers: Sequence[Optimizer], device: torch.device
 ) -> dict[str, str]:
-    """Sets weights, optimizers and random numbers to what was saved; returns the rest."""
+    """Sets weights, optimizers and random numbers to what was saved; returns the rest.
+
+    :raises UsageError: it was saved by the training of another module, or with other optimizers.
+    """
     with safe_open(path, framework="pt") as file:
         metadata: dict[str, str] = file.metadata()
     state = load_file(path)
+    shapes = {name.removeprefix("weights/"): t.shape for name, t in state.items() if name.startswith("weights/")}
+    kinds = {name.split("/")[1] for name in state if name.startswith("optimizer/")}
+    if shapes != {name: weight.shape for name, weight in weights.items()} or len(kinds) != len(optimizers):
+        raise UsageError(f"{path.parent}: holds a run of another shape or optimizer; name a new folder.")
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(state[f"weights/{name}"])

@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.errors import DataError, UsageError
 from specmt.files import write_whole
 from specmt.models.hub import Model
@@ -16,6 +16,9 @@ from specmt.options import DecodingOptions
 from specmt.training.data import Sequences, read_lines
 
 T = TypeVar("T")
+
+WORK: Final = "distill.json"
+"""Says what is done in a folder."""
 
 SHARD = 4096
 """Sentences decoded between two saves."""
@@ -64,6 +67,8 @@ def distill_sources(
     :raises UsageError: the folder holds shards of other text or of another model.
     :raises DataError: no sentence is left.
     """
+    if not sources:
+        raise DataError("No sentence is left to distil; see `max_length`.")
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
     check_same_work(folder, {"model": name, "sentences": len(sources), "sources_sha256": digest, "shard": shard})
@@ -75,7 +80,9 @@ def distill_sources(
         report(min(len(sources), begin + shard), len(sources))
     pairs = [pair for path in paths for pair in json.loads(path.read_text(encoding="utf-8"))]
     if not pairs:
-        raise DataError("No sentence is left to distil; see `max_length`.")
+        for path in (folder / WORK, *paths):
+            path.unlink()
+        raise DataError("No sentence is left to distil: none of the translations comes to an end.")
     Sequences.save(folder / "train.source", [source for source, _ in pairs])
     Sequences.save(folder / "train.target", [target for _, target in pairs])
     return len(pairs)
@@ -103,12 +110,12 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
 
 
 def check_same_work(folder: Path, work: dict[str, object]) -> None:
-    """Notes in a folder what is done there, unless it is noted already.
+    """Notes in a folder what is done there; a note beside which nothing was done gives way.
 
     :raises UsageError: other work was done there.
     """
-    path = folder / "distill.json"
-    if not path.exists():
-        write_whole(path, json.dumps(work, indent=2) + "\n")
-    elif json.loads(path.read_text(encoding="utf-8")) != work:
+    path = folder / WORK
+    noted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else work
+    if noted != work and any(folder.glob("*[0-9].json")):
         raise UsageError(f"{folder}: holds the distillation of other text or of another model; name a new folder.")
+    write_whole(path, json.dumps(work, indent=2) + "\n")

@@ -1,23 +1,19 @@
-"""Training the masked drafter on the verifier's own output (sequence-level distillation)."""
+"""What drafters learn from their verifier's own output (sequence-level distillation)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq2.models.transformer import TransformerModel
+from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.models.config import DrafterConfig, VerifierConfig
-from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.training.data import ParallelData
-from specmt.training.loop import Trainer, TrainOptions
+from specmt.models.modules import EMBEDDING, AutoregressiveDrafter, MaskedDrafter
 from specmt.training.loss import table_cross_entropy
-from specmt.training.student import read_source, student_trainer
 from specmt.types import EOS, PAD
 
 
@@ -112,8 +108,8 @@ def drafter_loss(
     drafter: MaskedDrafter, verifier: TransformerModel, blocks: Blocks, source: Tensor, source_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Returns the summed, weighted cross-entropy over all slots of a batch and the sum of the weights."""
-    memory, layout = read_source(verifier, source, source_lengths)
-    states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, memory, layout)
+    encoder_output, layout = encode(verifier, source, source_lengths)
+    states = drafter(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoder_output, layout)
     wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
     states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
     states = drafter.corrected(states, previous).flatten(0, 1)
@@ -121,80 +117,44 @@ def drafter_loss(
     return loss, weights.sum()
 
 
-def train_drafter(
-    folder: Path,
-    data_folder: Path,
-    verifier: TransformerModel,
-    verifier_config: VerifierConfig,
-    config: DrafterConfig,
-    options: TrainOptions,
-    *,
-    block_options: BlockOptions,
-    initial: Mapping[str, Tensor] | None = None,
-    device: torch.device,
-    validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
-    report: Callable[[dict[str, float]], None] = lambda _: None,
-) -> MaskedDrafter:
-    """Trains a masked drafter for a verifier, which stays as it is, in a folder, resuming what is there.
+def autoregressive_loss(
+    drafter: AutoregressiveDrafter, verifier: TransformerModel, target: Tensor, source: Tensor, source_lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns the summed cross-entropy of a teacher-forced batch and its number of tokens.
 
-    :param initial: the weights to start from; by default some of the verifier's layers
+    :param target: (B, T + 1) BOS, tokens, EOS, padding
+    :param source: (B, S) tokens, EOS, padding
+    :param source_lengths: (B) tokens in each row, EOS included
     """
-    data = ParallelData.load(data_folder, "train")
-    drafter, trainer = drafter_trainer(
-        folder,
-        data,
-        verifier,
-        verifier_config,
-        config,
-        options,
-        block_options=block_options,
-        initial=initial,
-        device=device,
-        validate=validate,
-    )
-    trainer.run(report=report)
-    return drafter
+    encoder_output, layout = encode(verifier, source, source_lengths)
+    wanted = target[:, 1:]
+    real = wanted != PAD
+    states = drafter(target[:, :-1], encoder_output, layout)[real]
+    weights = torch.ones(len(states), device=states.device)
+    return table_cross_entropy(states, drafter.embed.weight, wanted[real], weights), real.sum()
 
 
-def drafter_trainer(
-    folder: Path,
-    data: ParallelData,
-    verifier: TransformerModel,
-    verifier_config: VerifierConfig,
-    config: DrafterConfig,
-    options: TrainOptions,
-    *,
-    block_options: BlockOptions,
-    initial: Mapping[str, Tensor] | None = None,
-    device: torch.device,
-    validate: Callable[[MaskedDrafter], dict[str, float]] | None = None,
-) -> tuple[MaskedDrafter, Trainer]:
-    """Returns a fresh masked drafter and what trains it (`train_drafter`)."""
-    torch.manual_seed(options.seed)
-    drafter = create_drafter(config, device)
+def encode(verifier: TransformerModel, source: Tensor, lengths: Tensor) -> tuple[Tensor, BatchLayout]:
+    """Returns the verifier's encoder output (B, S, D) for sources (B, S), and its layout."""
+    layout = BatchLayout.of(source, lengths.tolist())
+    with torch.no_grad():
+        return verifier.encoder(verifier.encoder_frontend(source, layout)[0], layout), layout
 
-    def loss(source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        # Block places come from torch's own generator, whose state every checkpoint keeps.
-        blocks = lay_blocks(
-            target,
-            target_lengths,
-            block_size=config.block_size,
-            options=block_options,
-            generator=torch.default_generator,
-            given=len(verifier_config.target_prefix),
-        )
-        return drafter_loss(drafter, verifier, blocks, source, source_lengths)
 
-    trainer = student_trainer(
-        folder,
-        data,
-        drafter,
-        verifier,
-        verifier_config,
-        loss,
-        options,
-        initial=initial,
-        device=device,
-        validate=validate,
-    )
-    return drafter, trainer
+def initialise_from(drafter: MaskedDrafter | AutoregressiveDrafter, verifier: TransformerModel, layers: int) -> None:
+    """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter.
+
+    A single layer is one from the middle: the loss of an autoregressive drafter fell soonest from there.
+
+    :param layers: those of the verifier's decoder
+    """
+    with torch.no_grad():
+        drafter.embed.weight.copy_(verifier.get_parameter(EMBEDDING))
+        if drafter.decoder.layer_norm is not None:
+            norm = "decoder.layer_norm"
+            drafter.get_submodule(norm).load_state_dict(verifier.get_submodule(norm).state_dict())
+    count = drafter.config.layers
+    picks = [layers // 2] if count == 1 else np.linspace(0, layers - 1, count).round().astype(int)
+    for layer, pick in enumerate(picks):
+        wanted = verifier.get_submodule(f"decoder.layers.{pick}").state_dict()
+        drafter.get_submodule(f"decoder.layers.{layer}").load_state_dict(wanted)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,100 +16,23 @@ from torch import Tensor
 from torch.nn import Module
 
 from specmt.errors import UsageError
+from specmt.models.config import VerifierConfig
 from specmt.training.checkpoints import average_checkpoints, find_checkpoints, load_state, save_state, save_tensors
-from specmt.training.data import Array
+from specmt.training.data import Array, ParallelData, make_batches
+from specmt.training.options import TrainOptions, learning_rate
 from specmt.training.plot import plot_metrics
+from specmt.training.processes import SharedOptimizer, deal_batches, sum_over_processes
+from specmt.types import BOS, EOS
 
-Loss = Callable[[Array], tuple[Tensor, Tensor]]
-"""Takes the indices of a batch; returns the summed loss and the number of target tokens."""
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes sources (B, S) up to EOS and their lengths (B), targets (B, T + 1) from BOS to EOS and their lengths (B), both
+with the verifier's prefixes; returns the summed loss and the sum of its weights.
+"""
 
-SCHEDULES: Final = ("inverse-sqrt", "cosine", "constant")
-OPTIMIZERS: Final = ("adamw", "muon")
+Validate = Callable[[Any], dict[str, float]]
+"""Takes the module in training, in evaluation mode, and returns metrics; called in the first process only."""
+
 STATE: Final = "state.safetensors"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainOptions:
-    """How to train."""
-
-    updates: int = 20_000
-    """The number of parameter updates."""
-
-    tokens_per_batch: int = 4096
-    """The most padded ids, source and target together, in one forward pass."""
-
-    tokens_per_update: int = 8192
-    """The ids over which gradients are accumulated before an update."""
-
-    lr: float = 1e-3
-    """The peak learning rate."""
-
-    warmup: int = 500
-    """The updates over which the learning rate rises from 0."""
-
-    schedule: str = "cosine"
-    """``cosine`` (to 2% of the peak at the last update), ``inverse-sqrt`` or ``constant``."""
-
-    cooldown: int = 0
-    """The updates at the end over which the learning rate falls to 0 in a line, on top of the schedule."""
-
-    optimizer: str = "adamw"
-    """``adamw``, or ``muon`` for the matrices inside layers and AdamW for the rest (Jordan et al. 2024)."""
-
-    weight_decay: float = 0.01
-    """The decoupled weight decay."""
-
-    clip: float = 1.0
-    """The largest norm of the gradient."""
-
-    label_smoothing: float = 0.1
-    """The probability mass spread over the vocabulary (verifier only)."""
-
-    short_first: int = 0
-    """The updates at the start that see only short pairs."""
-
-    short_length: int = 24
-    """The longest pair seen in those updates, in pieces."""
-
-    save_every: int = 500
-    """The updates between checkpoints."""
-
-    validate_every: int = 2000
-    """The updates between validations."""
-
-    average: int = 5
-    """How many of the last checkpoints are averaged into the final weights."""
-
-    seed: int = 1
-    """The seed of data order, initial weights and dropout."""
-
-    def __post_init__(self) -> None:
-        for name in ("updates", "tokens_per_batch", "tokens_per_update", "save_every", "validate_every", "average"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"`{name}` must be at least 1, but is {getattr(self, name)} instead.")
-        for name, choices in (("schedule", SCHEDULES), ("optimizer", OPTIMIZERS)):
-            if getattr(self, name) not in choices:
-                value = getattr(self, name)
-                raise UsageError(f"`{name}` must be one of {', '.join(choices)}, but is {value!r} instead.")
-        if self.cooldown < 0:
-            raise UsageError(f"`cooldown` must be at least 0, but is {self.cooldown} instead.")
-
-
-def learning_rate(update: int, options: TrainOptions) -> float:
-    """Returns the learning rate of an update, counted from 0."""
-    left = min(1.0, (options.updates - update) / options.cooldown) if options.cooldown else 1.0
-    return max(0.0, left) * _scheduled(update, options)
-
-
-def _scheduled(update: int, options: TrainOptions) -> float:
-    if update < options.warmup:
-        return options.lr * (update + 1) / options.warmup
-    if options.schedule == "constant":
-        return options.lr
-    if options.schedule == "inverse-sqrt":
-        return options.lr * math.sqrt(max(1, options.warmup) / (update + 1))
-    progress = min(1.0, (update - options.warmup) / max(1, options.updates - options.warmup))
-    return options.lr * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * progress)))
 
 
 @dataclass
@@ -129,39 +51,38 @@ class Progress:
 class Trainer:
     """Trains a module on batches of indices, in a folder that holds checkpoints and metrics.
 
-    With torchrun the micro-batches of each update are dealt out to the ranks and gradients are summed, so that the
-    result does not depend on the number of devices but for rounding.
+    With torchrun the micro-batches of each update and the optimizer's work are dealt out to the processes, so that the
+    result does not depend on their number but for rounding.
     """
 
     def __init__(
         self,
         folder: Path,
+        data: ParallelData,
         model: Module,
         loss: Loss,
-        batches: Callable[[int, int | None], list[Array]],
-        batch_tokens: Callable[[Array], int],
+        config: VerifierConfig,
         options: TrainOptions,
         *,
-        validate: Callable[[], dict[str, float]] | None = None,
         device: torch.device,
+        validate: Validate | None = None,
     ) -> None:
         """
-        :param batches: returns the batches of an epoch, given its number and the length limit in force.
-        :param batch_tokens: returns the ids in a batch, source and target together.
-        :param validate: returns metrics; called on rank 0 with the model in evaluation mode.
+        :param config: the verifier's, whose prefixes go before sources and targets
         """
         self.folder = folder
+        self.data = data
+        self.lengths = data.source.lengths + data.target.lengths + 2
         self.model = model
         self.loss = loss
-        self.batches = batches
-        self.batch_tokens = batch_tokens
+        self.config = config
         self.options = options
         self.validate = validate
         self.device = device
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.optimizers = make_optimizers(self.parameters, options)
+        self.optimizer = SharedOptimizer(self.parameters, options, rank=self.rank, world=self.world)
         self.progress = Progress()
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -221,7 +142,14 @@ class Trainer:
         options, progress = self.options, self.progress
         while progress.update < options.updates:
             short = progress.update < options.short_first
-            groups = list(self._group(self.batches(progress.epoch, options.short_length if short else None)))
+            batches = make_batches(
+                self.data,
+                tokens=options.tokens_per_batch,
+                seed=options.seed,
+                epoch=progress.epoch,
+                max_length=options.short_length if short else None,
+            )
+            groups = list(self._group(batches))
             if not groups:
                 raise UsageError("There is nothing to train on; is `short_length` less than the shortest pair?")
             for group in groups[progress.position :]:
@@ -241,7 +169,7 @@ class Trainer:
         tokens = 0
         for batch in batches:
             group.append(batch)
-            tokens += self.batch_tokens(batch)
+            tokens += int(self.lengths[batch].sum())
             if tokens >= self.options.tokens_per_update * 0.75:
                 yield group
                 group, tokens = [], 0
@@ -249,37 +177,39 @@ class Trainer:
             yield group
 
     def _update(self, micro_batches: list[Array]) -> tuple[Tensor, Tensor]:
-        options, progress = self.options, self.progress
+        sizes = [int(self.lengths[batch].sum()) for batch in micro_batches]
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
-        for batch in micro_batches[self.rank :: self.world]:
+        for batch in deal_batches(micro_batches, sizes, self.world)[self.rank]:
             with torch.autocast(self.device.type, torch.bfloat16):
-                loss, count = self.loss(batch)
+                loss, count = self.batch_loss(batch)
             loss.backward()  # type: ignore[no-untyped-call]
             totals[0] += loss.detach()
             totals[1] += count
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters.values()]
         if self.world > 1:
             dist.all_reduce(totals)
-            for gradient in gradients:
-                dist.all_reduce(gradient)
+            sum_over_processes(gradients)
         torch._foreach_div_(gradients, float(totals[1].clamp(min=1.0)))
         for parameter, gradient in zip(self.parameters.values(), gradients, strict=True):
             parameter.grad = gradient
-        torch.nn.utils.clip_grad_norm_(self.parameters.values(), options.clip)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(progress.update, options) * group["lr_scale"]
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        progress.tokens += sum(self.batch_tokens(batch) for batch in micro_batches)
+        torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip)
+        self.optimizer.step(learning_rate(self.progress.update, self.options))
+        self.progress.tokens += sum(sizes)
         return totals[0], totals[1]
+
+    def batch_loss(self, indices: Array) -> tuple[Tensor, Tensor]:
+        """Returns the summed loss of some pairs and the sum of its weights."""
+        config, device = self.config, self.device
+        source, source_lengths = self.data.source.pad(indices, before=config.source_prefix, after=EOS)
+        target, target_lengths = self.data.target.pad(indices, before=(BOS, *config.target_prefix), after=EOS)
+        return self.loss(source.to(device), source_lengths, target.to(device), target_lengths.to(device))
 
     def _validate(self, report: Callable[[dict[str, float]], None]) -> None:
         if self.rank == 0 and self.validate is not None:
             self.model.eval()
             started = time.perf_counter()
             with torch.no_grad():
-                metrics = self.validate()
+                metrics = self.validate(self.model)
             self.model.train()
             metrics["validation_seconds"] = time.perf_counter() - started
             self._log({"update": self.progress.update, **metrics}, report)
@@ -294,11 +224,12 @@ class Trainer:
 
     def _save(self) -> None:
         """Saves weights, and all that an exact resume needs, in that order: a kill in between loses nothing."""
+        self.optimizer.gather()
         if self.rank != 0:
             return
         save_tensors(self.parameters, self.folder / f"checkpoint-{self.progress.update:08d}.safetensors")
         record = {"progress": json.dumps(asdict(self.progress)), "options": json.dumps(asdict(self.options))}
-        save_state(self.folder / STATE, self.parameters, self.optimizers, self.device, record)
+        save_state(self.folder / STATE, self.parameters, self.optimizer.parts, self.device, record)
         for old in find_checkpoints(self.folder)[: -self.options.average]:
             old.unlink()
 
@@ -317,24 +248,5 @@ class Trainer:
     def _resume(self) -> None:
         path = self.folder / STATE
         if path.exists():
-            record = load_state(path, self.parameters, self.optimizers, self.device)
+            record = load_state(path, self.parameters, self.optimizer.parts, self.device)
             self.progress = Progress(**json.loads(record["progress"]))
-
-
-def make_optimizers(parameters: Mapping[str, Tensor], options: TrainOptions) -> list[torch.optim.Optimizer]:
-    """Returns AdamW over all parameters, or Muon over the matrices inside layers and AdamW over the rest."""
-    hidden = {name: p for name, p in parameters.items() if p.ndim == 2 and ".layers." in name}
-    if options.optimizer == "adamw":
-        hidden = {}
-    rest = {name: p for name, p in parameters.items() if name not in hidden}
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in rest.values() if p.ndim >= 2], "weight_decay": options.weight_decay, "lr_scale": 1.0},
-        {"params": [p for p in rest.values() if p.ndim < 2], "weight_decay": 0.0, "lr_scale": 1.0},
-    ]
-    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=options.lr, betas=(0.9, 0.98), eps=1e-9)]
-    if hidden:
-        group = {"params": list(hidden.values()), "lr_scale": 1.0}
-        decay = options.weight_decay
-        # Scaled to the size of an AdamW step, so that one learning rate serves both (Liu et al. 2025, section 2.2).
-        optimizers.append(torch.optim.Muon([group], weight_decay=decay, adjust_lr_fn="match_rms_adamw"))
-    return optimizers

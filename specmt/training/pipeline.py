@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -18,23 +19,25 @@ import torch
 from fairseq2.models.transformer import TransformerModel
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import Module
 
-from specmt.decoding.batch import decode
-from specmt.engine.native import NativeVerifier
+from specmt.decoding.session import decode
+from specmt.engine.backend import Drafter
 from specmt.errors import DataError, OutputError, UsageError
 from specmt.files import write_whole
 from specmt.models.config import DrafterConfig
 from specmt.models.folder import CONFIG, DRAFTER, VERIFIER, ModelFolder, add_drafter, file_sha256
-from specmt.models.hub import Model, drafter_network
+from specmt.models.hub import Model, decoder_sizes
 from specmt.models.shapes import drafter_shapes
-from specmt.models.verifier import create_verifier, load_verifier_weights
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.calibrate import calibrate
 from specmt.training.checkpoints import save_tensors
 from specmt.training.data import ParallelData, Sequences
 from specmt.training.distill import distill_sources, distinct_lines, evenly, translate_whole
-from specmt.training.drafter import BlockOptions, drafter_trainer
-from specmt.training.loop import TrainOptions
+from specmt.training.drafter import BlockOptions
+from specmt.training.factory import drafter_trainer, load_teacher
+from specmt.training.loop import Trainer, Validate
+from specmt.training.options import TrainOptions
 from specmt.training.validate import weights_of
 from specmt.training.work import DISTILLED, LEAST, SHARD, TRAINED, VALIDATION_LINES, Rates, Work
 from specmt.types import Stats
@@ -44,6 +47,9 @@ WRITTEN: Final = "written.json"
 
 HELD_OUT: Final = 400
 """The most sentences that are held out: one in twenty."""
+
+BATCH: Final = 64
+"""Sentences that are distilled side by side."""
 
 _PROBE_SECONDS: Final = 3.0
 _PROBE_GROUPS: Final = 4
@@ -115,161 +121,126 @@ def check_place(folder: Path, verifier: ModelFolder, run: Path) -> None:
         raise UsageError(f"{folder}: the model has a drafter already; name a new folder with `--into`.")
 
 
-def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
-    """Returns the verifier as fairseq2 modules, to train on."""
-    teacher = create_verifier(folder.verifier, device)
-    load_verifier_weights(teacher, folder.weights(VERIFIER))
-    return teacher
+@dataclass
+class Job:
+    """A drafter that is made for a loaded verifier, in the folder of a run."""
 
+    run: Path
+    model: Model
+    corpus: Corpus
+    config: DrafterConfig
+    options: TrainOptions
+    blocks: BlockOptions
+    initial: Mapping[str, Tensor] | None = None
+    """The weights to start from; by default some of the verifier's layers."""
 
-def measure_rates(
-    model: Model,
-    corpus: Corpus,
-    teacher: TransformerModel,
-    config: DrafterConfig,
-    options: TrainOptions,
-    block_options: BlockOptions,
-    *,
-    batch_size: int,
-    threads: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Rates:
-    """Measures each step on a few batches.
+    threads: int = 1
+    """Those of training; what translates may take fewer."""
 
-    :param threads: those of training
-    :raises DataError: the verifier's translations of them do not end.
-    """
-    probe = evenly(corpus.training, _PROBE_GROUPS * batch_size)
-    groups = max(1, len(probe) // batch_size)
-    pairs: list[tuple[list[int], list[int]]] = []
-    done, seconds, started = 0, 0.0, clock()
-    for first in range(groups):
-        part = probe[first::groups]  # of the whole corpus: neighbours are alike
-        pairs += translate_whole(model, part, batch_size)
-        done, seconds = done + len(part), clock() - started
-        if seconds > _PROBE_SECONDS:
-            break
-    if not pairs:
-        raise DataError(
-            f"{model.path}: none of {done} translations comes to an end; this verifier cannot be distilled."
-        )
-    alone, started = evenly(corpus.held_out, 4), clock()
-    for sentence in alone:
-        decode(model, [sentence], DecodingOptions(strategy="greedy"))
-    line = (clock() - started) / len(alone)
-    ids = statistics.fmean(len(source) + len(target) + 2 for source, target in pairs)
-    pairs *= math.ceil(4 * options.tokens_per_update / (ids * len(pairs)))
-    data = ParallelData(*(Sequences.of(list(side)) for side in zip(*pairs, strict=True)))
-    device = torch.device(model.device)
-    with TemporaryDirectory() as scratch, _threads(threads):
-        _, trainer = drafter_trainer(
-            Path(scratch),
+    @cached_property
+    def teacher(self) -> TransformerModel:
+        """The verifier to train on."""
+        return load_teacher(self.model.folder, torch.device(self.model.device))
+
+    def measure_rates(self) -> Rates:
+        """Measures each step on a few batches.
+
+        :raises DataError: the verifier's translations of them do not end.
+        """
+        probe = evenly(self.corpus.training, _PROBE_GROUPS * BATCH)
+        groups = max(1, len(probe) // BATCH)
+        pairs: list[tuple[list[int], list[int]]] = []
+        done, seconds, started = 0, 0.0, time.perf_counter()
+        for first in range(groups):
+            part = probe[first::groups]  # of the whole corpus: neighbours are alike
+            pairs += translate_whole(self.model, part, BATCH)
+            done, seconds = done + len(part), time.perf_counter() - started
+            if seconds > _PROBE_SECONDS:
+                break
+        if not pairs:
+            where = f"{self.model.path}: none of {done} translations"
+            raise DataError(f"{where} comes to an end; this verifier cannot be distilled.")
+        alone, started = evenly(self.corpus.held_out, 4), time.perf_counter()
+        for sentence in alone:
+            decode(self.model, [sentence], DecodingOptions(strategy="greedy"))
+        line = (time.perf_counter() - started) / len(alone)
+        ids = statistics.fmean(len(source) + len(target) + 2 for source, target in pairs)
+        pairs *= math.ceil(4 * self.options.tokens_per_update / (ids * len(pairs)))
+        data = ParallelData(*(Sequences.of(list(side)) for side in zip(*pairs, strict=True)))
+        with TemporaryDirectory() as scratch, _threads(self.threads):
+            update = self._trainer(Path(scratch), data).seconds_of_update()
+        return Rates(sentence=seconds / done, line=line, update=update, ids=ids)
+
+    def distil(self, work: Work, report: Callable[[int, int], None]) -> int:
+        """Distils the verifier, going on after the last shard; returns the number of pairs."""
+        sources = evenly(self.corpus.training, work.sentences)
+        name = self.model.folder.files[VERIFIER]  # not of the whole folder: the drafter will be in there
+        place = self.run / DISTILLED
+        return distill_sources(place, self.model, sources, name, shard=SHARD, batch_size=BATCH, report=report)
+
+    def train(self, report: Callable[[dict[str, float]], None]) -> dict[str, Tensor]:
+        """Trains the drafter, going on after the last checkpoint; returns its weights in float16."""
+        sentences = evenly(self.corpus.held_out, VALIDATION_LINES)
+        decoding = DecodingOptions(drafter="masked", block_size=self.config.block_size)
+
+        def validate(drafter: Module) -> dict[str, float]:
+            self._equip(weights_of(drafter))
+            hypotheses = decode(self.model, sentences, decoding)
+            length = sum((hypothesis.stats for hypothesis in hypotheses), Stats()).mean_accepted_length
+            return {"accepted_held_out": round(length, 3)}
+
+        folder = self.run / TRAINED
+        trainer = self._trainer(folder, ParallelData.load(self.run / DISTILLED, "train"), validate)
+        with _threads(self.threads):
+            trainer.run(report=report)
+        # With the table, even where it is the verifier's.
+        table = trainer.model.get_parameter("embed.weight")
+        weights = {"embed.weight": table, **load_file(folder / "final.safetensors")}
+        return {name: weight.detach().half() for name, weight in weights.items()}
+
+    def calibrate(self, weights: Mapping[str, Tensor]) -> Calibration:
+        """Puts a drafter into the model, with its calibration on sentences that it was not trained on."""
+        drafter = self._equip(weights)
+        calibration = calibrate(self.model.verifier, drafter, self.corpus.held_out, self.config.block_size)
+        self._equip(weights, calibration)
+        return calibration
+
+    def install(
+        self, folder: Path, config: DrafterConfig, weights: Mapping[str, Tensor], calibration: Calibration
+    ) -> ModelFolder:
+        """Writes the drafter into a model folder, the verifier's own or another one.
+
+        :raises UsageError: something that was not there before would be lost (`check_place`).
+        """
+        verifier = ModelFolder.read(self.model.path)
+        check_place(folder, verifier, self.run)
+        place = ModelFolder.read(folder) if (folder / CONFIG).exists() else verifier
+        # Its hash first: a command that is stopped behind this line knows its own drafter again.
+        weights = {name: weights[name] for name in drafter_shapes(config)}
+        save_tensors(weights, self.run / DRAFTER)
+        written = [*_written(self.run), file_sha256(self.run / DRAFTER)]
+        write_whole(self.run / WRITTEN, json.dumps(sorted(set(written)), indent=2) + "\n")
+        return add_drafter(folder, place, config, weights, calibration)
+
+    def _trainer(self, folder: Path, data: ParallelData, validate: Validate | None = None) -> Trainer:
+        return drafter_trainer(
+            folder,
             data,
-            teacher,
-            model.folder.verifier,
-            config,
-            options,
-            block_options=block_options,
-            device=device,
+            self.teacher,
+            self.model.folder.verifier,
+            self.config,
+            self.options,
+            block_options=self.blocks,
+            initial=self.initial,
+            device=torch.device(self.model.device),
+            validate=validate,
         )
-        update = trainer.seconds_of_update()
-    return Rates(sentence=seconds / done, line=line, update=update, ids=ids)
 
-
-def distill(
-    folder: Path, model: Model, corpus: Corpus, work: Work, *, batch_size: int, report: Callable[[int, int], None]
-) -> int:
-    """Distils the verifier in a run's folder, going on after the last shard; returns the number of pairs."""
-    sources = evenly(corpus.training, work.sentences)
-    name = model.folder.files[VERIFIER]  # not of the whole folder: the drafter will be in there
-    place = folder / DISTILLED
-    return distill_sources(place, model, sources, name, shard=SHARD, batch_size=batch_size, report=report)
-
-
-def train(
-    folder: Path,
-    model: Model,
-    corpus: Corpus,
-    teacher: TransformerModel,
-    config: DrafterConfig,
-    options: TrainOptions,
-    block_options: BlockOptions,
-    *,
-    initial: Mapping[str, Tensor] | None,
-    threads: int,
-    report: Callable[[dict[str, float]], None],
-) -> dict[str, Tensor]:
-    """Trains the drafter in a run's folder, going on after the last checkpoint; returns its weights in float16."""
-    sentences = evenly(corpus.held_out, VALIDATION_LINES)
-    decoding = DecodingOptions(block_size=config.block_size)
-
-    def validate(drafter: torch.nn.Module) -> dict[str, float]:
-        equip(model, config, weights_of(drafter))
-        hypotheses = decode(model, sentences, decoding)
-        length = sum((hypothesis.stats for hypothesis in hypotheses), Stats()).mean_accepted_length
-        return {"accepted_held_out": round(length, 3)}
-
-    drafter, trainer = drafter_trainer(
-        folder / TRAINED,
-        ParallelData.load(folder / DISTILLED, "train"),
-        teacher,
-        model.folder.verifier,
-        config,
-        options,
-        block_options=block_options,
-        initial=initial,
-        device=torch.device(model.device),
-        validate=validate,
-    )
-    with _threads(threads):
-        trainer.run(report=report)
-    # With the table, even where it is the verifier's.
-    weights = {"embed.weight": drafter.embed.weight, **load_file(folder / TRAINED / "final.safetensors")}
-    return {name: weight.detach().half() for name, weight in weights.items()}
-
-
-def equip(
-    model: Model, config: DrafterConfig, weights: Mapping[str, Tensor], calibration: Calibration | None = None
-) -> None:
-    """Puts a drafter into a loaded model."""
-    native = isinstance(model.verifier, NativeVerifier)
-    kind = torch.int8 if native else model.verifier.dtype
-    model.drafter = drafter_network(weights, config, torch.device(model.device), kind, kernels=native)
-    model.folder = replace(model.folder, drafter=config, calibration=calibration)
-    model.plans.clear()
-
-
-def calibrate_model(model: Model, config: DrafterConfig, weights: Mapping[str, Tensor], corpus: Corpus) -> Calibration:
-    """Puts a drafter into a loaded model, with its calibration on sentences that it was not trained on."""
-    equip(model, config, weights)
-    if model.drafter is None:
-        raise RuntimeError("The model was given a drafter and has none.")
-    calibration = calibrate(model.verifier, model.drafter, corpus.held_out, config.block_size)
-    equip(model, config, weights, calibration)
-    return calibration
-
-
-def install(
-    folder: Path,
-    run: Path,
-    verifier: ModelFolder,
-    config: DrafterConfig,
-    weights: Mapping[str, Tensor],
-    calibration: Calibration,
-) -> ModelFolder:
-    """Writes the drafter into a model folder, the verifier's own or another one.
-
-    :param run: the folder of the run that made it
-    :raises UsageError: something that was not there before would be lost (`check_place`).
-    """
-    check_place(folder, verifier, run)
-    place = ModelFolder.read(folder) if (folder / CONFIG).exists() else ModelFolder.read(verifier.path)
-    # Its hash first: a command that is stopped behind this line knows its own drafter again.
-    weights = {name: weights[name] for name in drafter_shapes(config)}
-    save_tensors(weights, run / DRAFTER)
-    written = [*_written(run), file_sha256(run / DRAFTER)]
-    write_whole(run / WRITTEN, json.dumps(sorted(set(written)), indent=2) + "\n")
-    return add_drafter(folder, place, config, weights, calibration)
+    def _equip(self, weights: Mapping[str, Tensor], calibration: Calibration | None = None) -> Drafter:
+        drafter = self.model.backend.for_drafts().masked_drafter(weights, decoder_sizes(self.config))
+        self.model.drafter = drafter
+        self.model.folder = replace(self.model.folder, drafter=self.config, calibration=calibration)
+        return drafter
 
 
 @contextmanager

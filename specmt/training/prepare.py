@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import sentencepiece
 
@@ -18,7 +20,8 @@ from specmt.types import BOS, EOS, PAD, UNK
 
 Pair = tuple[Path, Path]
 
-PIECES = "pieces.model"
+PIECES: Final = "pieces.model"
+RECORD: Final = "data.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +100,30 @@ def train_pieces(pairs: Sequence[Pair], path: Path, *, vocab_size: int, sample: 
 def prepare(folder: Path, options: PrepareOptions, *, progress: Callable[[str], None] = lambda _: None) -> Prepared:
     """Writes pieces model, encoded training and validation data and a record of their origin into a folder.
 
+    What is there already is replaced at the end, when all has come out well.
+
     :raises DataError: the two sides of a pair of files differ in line count, or no pair is left.
+    :raises ModelError: the pieces given are no SentencePiece model.
     """
+    new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with TemporaryDirectory(dir=folder, prefix=".new-") as name:
+            prepared = _prepare(Path(name), options, progress)
+            for path in sorted(Path(name).iterdir(), key=lambda path: path.name == RECORD):  # the record last
+                path.replace(folder / path.name)
+    except BaseException:
+        if new:
+            folder.rmdir()
+        raise
+    return prepared
+
+
+def _prepare(folder: Path, options: PrepareOptions, progress: Callable[[str], None]) -> Prepared:
     path = folder / PIECES
     if options.pieces is not None:
         path.write_bytes(options.pieces.read_bytes())
-    elif not path.exists():
+    else:
         progress("training the SentencePiece model")
         train_pieces(options.train, path, vocab_size=options.vocab_size, sample=options.sample)
     pieces = Pieces(path)
@@ -136,7 +156,7 @@ def prepare(folder: Path, options: PrepareOptions, *, progress: Callable[[str], 
         "vocab_size": len(pieces),
         "pieces_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
-    (folder / "data.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return Prepared(len(kept[0]), left_out, len(pieces))
 
 

@@ -11,17 +11,17 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor
 from torch.nn import Module
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.errors import ModelError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
-from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
+from specmt.models.hub import Model, choose_backend, decoder_sizes
 from specmt.options import Calibration, DecodingOptions
 from specmt.text.pieces import PieceModel
 from specmt.training.calibrate import calibrate
 from specmt.training.data import ParallelData, Sequences, make_batches
 from specmt.training.verifier import verifier_loss
-from specmt.types import Stats
+from specmt.types import BOS, EOS, Stats
 
 from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
 
@@ -46,7 +46,11 @@ class Validator:
             total = count = 0.0
             with torch.no_grad():
                 for batch in make_batches(data, tokens=4096, seed=0, epoch=0):
-                    loss, number = verifier_loss(model, data, batch, label_smoothing=0.0, device=device)
+                    source, lengths = data.source.pad(batch, after=EOS)
+                    target, _ = data.target.pad(batch, before=[BOS], after=EOS)
+                    loss, number = verifier_loss(
+                        model, source.to(device), lengths, target.to(device), label_smoothing=0.0
+                    )
                     total, count = total + float(loss), count + float(number)
             losses[f"loss_{name}"] = round(total / count, 4)
         return losses
@@ -92,14 +96,15 @@ def snapshot(
     """Returns a model that decodes in float32 with weights in training."""
     masked = drafter if isinstance(drafter, DrafterConfig) else None
     folder = ModelFolder(path=Path("."), source="", target="", verifier=verifier, drafter=masked, files={})
-    model = Model(folder, pieces, verifier_network(verifier_weights, verifier, device, torch.float32), None)
+    backend, network = choose_backend(verifier_weights, verifier, device, torch.float32, deterministic=False)
+    model = Model(folder, pieces, backend, network, None)
     if drafter is None or drafter_weights is None:
         return model
     if isinstance(drafter, DrafterConfig):
-        model.drafter = drafter_network(drafter_weights, drafter, device, torch.float32)
+        model.drafter = backend.masked_drafter(drafter_weights, decoder_sizes(drafter))
     else:
         # Set, so that it is not looked for in the folder.
-        model.autoregressive = autoregressive_network(drafter_weights, drafter, device, torch.float32)
+        model.autoregressive = backend.autoregressive_drafter(drafter_weights, decoder_sizes(drafter))
     return model
 
 

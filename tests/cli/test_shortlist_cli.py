@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specmt.cli.main import run
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.evaluation.strategies import parse_strategies
 from specmt.models.folder import SHORTLIST, ModelFolder
 from specmt.models.hub import load_model

@@ -17,11 +17,11 @@ import torch
 from safetensors.torch import load_file
 
 from specmt.cli.main import run
-from specmt.evaluation import bench_timing, payoff
+from specmt.evaluation import bench, payoff
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, write_folder
 from specmt.models.hub import Model, load_model
-from specmt.models.verifier import create_verifier
+from specmt.models.modules import create_verifier
 from specmt.training import distill, pipeline, work
 from specmt.training.data import Array
 from specmt.training.loop import Trainer
@@ -44,9 +44,8 @@ def specmt(*arguments: str | Path) -> int:
 def soon_measured() -> Iterator[None]:
     """Times are of no use here: as few as can be."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payoff, "REPEATS", 1)
-        patch.setattr(payoff, "BATCH_SIZES", (1, 4))
-        patch.setattr(bench_timing, "_BUDGET", 0.0)
+        patch.setattr(payoff, "OPTIONS", bench.BenchOptions(rows=(1,), batch_sizes=(1, 4), repeats=1))
+        patch.setattr(bench, "BUDGET", 0.0)
         patch.setattr(pipeline, "_PROBE_SECONDS", 0.0)
         for module in (pipeline, work):
             patch.setattr(module, "SHARD", 50)
@@ -126,11 +125,10 @@ def test_it_says_how_long_it_will_take_and_what_came_of_it(finished: Finished) -
     assert f"specmt translate --model {finished.verifier}" in finished.err
     assert f"{held_out} held-out lines" in finished.out
     measured = json.loads((finished.run / "measured.json").read_text())
-    for way in payoff.WAYS:
-        for size in (1, 4):
-            assert f"{way}, {size} at a time" in finished.out
-            assert len(measured["lines_per_second"][str(size)][way]) == 1
-            assert measured["tokens_per_verifier_call"][str(size)][way] >= 1
+    assert list(measured["speeds"]) == ["1", "4"]
+    for ways in measured["speeds"].values():
+        assert list(ways) == ["greedy", "k=2", "k=3", "tree", "auto"]
+    assert " pay here" in finished.out
 
 
 def test_the_model_says_the_same_words(finished: Finished, corpus: Path, tmp_path: Path) -> None:
@@ -191,11 +189,7 @@ def stopped(function: Callable[..., object], calls: int) -> Callable[..., object
 
 
 def test_a_stopped_command_goes_on_where_it_was(
-    finished: Finished,
-    verifier: Path,
-    corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    finished: Finished, verifier: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = ["train", "drafter", "--verifier", verifier, "--corpus", corpus, *OPTIONS]
     before = files_of(verifier)

@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 
 from specmt.cli.main import run
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, PIECES, VERIFIER, ModelFolder, write_folder
+from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
 from specmt.text.pieces import SOURCE_PIECES, VOCABULARY, Pieces
 from specmt.training import distill as distill_module
 from specmt.training.data import ParallelData
@@ -156,25 +158,20 @@ def test_a_finished_run_is_not_trained_again(runs: Runs, capfd: pytest.CaptureFi
     assert capfd.readouterr().out == ""
 
 
-def test_a_verifier_starts_from_another(runs: Runs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layers", [None, 4])
+def test_a_verifier_starts_from_another_with_more_layers_too(runs: Runs, tmp_path: Path, layers: int | None) -> None:
     start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1", "--schedule", "constant", "--lr", "0"]
-    assert specmt("train", "verifier", tmp_path / "on", "--data", runs.data, *start, "--to", "xx") == 0
+    more = [] if layers is None else ["--encoder-layers", str(layers)]
+    assert specmt("train", "verifier", tmp_path / "on", "--data", runs.data, *start, *more, "--to", "xx") == 0
     before, after = ModelFolder.read(runs.verifier / "model"), ModelFolder.read(tmp_path / "on" / "model")
+    had = before.verifier.encoder_layers
     assert after.target == "xx"
-    assert after.verifier == before.verifier
-    weights = after.weights(VERIFIER)
-    assert all(torch.equal(weights[name], tensor) for name, tensor in before.weights(VERIFIER).items())
-
-
-def test_a_verifier_starts_from_another_with_more_layers(runs: Runs, tmp_path: Path) -> None:
-    start = ["--initial", runs.verifier / "model", *TRAINING, "--updates", "1", "--schedule", "constant", "--lr", "0"]
-    assert specmt("train", "verifier", tmp_path / "deep", "--data", runs.data, *start, "--encoder-layers", "4") == 0
-    before, after = ModelFolder.read(runs.verifier / "model"), ModelFolder.read(tmp_path / "deep" / "model")
-    assert after.verifier == replace(before.verifier, encoder_layers=4)
-    shallow, deep = before.weights(VERIFIER), after.weights(VERIFIER)
-    picks = [(2 * layer + 1) * before.verifier.encoder_layers // 8 for layer in range(4)]
+    assert after.verifier == replace(before.verifier, encoder_layers=layers or had)
+    old, new = before.weights(VERIFIER), after.weights(VERIFIER)
+    assert all(torch.equal(new[name], tensor) for name, tensor in old.items() if "encoder.layers" not in name)
     name = "encoder.layers.{}.ffn.inner_proj.weight"
-    assert all(torch.equal(deep[name.format(layer)], shallow[name.format(pick)]) for layer, pick in enumerate(picks))
+    for layer in range(layers or had):
+        assert torch.equal(new[name.format(layer)], old[name.format((2 * layer + 1) * had // (2 * (layers or had)))])
 
 
 def test_a_start_from_other_pieces_or_another_shape_is_refused(
@@ -278,8 +275,8 @@ def test_a_limit_takes_lines_at_even_distances(tmp_path: Path, limit: int) -> No
 
 def test_the_model_translates_the_same_with_its_autoregressive_drafter(runs: Runs, tmp_path: Path) -> None:
     outputs = []
-    for drafter in ("none", "autoregressive"):
-        arguments = ["--model", runs.autoregressive / "model", "--drafter", drafter, "--stats", tmp_path / "stats"]
+    for drafter in (["none"], ["autoregressive", "--block-size", "3"]):
+        arguments = ["--model", runs.autoregressive / "model", "--drafter", *drafter, "--stats", tmp_path / "stats"]
         source = runs.text / "toy.de.gz"
         assert specmt("translate", source, "-o", tmp_path / "out", *arguments, *MACHINE) == 0
         outputs.append((tmp_path / "out").read_bytes())
@@ -287,7 +284,7 @@ def test_the_model_translates_the_same_with_its_autoregressive_drafter(runs: Run
     assert json.loads((tmp_path / "stats").read_text())["accepted"] > 0
 
 
-@pytest.mark.parametrize("options", [[], ["--batch-size", "1"], ["--block-size", "9", "--dtype", "bfloat16"]])
+@pytest.mark.parametrize("options", [[], ["--batch-size", "1"], ["--batch-tokens", "900", "--dtype", "bfloat16"]])
 def test_the_model_translates_the_same_with_and_without_its_drafter(
     runs: Runs, tmp_path: Path, options: list[str]
 ) -> None:
@@ -299,11 +296,64 @@ def test_the_model_translates_the_same_with_and_without_its_drafter(
         assert specmt("translate", source, "-o", tmp_path / "out", *arguments, *options) == 0
         outputs.append((tmp_path / "out").read_bytes())
         stats = json.loads((tmp_path / "stats").read_text())
-        if "--block-size" in options:
-            assert (stats["drafted"] > 0) == (strategy == "speculative")
+        assert stats["drafted"] == 0 or strategy == "speculative"
     assert outputs[0] == outputs[1] == outputs[2]
     assert outputs[0].count(b"\n") == TOY
     assert len(set(outputs[0].split(b"\n"))) > 20
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_failed_preparation_leaves_nothing_behind(
+    runs: Runs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sample = [SAMPLE.with_suffix(".de"), SAMPLE.with_suffix(".en")]
+    (tmp_path / "short.en").write_text("One line.\n")
+    (tmp_path / "no.model").write_bytes(b"no SentencePiece model")
+    own = ["--pieces", runs.data / PIECES]
+    command = ["prepare", tmp_path / "new", "--train", *sample, "--vocab-size", "390"]
+    for arguments, code in (
+        (["prepare", tmp_path / "new", "--train", sample[0], tmp_path / "short.en", *own], 65),
+        ([*command, "--pieces", tmp_path / "no.model"], 69),
+        ([*command, *own, "--max-length", "1"], 65),
+        ([*command, *own, "--valid", tmp_path / "none", sample[1]], 66),
+    ):
+        assert specmt(*arguments) == code
+        assert capfd.readouterr().err.startswith("specmt: error: ")
+        assert not (tmp_path / "new").exists()
+    # What is there stays whole where a second command fails, and is replaced where it does not.
+    assert specmt(*command) == 0
+    before = files_in(tmp_path / "new")
+    assert len(Pieces(tmp_path / "new" / PIECES)) == 390
+    assert specmt(*command, *own, "--valid", tmp_path / "none", sample[1]) == 66
+    assert files_in(tmp_path / "new") == before
+    assert specmt(*command, *own) == 0
+    assert (tmp_path / "new" / PIECES).read_bytes() == (runs.data / PIECES).read_bytes()
+    assert files_in(tmp_path / "new").keys() == before.keys()
+
+
+def test_a_failed_distillation_leaves_nothing_in_the_way(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, arguments = tmp_path / "distilled", distill_arguments(runs)
+    assert specmt("distill", folder, *arguments, "--max-length", "1") == 65  # no sentence is that short
+    assert not folder.exists()
+    decode = distill_module.decode
+
+    def stop(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "decode", stop)
+        assert specmt("distill", folder, *arguments) == 130  # before the first part is done
+    with monkeypatch.context() as patch:
+        endless = [replace(h, tokens=[]) for h in decode(load_model(runs.verifier / "model"), [[5]], DecodingOptions())]
+        patch.setattr(distill_module, "decode", lambda _, sources, options: endless * len(sources))
+        assert specmt("distill", folder, *arguments, "--limit", "50") == 65  # no translation comes to an end
+    assert list(folder.iterdir()) == []
+    assert specmt("distill", folder, *arguments, "--limit", "60") == 0
 
 
 def test_mistakes_in_one_line(runs: Runs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -325,8 +375,8 @@ def test_mistakes_in_one_line(runs: Runs, tmp_path: Path, capfd: pytest.CaptureF
         ([*verifier, "--updates", "0"], 2, "`updates` must be at least 1"),
         ([*verifier, "--dropout", "1"], 2, "`dropout` must be"),
         ([*drafter, "--data", tmp_path / "none"], 66, "run `specmt prepare` first"),
-        ([*drafter, "--data", runs.distilled, "--layers", "0"], 2, "`layers` must be a whole number of at least 1"),
-        ([*autoregressive, "--layers", "0"], 2, "`layers` must be a whole number of at least 1"),
+        ([*drafter, "--data", runs.distilled, "--layers", "0"], 2, "`layers` must be a whole number from 1"),
+        ([*autoregressive, "--layers", "0"], 2, "`layers` must be a whole number from 1"),
         ([*autoregressive, "--block-size", "0"], 2, "`block_size` must be at least 1"),
         ([*autoregressive, "--spacing", "5"], 2, f"`spacing` {masked_only}"),
         ([*autoregressive, "--correction-rank", "64"], 2, f"`correction_rank` {masked_only}"),

@@ -6,13 +6,17 @@ import gzip
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import pytest
 
+from specmt.cli.console import missing_kernels
+from specmt.cli.main import run
 from specmt.engine import library
 
 COMMAND = [sys.executable, "-m", "specmt"]
@@ -51,26 +55,20 @@ def error_of(result: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
-    def restore() -> None:
-        # A test runner in the background may ignore it, and children inherit that.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
     return subprocess.Popen(
         [*COMMAND, "translate", *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
-        preexec_fn=restore,
     )
 
 
-def answer(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+def answer(process: subprocess.Popen[bytes], writing: IO[bytes], line: bytes) -> bytes:
     """Sends one line, keeps the input open, and returns the line that comes back."""
-    assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(line)
-    process.stdin.flush()
+    writing.write(line)
+    writing.flush()
     got = b""
     while not got.endswith(b"\n"):
         ready, _, _ = select.select([process.stdout], [], [], TIMEOUT)
@@ -103,14 +101,26 @@ def test_help_and_version_do_not_import_torch() -> None:
         (["--beta", "0"], 2, "`beta` must be at least 1, but is 0 instead."),
         (["--tolerance", "-1"], 2, "`tolerance` must be"),
         (["--tolerance", "nan"], 2, "`tolerance` must be"),
-        (["--block-size", "0"], 2, "`block_size` must be at least 1"),
+        (["--block-size", "20000"], 2, "`block_size` must be at most 256, but is 20000 instead."),
+        (["--threads", "100000"], 2, "`threads` must be at most "),
+        (["--beam-size", "5"], 2, "`beam_size` has no effect without `strategy` beam; leave it out."),
+        (["--strategy", "greedy", "--tree", "chain"], 2, "`tree` has no effect without `strategy` speculative"),
+        (["--trees", "chain"], 2, "No such option '--trees'"),
+        (["--resume"], 2, "No such option '--resume'"),
+        (["--strategy", "x"], 2, "'x' is not one of 'speculative', 'greedy', 'beam'. See `specmt translate --help`."),
+        (["--block-size", "x"], 2, "must be a whole number or auto, but is 'x' instead. See "),
+        (["a", "b"], 2, "unexpected extra argument"),
         (["--drafter", "self", "--tolerance", "1"], 2, "`tolerance` must be 0"),
         (["--threads", "0"], 2, "`threads` must be at least 1"),
         (["--device", "tpu"], 2, "`device` must be"),
         (["--scores"], 2, "`--scores` needs"),
         (["-q", "-v"], 2, "exclude each other"),
         (["in.de", "-i", "in.de"], 2, "twice"),
-        (["-o", "x", "--stats", "x"], 2, "the same file"),
+        (["-o", "x", "--stats", "./x"], 2, "`--stats` and `--output` are the same file, x."),
+        (["in.de", "--stats", "in.de"], 2, "`--stats` and the input are the same file, in.de."),
+        (["in.de", "--stats", "link"], 2, "`--stats` and the input are the same file, link."),
+        (["in.de", "-o", "link"], 2, "`--output` and the input are the same file, link."),
+        (["--stats", "link", "--memory", "in.de"], 2, "`--stats` and `--memory` are the same file, link."),
         (["none.de"], 66, "none.de: no such file."),
         (["none.de.gz"], 66, "none.de.gz: no such file."),
         (["-i", "."], 66, ".: is a directory"),
@@ -123,18 +133,28 @@ def test_help_and_version_do_not_import_torch() -> None:
     ],
 )
 def test_mistakes_are_told_before_the_model_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("in.de").touch()
-    result = specmt("translate", *arguments)
-    assert result.returncode == code
-    assert message in error_of(result)
-    assert os.listdir() == ["in.de"]
+    monkeypatch.setattr("specmt.translator.Translator.from_pretrained", None)
+    Path("in.de").write_text("Hund\n")
+    Path("link").symlink_to("in.de")
+    assert run(["translate", *arguments]) == code
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("specmt: error: ")
+    assert message in err
+    assert sorted(os.listdir()) == ["in.de", "link"]
+    assert Path("in.de").read_text() == "Hund\n"
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--no-deterministic"], ["--drafter", "self"], ["--dtype", "int8"], ["--block-size", "auto"]]
+    "options", [["--drafter", "auto"], ["--no-deterministic"], ["--drafter", "self"], ["--dtype", "int8"]]
 )
 def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], tmp_path: Path) -> None:
     """On this input: int8 and free shapes may round otherwise, but no word hangs by that little."""
@@ -163,24 +183,55 @@ def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_
     report = json.loads(stats.read_text())
     assert report["signature"]["drafter"] == "lookup"
     assert report["verifier_calls"] < 0.7 * report["tokens"]  # four of six lines came before
-    result = specmt("translate", *options, "--drafter", "masked", data=data)
-    assert result.returncode == 69
-    assert "the model has no masked drafter" in error_of(result)
-
-
-def test_usage_errors_of_the_parser() -> None:
-    for arguments in (["translate", "--trees", "chain"], ["translate", "--strategy", "x"], ["translte"]):
-        result = specmt(*arguments)
-        assert result.returncode == 2
-        assert b"Usage: specmt" in result.stderr
-
-
-def test_closed_streams() -> None:
-    for redirect, code in (("<&-", 66), (">&-", 74)):
-        command = f"echo x | {' '.join(COMMAND)} translate {redirect}"
-        result = subprocess.run(["bash", "-c", command], capture_output=True, env=ENVIRONMENT, check=False)
+    for arguments, code, message in (
+        (["--drafter", "masked"], 69, "the model has no masked drafter"),
+        (["--from", "en"], 2, "`from` must be de, as the model is de-en, but is 'en' instead."),
+        (["--from", "de", "--to", "fr"], 2, "`to` must be en, as the model is de-en, but is 'fr' instead."),
+    ):
+        result = specmt("translate", *options, *arguments, data=data)
         assert result.returncode == code
-        assert "is closed" in error_of(result)
+        assert message in error_of(result)
+
+
+def test_streams_and_variables_that_cannot_be_used(tmp_path: Path) -> None:
+    for command, code, message in (
+        ("echo x | SPECMT translate <&-", 66, "is closed"),
+        ("echo x | SPECMT translate >&-", 74, "is closed"),
+        ("echo x > f && SPECMT translate --stats f < f", 2, "`--stats` and the input are the same file, f."),
+        ("echo x | SPECMT translate --stats f > f", 2, "`--stats` and `--output` are the same file, f."),
+        ("OMP_NUM_THREADS=100000 SPECMT models list", 2, "`OMP_NUM_THREADS` must be at most"),
+        ("SPECMT translte", 2, "No such command 'translte'. See `specmt --help`."),
+    ):
+        shell = ["bash", "-c", command.replace("SPECMT", " ".join(COMMAND))]
+        result = subprocess.run(shell, capture_output=True, env=ENVIRONMENT, check=False, cwd=tmp_path)
+        assert result.returncode == code
+        assert message in error_of(result)
+
+
+def test_a_fault_of_the_program_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fault(*_: object) -> None:
+        raise RecursionError("maximum recursion depth\nexceeded")
+
+    monkeypatch.setattr("specmt.cli.main.check_environment", fault)
+    monkeypatch.delenv("SPECMT_DEBUG", raising=False)
+    assert run(["models", "list"]) == 1
+    wanted = "specmt: error: RecursionError: maximum recursion depth exceeded (a fault of the program; "
+    assert capfd.readouterr().err.startswith(wanted)
+    monkeypatch.setenv("SPECMT_DEBUG", "1")
+    with pytest.raises(RecursionError):
+        run(["models", "list"])
+
+
+def test_a_note_says_that_the_kernels_are_missing_where_they_would_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "why_absent", lambda: "the processor lacks AVX-512")
+    wanted = "PyTorch computes, 4 to 8 times slower than the C++ kernels, because the processor lacks AVX-512."
+    assert missing_kernels(SimpleNamespace(device="cpu", dtype="float32")) == wanted
+    assert missing_kernels(SimpleNamespace(device="cuda:0", dtype="bfloat16")) is None
+    assert missing_kernels(SimpleNamespace(device="cpu", dtype="float64")) is None
+    monkeypatch.setattr(library, "why_absent", str)
+    assert missing_kernels(SimpleNamespace(device="cpu", dtype="float32")) is None
 
 
 def test_missing_model(tmp_path: Path) -> None:
@@ -203,7 +254,7 @@ def test_text_keeps_the_line_contract_by_every_route(tiny_model: Path, tmp_path:
     assert layout.startswith(b"  ")
     assert layout.endswith(b" ")
     assert all(mark.encode() in layout for mark in "\u2028\f\r")
-    assert not bom.endswith(b"\r")
+    assert bom == b"\xef\xbb\xbf"
     assert not last.endswith(b"\r")
 
     files: list[str | Path]
@@ -263,7 +314,8 @@ def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
 def test_a_former_translation_saves_calls_and_changes_nothing(tiny_model: Path, tmp_path: Path) -> None:
     lines = [f"Hund {i} und Katze\t{i * i}, \\Haus\r" for i in range(20)]
     former, revised, again, stats = (tmp_path / name for name in ("a.tsv", "b.tsv", "c.tsv.gz", "stats.json"))
-    options = [*model_options(tiny_model), "--format", "tsv", "--block-size", "4", "--stats", stats]
+    drafts = ["--drafter", "masked", "--block-size", "4"]
+    options = [*model_options(tiny_model), "--format", "tsv", *drafts, "--stats", stats]
     result = specmt("translate", *options, "-o", former, data="\n".join(["", *lines]).encode())
     assert result.returncode == 0, result.stderr.decode()
 
@@ -303,34 +355,22 @@ def test_invalid_utf8(tiny_model: Path, tmp_path: Path) -> None:
     assert piped.stdout.count(b"\n") == 2
 
 
-def test_a_line_alone_is_answered_at_once_and_sigint_ends_it(tiny_model: Path, tmp_path: Path) -> None:
-    process = start(*model_options(tiny_model), "--stats", tmp_path / "stats.json")
-    with process:
-        assert answer(process, b"\r\n") == b"\r\n"
-        assert answer(process, b"Ein Hund.\n")
-        assert len(list(tmp_path.iterdir())) == 1
-        process.send_signal(signal.SIGINT)
-        assert process.wait(TIMEOUT) == 130
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_fifo_is_answered_line_by_line_and_sigterm_ends_it(tiny_model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("route", ["pipe", "fifo"])
+def test_a_line_alone_is_answered_at_once(tiny_model: Path, tmp_path: Path, route: str) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    process = start(fifo, *model_options(tiny_model), "--stats", tmp_path / "stats.json")
-    with process, fifo.open("wb", buffering=0) as writing:
-        assert process.stdout is not None
-        for _ in range(3):
-            writing.write(b"\n")
-            assert select.select([process.stdout], [], [], TIMEOUT)[0]
-            assert os.read(process.stdout.fileno(), 10) == b"\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT) == 143
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == [fifo]
+    arguments = [*model_options(tiny_model), "--stats", tmp_path / "stats.json"]
+    with start(*arguments) if route == "pipe" else start(fifo, *arguments) as process, ExitStack() as stack:
+        writing = process.stdin if route == "pipe" else stack.enter_context(fifo.open("wb", buffering=0))
+        assert writing is not None
+        assert answer(process, writing, b"\r\n") == b"\r\n"
+        assert answer(process, writing, b"Ein Hund.\n")
+        assert answer(process, writing, b"Eine Katze.\n")
+        writing.close()
+        assert process.wait(TIMEOUT) == 0
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert stats["lines"] == 3
+    assert 0 < stats["seconds"] < 60
 
 
 def test_closed_pipe_and_full_disk_and_empty_input(tiny_model: Path, tmp_path: Path) -> None:

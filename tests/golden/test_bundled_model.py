@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions

@@ -22,7 +22,7 @@ from specmt.translator import Translator
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
 GOLDEN = Path(__file__).with_name("traces.json")
 SENTENCES = 20
-OPTIONS = DecodingOptions(block_size=10)
+OPTIONS = DecodingOptions(drafter="masked", block_size=10)
 
 
 def traces(*, kernels: bool) -> list[Trace]:

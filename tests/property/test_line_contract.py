@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from specmt.options import DecodingOptions
-from specmt.text.lines import read_windows
+from specmt.text.lines import read_lines
 from specmt.text.segment import segment, split_layout, split_sentences
 from specmt.translator import Translator
 from specmt.types import Hypothesis
+from tests.sessions import FakeSession
 
 quick = settings(max_examples=40, deadline=None)
 text = st.text(st.sampled_from("ab.!3é\u0301\u200d „“\u00a0\u2028\t\r\f\x85\ufeff😀"), max_size=40)
@@ -38,37 +39,34 @@ class CopyModel:
     pieces = CharacterPieces()
     max_source_length = 9
     path = Path("copy")
-    has_drafter = True
+    drafters = ("masked",)
+    block_size = 1
+    protects = True
     sha256 = ""
 
-    def block_size(self, options: DecodingOptions) -> int | None:
-        return options.block_size or 1
 
-
-def copy(_: CopyModel, sources: Sequence[list[int]], *__: object) -> list[Hypothesis]:
+def copy(sources: Sequence[list[int]]) -> list[Hypothesis]:
     assert all(1 <= len(ids) < CopyModel.max_source_length for ids in sources)
     return [Hypothesis(ids, 0.0) for ids in sources]
 
 
 @quick
-@given(lines, text.filter(lambda last: not last.endswith("\n")), st.integers(1, 5), st.integers(1, 5))
-@example([], "3😀a333😀", 1, 1)  # what stands for an emoji is where a long word is cut
-def test_a_model_that_copies_gives_the_file_back(
-    body: list[tuple[str, str]], last: str, window: int, batch: int
-) -> None:
+@given(lines, text.filter(lambda last: not last.endswith("\n")), st.integers(1, 5))
+@example([], "3😀a333😀", 1)  # what stands for an emoji is where a long word is cut
+def test_a_model_that_copies_gives_the_file_back(body: list[tuple[str, str]], last: str, batch: int) -> None:
     data = ("".join(line + ending for line, ending in body) + last).encode()
     reading, writing = os.pipe()
     os.write(writing, data)
     os.close(writing)
-    translator = Translator(CopyModel(), decode=copy)  # type: ignore[arg-type]
+    translator = Translator(CopyModel(), session=FakeSession(copy))  # type: ignore[arg-type]
     try:
-        windows = list(read_windows(Path(f"/dev/fd/{reading}"), window=window))
+        flat = list(read_lines(Path(f"/dev/fd/{reading}")))
     finally:
         os.close(reading)
-    assert all(1 <= len(each) <= window for each in windows)
-    flat = [line for each in windows for line in each]
     assert len(flat) == data.count(b"\n") + (not data.endswith(b"\n") and data not in (b"", b"\xef\xbb\xbf"))
-    out = "".join(each.text + each.line.ending for each in translator.translate(flat, window=batch))
+    out = "".join(
+        each.text + each.line.ending for each in translator.translate(flat, DecodingOptions(batch_size=batch))
+    )
     assert out.encode() == data.removeprefix(b"\xef\xbb\xbf")
 
 

@@ -14,16 +14,16 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
-from specmt.decoding import batch
-from specmt.decoding.batch import decode
+from specmt.decoding import session
+from specmt.decoding.session import decode
 from specmt.decoding.trace import Recorder
 from specmt.engine import library, packed
 from specmt.engine.backend import State, Verifier
+from specmt.engine.backends import KernelBackend, TorchBackend
 from specmt.engine.linear import can_pack
 from specmt.engine.native import NativeVerifier
 from specmt.engine.transformer import sinusoids
 from specmt.errors import UsageError
-from specmt.models.autoregressive import create_autoregressive
 from specmt.models.config import (
     DrafterConfig,
     VerifierConfig,
@@ -31,16 +31,16 @@ from specmt.models.config import (
     check_fit,
     drafter_config_for,
 )
-from specmt.models.drafter import create_drafter
 from specmt.models.folder import VERIFIER, ModelFolder, write_folder
-from specmt.models.hub import Model, autoregressive_network, drafter_network, verifier_network
+from specmt.models.hub import Model, decoder_sizes, make_verifier
+from specmt.models.modules import create_autoregressive, create_drafter, create_verifier, load_verifier_weights
 from specmt.models.shapes import autoregressive_shapes, drafter_shapes, verifier_shapes
-from specmt.models.verifier import create_verifier, load_verifier_weights
 from specmt.options import DecodingOptions
-from specmt.training.student import initialise_from
+from specmt.training.drafter import initialise_from
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
+from tests.networks import drafter_network, verifier_network
 from tests.unit.test_engine import equal, scatter_weights, sentences_of
 
 from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
@@ -95,14 +95,16 @@ def make_model(config: VerifierConfig, *, kernels: bool, dtype: torch.dtype = to
     module = make_module(config)
     masked, autoregressive = drafter_config_for(config, correction_rank=16), autoregressive_config_for(config)
     folder = ModelFolder(path=Path("."), source="", target="", verifier=config, drafter=masked, files={})
-    verifier = verifier_network(weights_of(module), config, CPU, dtype, kernels=kernels)
+    backend = KernelBackend(dtype) if kernels else TorchBackend(CPU, dtype)
     drafters = create_drafter(masked, CPU), create_autoregressive(autoregressive, CPU)
     for drafter in drafters:
         initialise_from(drafter, module, config.decoder_layers)
     torch.nn.init.normal_(drafters[0].correction.output.weight, std=0.1)
     weights = [weights_of(drafter) for drafter in drafters]
-    model = Model(folder, None, verifier, drafter_network(weights[0], masked, CPU, dtype, kernels=kernels))  # type: ignore[arg-type]
-    model.autoregressive = autoregressive_network(weights[1], autoregressive, CPU, dtype, kernels=kernels)
+    verifier = make_verifier(weights_of(module), config, backend)
+    drafter = backend.masked_drafter(weights[0], decoder_sizes(masked))
+    model = Model(folder, None, backend, verifier, drafter)  # type: ignore[arg-type]
+    model.autoregressive = backend.autoregressive_drafter(weights[1], decoder_sizes(autoregressive))
     model.reference = module
     model.fast_verifier = verifier_network(weights_of(module), config, CPU, torch.bfloat16, kernels=kernels)
     return model
@@ -201,7 +203,7 @@ def test_speculative_and_greedy_say_the_same(
     ways: list[dict[str, Any]] = [{"block_size": 5}, {"drafter": "autoregressive", "block_size": 3, "batch_size": 3}]
     if not by_itself:
         ways += [{"tree": "best-first", "nodes": 8, "block_size": 4}, {"drafter": "self", "block_size": 4}]
-        monkeypatch.setattr(batch, "Runner", ())
+        monkeypatch.setattr(session, "FusedLoop", ())
     for way in ways:
         got = decode(model, sources, DecodingOptions(**way))
         assert [h.tokens for h in got] == [h.tokens for h in greedy]
@@ -326,9 +328,9 @@ def test_configurations_survive_json(config: VerifierConfig) -> None:
         ("norm", "mid", "`norm` must be one of pre, post, but is 'mid' instead."),
         ("activation", "tanh", "`activation` must be one of relu, swish, gelu, but is 'tanh' instead."),
         ("positions", 3, "`positions` must be one of sinusoidal, marian, but is 3 instead."),
-        ("first_position", -1, "`first_position` must be a whole number of at least 0, but is -1 instead."),
+        ("first_position", -1, "`first_position` must be a whole number from 0 to 65,536, but is -1 instead."),
         ("scaled_embedding", 1, "`scaled_embedding` must be true or false, but is 1 instead."),
-        ("source_vocab_size", 0, "`source_vocab_size` must be a whole number of at least 1, but is 0 instead."),
+        ("source_vocab_size", 0, "`source_vocab_size` must be a whole number from 1 to 16,777,216, but is 0 instead."),
         (
             "target_prefix",
             [8000],

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from specmt.engine import library
 from specmt.engine.backend import Drafter, EncoderOutput, Scorer, Slots, State, Verifier
-from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, round_up
+from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, append, round_up
 from specmt.engine.candidates import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
@@ -29,16 +29,21 @@ from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwo
 from specmt.engine.shapes import GRANULAR
 from specmt.engine.transformer import sinusoids, verifier_tables
 from specmt.errors import UsageError
-from specmt.models.autoregressive import AutoregressiveDrafter, create_autoregressive
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
-from specmt.models.drafter import MaskedDrafter, create_drafter
-from specmt.models.hub import autoregressive_network, drafter_network, verifier_network
+from specmt.models.hub import choose_backend
+from specmt.models.modules import (
+    AutoregressiveDrafter,
+    MaskedDrafter,
+    create_autoregressive,
+    create_drafter,
+    create_verifier,
+)
 from specmt.models.shapes import verifier_shapes
-from specmt.models.verifier import create_verifier
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS
+from tests.networks import autoregressive_network, drafter_network, verifier_network
 
 CPU = torch.device("cpu")
 VOCAB = 500
@@ -336,13 +341,13 @@ def test_a_window_lands_on_its_positions_and_nowhere_else(rows: int) -> None:
     cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
     starts = [5, 9, 0][:rows]
     window = torch.randn(rows, 3, 2, 2, 4)
-    cache.append(1, window, torch.tensor(starts)[:, None] + torch.arange(3))
+    append(cache.data[1], window, torch.tensor(starts)[:, None] + torch.arange(3))
     wanted = torch.zeros_like(cache.data)
     for row, start in enumerate(starts):
         for offset in range(3):
             wanted[1, :, row, :, start + offset] = window[row, offset]
     assert torch.equal(cache.data, wanted)
-    keys, values = cache.read(1, rows, GRANULE)
+    keys, values = (cache.data[1, part, :rows, :, :GRANULE] for part in (0, 1))
     assert torch.equal(keys, wanted[1, 0, :rows, :, :GRANULE])
     assert torch.equal(values, wanted[1, 1, :rows, :, :GRANULE])
 
@@ -598,9 +603,10 @@ def test_int8_differs_by_its_rounding_alone(width: str, texts: tuple[list[list[i
     assert error.mean() < 0.03 * logits[0].std()
 
 
-def test_int8_needs_the_kernels(texts: tuple[list[list[int]], Tensor]) -> None:
+def test_int8_needs_the_kernels() -> None:
+    module, _, config = make_modules()
     with pytest.raises(UsageError, match="needs the C\\+\\+ kernels"):
-        make_networks(torch.int8, kernels=False)
+        choose_backend(weights_of(module), config, CPU, torch.int8, kernels=False)
 
 
 @pytest.mark.parametrize("misfit", MISFITS)

@@ -20,15 +20,17 @@ from torch import Tensor
 from torch.nn import Module
 
 from specmt.cli.main import run
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.errors import ModelError, SpecmtError, UsageError
 from specmt.models.folder import CARD, VERIFIER, ModelFolder, find
 from specmt.models.hub import Model, load_model
 from specmt.models.interop import fairseq
+from specmt.models.interop.fairseq import SPM as TOKENIZER
 from specmt.models.interop.fairseq import language_codes
+from specmt.models.interop.foreign import NEVER
+from specmt.models.interop.foreign import SOURCE_TABLE as TABLE
 from specmt.models.interop.languages import _LONG, find_language, shorten
-from specmt.models.interop.multilingual import TOKENIZER
-from specmt.models.interop.nllb import NEVER, TABLE, import_nllb
+from specmt.models.interop.nllb import import_nllb
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
@@ -158,7 +160,7 @@ def until_end(row: list[int], eos: int) -> list[int]:
 
 def test_the_folder_says_what_it_is(imported: ModelFolder, nllb: Path) -> None:
     config = imported.verifier
-    assert (imported.source, imported.target) == ("de", "en")
+    assert (imported.source, imported.target, imported.protect) == ("de", "en", False)
     assert (config.norm, config.activation, config.positions, config.first_position) == ("pre", "relu", "sinusoidal", 2)
     assert config.scaled_embedding and config.tied_output and config.output_bias
     assert (config.encoder_layers, config.decoder_layers, config.num_heads, config.ffn_dim) == (3, 3, 4, 96)
@@ -461,15 +463,20 @@ def cut(folder: Path) -> None:
         (lambda folder: edit(folder, model_type="nllb-moe"), "mixture of experts"),
         (lambda folder: edit(folder, model_type="marian"), "is 'marian' instead; use `specmt import marian`"),
         (lambda folder: edit(folder, model_type="t5"), "must be m2m_100"),
+        (lambda folder: edit(folder, encoder_layers=10**9), "`encoder_layers` must be a whole number from 1 to 1,000"),
+        (lambda folder: edit(folder, pad_token_id="x"), "is not such a model"),
+        (lambda folder: edit(folder, vocab_size=10**12), "but the model has embeddings for 1000000000000"),
+        (lambda folder: (folder / "added_tokens.json").write_text(f'{{"x": {10**12}}}'), "embeddings for"),
+        (lambda folder: (folder / "tokenizer_config.json").write_text("[" * 100_000), "nested too deeply"),
         (lambda folder: edit(folder, vocab_size=1000), "but the model has embeddings for 1000"),
         (lambda folder: edit(folder, vocab_size=300), "but the model has embeddings for 300"),
-        (lambda folder: edit(folder, decoder_ffn_dim=128), "`encoder_ffn_dim` and `decoder_ffn_dim` must be equal"),
+        (lambda folder: edit(folder, decoder_ffn_dim=128), "`decoder_ffn_dim` must be 96, but is 128"),
         (lambda folder: edit(folder, d_model=32), "does not fit its configuration"),
         (lambda folder: edit(folder, encoder_layers=4), "encoder.layers.3"),
         (lambda folder: edit(folder, activation_function="tanh"), "`activation_function` must be one of relu"),
         (lambda folder: edit(folder, eos_token_id=10**6), "`eos_token_id` must be under"),
         (lambda folder: edit(folder, encoder_attention_heads=5, decoder_attention_heads=5), "`model_dim` must be"),
-        (cut, "rows, one for each token"),
+        (cut, "must have as many pieces as"),
     ],
 )
 def test_what_is_wrong_is_named(nllb: Path, tmp_path: Path, harm: Callable[[Path], None], message: str) -> None:
@@ -481,7 +488,19 @@ def test_what_is_wrong_is_named(nllb: Path, tmp_path: Path, harm: Callable[[Path
     assert [path.name for path in tmp_path.iterdir()] == ["nllb"]
 
 
-def test_a_tokenizer_of_another_model(checkpoint: Path, pieces_path: Path, tmp_path: Path) -> None:
+def test_files_beside_a_checkpoint_that_are_none(checkpoint: Path, pieces_path: Path, tmp_path: Path) -> None:
+    config = (checkpoint / "model.yaml").read_text(encoding="utf-8")
+    for text, message in (
+        ("[" * 5000, "nested too deeply"),
+        ("a: {", "is not valid YAML"),
+        ("3", "is not such a model"),
+        ("name: x", "has no `model_family`"),
+        (config.replace("model_dim", "x").replace("nllb", "t5"), "`model_family` must be nllb, but is 't5'"),
+    ):
+        (checkpoint / "model.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(ModelError, match=message):
+            import_nllb(str(checkpoint), tmp_path / "out", languages=DIRECTION)
+    (checkpoint / "model.yaml").write_text(config, encoding="utf-8")
     shutil.copy(pieces_path, checkpoint / TOKENIZER)
     with pytest.raises(ModelError, match="must begin with <unk> <s> </s>, but begins with <pad> <unk> <s> instead"):
         import_nllb(str(checkpoint), tmp_path / "out", languages=DIRECTION)

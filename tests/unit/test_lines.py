@@ -4,6 +4,7 @@ import gzip
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from specmt.errors import DataError, InputNotFoundError, OutputError
-from specmt.text.lines import Output, read_windows
+from specmt.text.lines import Output, read_lines
 from specmt.types import Line
 
 
-def read(path: Path, window: int = 3, **kwargs: str) -> list[Line]:
-    return [line for lines in read_windows(path, window=window, **kwargs) for line in lines]  # type: ignore[arg-type]
+def read(path: Path, **kwargs: str) -> list[Line]:
+    return list(read_lines(path, **kwargs))  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -54,13 +55,16 @@ def test_only_newline_ends_a_line(tmp_path: Path, data: bytes, expected: list[tu
         assert [(line.text, line.ending) for line in read(piped)] == expected
 
 
-def test_regular_files_come_in_full_windows_and_know_their_position(tmp_path: Path) -> None:
+def test_regular_files_are_always_ready_and_know_their_position(tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_text("".join(f"{i}\n" for i in range(10)))
-    windows = read_windows(path, window=4)
-    assert windows.size == 20
-    assert [len(lines) for lines in windows] == [4, 4, 2]
-    assert windows.position == 20
+    lines = read_lines(path)
+    assert (lines.name, lines.size) == (str(path), 20)
+    assert lines.ready()
+    assert len(list(lines)) == 10
+    assert lines.ready()
+    assert lines.position == 20
+    assert lines.waited == 0.0
 
 
 def test_invalid_utf8_names_line_and_offset_after_the_lines_before_it(tmp_path: Path) -> None:
@@ -73,8 +77,7 @@ def test_invalid_utf8_names_line_and_offset_after_the_lines_before_it(tmp_path: 
         for each in (path, piped):
             seen: list[str] = []
             with pytest.raises(DataError, match=f"{each}: line 3 is not valid UTF-8 at byte offset 17;"):
-                for lines in read_windows(each, window=100):
-                    seen += [line.text for line in lines]
+                seen.extend(line.text for line in read_lines(each))
             assert seen == ["gut", "na ja"]
     assert data[17] == 0xFC
     assert [line.text for line in read(path, errors="replace")] == ["gut", "na ja", "schl\ufffdcht", "nie"]
@@ -99,40 +102,48 @@ def test_gzip_by_name(tmp_path: Path) -> None:
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match="no such file"):
-        read_windows(tmp_path / "none", window=1)
+        read_lines(tmp_path / "none")
     for name in ("dir", "dir.gz"):
         (tmp_path / name).mkdir()
         with pytest.raises(InputNotFoundError, match="is a directory"):
-            read_windows(tmp_path / name, window=1)
+            read_lines(tmp_path / name)
 
 
-def test_one_waiting_line_comes_at_once_and_many_come_together() -> None:
+def test_what_is_waiting_on_a_pipe_is_known_without_waiting_for_it() -> None:
     with pipe() as (path, writing):
-        windows = read_windows(path, window=4)
-        assert windows.size is None
+        lines = read_lines(path)
+        assert (lines.size, lines.position) == (None, 0)
+        assert not lines.ready()
         os.write(writing, b"one\npart of ")
-        assert next(windows) == [Line(0, "one")]
-        os.write(writing, b"two\n" + b"x\n" * 9)
+        assert next(lines) == Line(0, "one")
+        time.sleep(0.05)
+        assert not lines.ready()
+        os.write(writing, b"two\nthree")
+        assert next(lines) == Line(1, "part of two")
+        assert 0.0 < lines.waited < 5.0
         os.close(writing)
-        sizes = [len(lines) for lines in windows]
-        assert sum(sizes) == 10
-        assert max(sizes) <= 4
+        assert next(lines) == Line(2, "three", "")
+        for _ in range(2):
+            with pytest.raises(StopIteration):
+                next(lines)
+            assert lines.ready()
 
 
-def test_reading_ahead_is_bounded() -> None:
+@pytest.mark.parametrize(("count", "size"), [(5000, 100), (40, 100_000)], ids=["lines", "bytes"])
+def test_reading_ahead_is_bounded(count: int, size: int) -> None:
     with pipe() as (path, writing):
-        windows = read_windows(path, window=2)
+        lines = read_lines(path)
         done = threading.Event()
 
         def produce() -> None:
             with os.fdopen(writing, "wb") as stream:
-                for _ in range(3000):
-                    stream.write(b"x" * 99 + b"\n")
+                for _ in range(3 * count):
+                    stream.write(b"x" * size + b"\n")
             done.set()
 
         threading.Thread(target=produce, daemon=True).start()
-        assert not done.wait(0.2)
-        assert sum(len(lines) for lines in windows) == 3000
+        assert not done.wait(0.3)
+        assert sum(1 for _ in lines) == 3 * count
         assert done.wait(5)
 
 
@@ -180,8 +191,8 @@ def test_output_over_its_input(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("a\nb\n")
     with Output(path) as output:
-        for lines in read_windows(path, window=1):
-            output.write("".join(line.text.upper() + line.ending for line in lines))
+        for line in read_lines(path):
+            output.write(line.text.upper() + line.ending)
     assert path.read_text() == "A\nB\n"
 
 
@@ -214,3 +225,23 @@ def test_output_that_cannot_be_written_fails_on_opening(tmp_path: Path) -> None:
         with pytest.raises(OutputError), Output(path):
             pytest.fail("opened")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_standard_output_that_goes_to_a_file_gets_whole_lines_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    with path.open("w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        with Output(None) as output:
+            output.write("first\n")
+            assert path.read_text() == "first\n"
+            output.write("second\n" * 5)
+            assert path.read_text() == "first\n"
+            output.write("x" * (1 << 16))
+            assert path.stat().st_size > 1 << 16
+        with pytest.raises(KeyboardInterrupt), Output(None) as output:
+            output.write("a\n")
+            output.write("b\n")
+            raise KeyboardInterrupt
+    assert path.read_text().endswith("a\nb\n")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specmt.decoding import trials
-from specmt.decoding.batch import decode
-from specmt.decoding.lookup import LookupDrafter, Plans, Texts, continuation, find_words
+from specmt.decoding.drafters.lookup import LookupDrafter, Texts, continuation, find_words
 from specmt.decoding.memory import Neighbour, TranslationMemory
-from specmt.decoding.plan import Fixed, Learning
+from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
+from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Drafting, EncoderOutput
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
-from specmt.types import BOS, EOS, PAD, Stats
+from specmt.types import BOS, EOS, PAD
+from tests.decoding_helpers import GREEDY, Sources, assert_same, total_of
 
 quick = settings(max_examples=100, deadline=None)
 ids = st.lists(st.integers(0, 9), max_size=12)
@@ -165,8 +165,8 @@ class Letters:
         return list(ids)
 
 
-def always(block_size: int) -> Plans:
-    return Plans(Fixed(block_size), Fixed(block_size))
+def lookup(memory: TranslationMemory) -> LookupDrafter:
+    return LookupDrafter(memory, Letters())  # type: ignore[arg-type]
 
 
 def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
@@ -174,11 +174,11 @@ def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
     drafter.start(torch.tensor([*sources]), UNSEEN, requests)
 
 
-def propose(drafter: LookupDrafter, *rows: list[int]) -> list[list[int]]:
+def propose(drafter: LookupDrafter, *rows: list[int], ahead: int = 3) -> list[list[int]]:
     """Returns what is drafted after the committed tokens of each row, noise behind them."""
     width = max(map(len, rows)) + 2
     tokens = torch.tensor([[*row, *[13] * (width - len(row))] for row in rows])
-    tree = drafter.propose(tokens, torch.tensor([len(row) for row in rows]))
+    tree = drafter.propose(tokens, torch.tensor([len(row) for row in rows]), ahead, None)
     return drafts_of(tree, len(rows))
 
 
@@ -198,7 +198,7 @@ def drafts_of(tree: Tree, rows: int) -> list[list[int]]:
 def test_rows_start_propose_move_and_finish() -> None:
     memory = TranslationMemory()
     memory.add([10, 11, 12, 13], [20, 21, 22])
-    drafter = LookupDrafter(memory, Letters(), always(3))  # type: ignore[arg-type]
+    drafter = lookup(memory)
     known, other = [10, 11, 12, 13], [50, 51, 52, 53, 54]
     start(drafter, {0: other, 1: known})
     assert propose(drafter, [BOS]) == [[]]
@@ -213,14 +213,10 @@ def test_rows_start_propose_move_and_finish() -> None:
     drafter.finish(0, [20, 29])
     drafter.finish(1, [60, 61])
     assert memory.size == 3
-    later = LookupDrafter(memory, Letters(), always(32))  # type: ignore[arg-type]
+    later = lookup(memory)
     start(later, {0: known})
-    assert propose(later, [BOS]) == [[20, 29, EOS]]
-    assert propose(later, [BOS, 20, 21]) == [[22, EOS]]
-
-
-def total_of(stats: Sequence[Stats]) -> Stats:
-    return sum(stats, Stats())
+    assert propose(later, [BOS], ahead=32) == [[20, 29, EOS]]
+    assert propose(later, [BOS, 20, 21], ahead=32) == [[22, EOS]]
 
 
 LOOKUP = DecodingOptions(drafter="lookup", block_size=32)
@@ -228,30 +224,23 @@ LOOKUP = DecodingOptions(drafter="lookup", block_size=32)
 
 @pytest.mark.parametrize("batch_size", [1, 3, 33])
 def test_output_is_that_of_greedy_decoding_and_a_memory_saves_calls(
-    model: Model, sources: list[list[int]], batch_size: int
+    model: Model, sources: Sources, batch_size: int
 ) -> None:
-    options = DecodingOptions(drafter="lookup", block_size=32, batch_size=batch_size)
-    greedy = decode(model, sources, DecodingOptions(strategy="greedy"))
-    wanted = [hypothesis.tokens for hypothesis in greedy]
+    options = replace(LOOKUP, batch_size=batch_size)
+    greedy = decode(model, sources, GREEDY)
     memory = TranslationMemory()
     calls = []
     for _ in range(2):
         got = decode(model, sources, options, memory=memory)
-        assert [hypothesis.tokens for hypothesis in got] == wanted
-        for hypothesis, slow in zip(got, greedy, strict=True):
-            stats = hypothesis.stats
-            assert stats.tokens == slow.stats.tokens
-            assert stats.verifier_calls <= slow.stats.verifier_calls
-            assert stats.tokens - stats.accepted in (stats.verifier_calls, stats.verifier_calls - 1)
-            assert stats.accepted <= stats.drafted
-        calls.append(total_of([hypothesis.stats for hypothesis in got]).verifier_calls)
+        assert_same(got, greedy)
+        calls.append(total_of(got).verifier_calls)
     assert 0 < memory.size <= len(sources)
     assert calls[1] < 0.2 * calls[0]
 
 
 @pytest.mark.parametrize("kind", ["wrong", "shifted", "cut", "eos", "special"])
-def test_hostile_memories_change_no_token(model: Model, sources: list[list[int]], kind: str) -> None:
-    wanted = [hypothesis.tokens for hypothesis in decode(model, sources, DecodingOptions(strategy="greedy"))]
+def test_hostile_memories_change_no_token(model: Model, sources: Sources, kind: str) -> None:
+    greedy = decode(model, sources, GREEDY)
     hostile = {
         "wrong": lambda tokens: [token + 1 if token < 100 else token - 1 for token in tokens],
         "shifted": lambda tokens: tokens[1:] + tokens[:1],
@@ -260,77 +249,52 @@ def test_hostile_memories_change_no_token(model: Model, sources: list[list[int]]
         "special": lambda tokens: [BOS, PAD, *tokens, BOS] * 20,
     }[kind]
     memory = TranslationMemory()
-    for source, target in zip(sources, wanted, strict=True):
-        memory.add(source, hostile(target))
-    got = decode(model, sources, LOOKUP, memory=memory)
-    assert [hypothesis.tokens for hypothesis in got] == wanted
+    for source, hypothesis in zip(sources, greedy, strict=True):
+        memory.add(source, hostile(hypothesis.tokens))
+    assert_same(decode(model, sources, LOOKUP, memory=memory), greedy)
 
 
-class Asked(Learning):
-    """Notes how often it was asked, and what it heard."""
-
-    def __init__(self) -> None:
-        super().__init__(8, worth=1.05)
-        self.begun = 0
-        self.asked: list[int] = []
-        self.heard: list[int] = []
-
-    def begin(self) -> None:
-        self.begun += 1
-        super().begin()
-
-    def slots(self, rows: int) -> int:
-        self.asked.append(rows)
-        return super().slots(rows)
-
-    def learn(self, rows: int, block_size: int, tokens: float, seconds: float) -> None:
-        self.heard.append(block_size)
-        super().learn(rows, block_size, tokens, seconds)
-
-
-def test_sentences_like_others_are_learnt_about_apart() -> None:
+def test_sentences_like_others_are_told_from_others() -> None:
     memory = TranslationMemory()
     memory.add([10, 11, 12, 13], [20, 21, 22])
-    alike, unlike = Asked(), Asked()
-    drafter = LookupDrafter(memory, Letters(), Plans(alike, unlike))  # type: ignore[arg-type]
-    start(drafter, {0: [10, 11, 12, 13]})
-    assert drafter.drafting(1) is None
-    drafter.told(1, 1.0)
-    assert (alike.asked, alike.heard) == ([1], [8])
-    start(drafter, {1: [50, 51, 52], 2: [60, 61, 62]})
-    assert drafter.drafting(2) is None  # half of them
-    assert drafter.drafting(3) is None
-    drafter.told(3, 1.0)
-    assert (alike.asked, unlike.asked) == ([1, 2], [3])
-    assert (alike.begun, unlike.begun) == (1, 1)
+    drafter = lookup(memory)
+    start(drafter, {0: [10, 11, 12, 13], 1: [50, 51, 52], 2: [60, 61, 62]})
+    assert [drafter.is_promising(rows) for rows in (1, 2, 3)] == [True, True, False]  # half of them
+    drafter.move(2, 0)
+    assert not drafter.is_promising(1)
 
 
 def test_nothing_to_copy_is_not_waited_for() -> None:
     """The engine goes on by itself, without drafts."""
-    plans = Plans(Asked(), Asked())
-    drafter = LookupDrafter(TranslationMemory(), Letters(), plans)  # type: ignore[arg-type]
-    start(drafter, {0: [50, 51, 52]})
-    assert drafter.drafting(1) == Drafting(0)
-    drafter.told(1, 16.0)
-    assert isinstance(plans.unlike, Asked)
-    assert plans.unlike.heard == [0]
-    assert drafter.propose(torch.tensor([[BOS]]), torch.tensor([1])).tokens.shape == (1, 0)
+    memory = TranslationMemory()
+    memory.add([10, 11, 12, 13], [20, 21, 22])
+    drafter = lookup(memory)
+    start(drafter, {0: [50, 51, 52], 1: [10, 11, 12, 13]})
+    assert drafter.fused(1, 32, None) == Drafting(0)
+    assert drafter.fused(2, 32, None) is None
+    assert drafter.propose(torch.tensor([[BOS]]), torch.tensor([1]), 32, None).tokens.shape == (1, 0)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_a_model_without_drafter_looks_up(
-    tiny_model_without_drafter: Path, sources: list[list[int]], batch_size: int, monkeypatch: pytest.MonkeyPatch
+    tiny_model_without_drafter: Path, sources: Sources, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "TRIAL", math.inf)  # time decides about nothing
     bare = load_model(tiny_model_without_drafter, device="cpu", dtype="float32")
-    greedy = decode(bare, sources, DecodingOptions(strategy="greedy"))
+    greedy = decode(bare, sources, GREEDY)
     memory = TranslationMemory()
     for source, hypothesis in zip(sources[::2], greedy[::2], strict=True):
         memory.add(source, hypothesis.tokens)
+    heard: set[bool] = set()
+
+    class Eager(FixedPolicy):  # type: ignore[misc]
+        """Time decides about nothing."""
+
+        def choose(self, rows: int, promising: bool) -> Arm:
+            heard.add(promising)
+            return self.arm
+
+    monkeypatch.setattr("specmt.decoding.session.make_policy", lambda *_: Eager(Arm(0, 32)))
     got = decode(bare, sources, DecodingOptions(batch_size=batch_size), memory=memory)
-    assert [hypothesis.tokens for hypothesis in got] == [hypothesis.tokens for hypothesis in greedy]
-    calls, slow = (total_of([each.stats for each in found]).verifier_calls for found in (got, greedy))
-    assert calls < 0.7 * slow
-    assert {kind for _, (kind, _) in bare.plans} == {"alike", "unlike"}  # type: ignore[misc, attr-defined]
-    assert bare.block_size(DecodingOptions()) is None
-    assert bare.block_size(DecodingOptions(block_size=3)) == 3
+    assert_same(got, greedy)
+    assert total_of(got).verifier_calls < 0.7 * total_of(greedy).verifier_calls
+    assert heard == {False, True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,11 +129,42 @@ def test_tmx_drops_codes_and_keeps_text(tmp_path: Path) -> None:
             b'<!DOCTYPE tmx [\n<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;">\n]>\n<tmx>&b;</tmx>',
             r"m.tmx: line 2 declares the entity a, which no translation memory needs\.",
         ),
+        (
+            "m.tmx",
+            b'<!DOCTYPE tmx [\n<!ENTITY % a SYSTEM "file:///etc/passwd">\n%a;]>\n<tmx/>',
+            r"m.tmx: line 2 declares the entity a, which no translation memory needs\.",
+        ),
+        ("m.tmx", tmx(UNIT.format("a&b;", "c")), r"m.tmx: line 4 uses the entity b, which it does not declare\."),
+        ("m.tmx", b"<tmx>\n" + b"<a>" * 200, r"m.tmx: line 2 has more than 100 elements in each other\."),
+        ("m.tsv", b"\xff\xfea\0\t\0b\0\n\0", r"m.tsv: line 1 is not text, but holds a NUL byte\."),
     ],
 )
 def test_bad_data_is_named_by_file_and_line(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path / name, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "middle", "message"),
+    [
+        ("m.tsv", b"a\tb\n", b"x", "line 2 is longer than 1048576 bytes"),
+        ("m.tmx", b"<tmx><tu><tuv xml:lang='de'><seg>", b"x", "line 1 has more than 1048576 bytes in a unit, a tag or"),
+        ("m.tmx", b"<tmx>\n<!-- ", b"x", "line 2 has more than 1048576 bytes in a unit, a tag or a comment"),
+        ("m.tmx", b"<tmx><a b='", b"x", "line 1 has more than 1048576 bytes in a unit, a tag or a comment"),
+        ("m.tmx", b"<tmx><tu>", b"<note>x</note>", "line 1 has more than 1048576 bytes in a unit, a tag or a comment"),
+    ],
+)
+def test_a_file_of_any_size_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, name: str, head: bytes, middle: bytes, message: str
+) -> None:
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(head + middle * (50_000_000 // len(middle)), 1))
+    tracemalloc.start()
+    with pytest.raises(DataError, match=re.escape(f"{path}: {message}")):
+        list(read_memory(path, "de", "en"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
 
 
 def test_missing_files(tmp_path: Path) -> None:

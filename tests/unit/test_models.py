@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from fairseq2.models import ModelFamily
 from fairseq2.nn import BatchLayout
 from fairseq2.runtime.dependency import DependencyContainer
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.engine.native import NativeVerifier
 from specmt.engine.networks import DecoderNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
@@ -58,12 +56,13 @@ from specmt.models.folder import (
     write_calibration,
     write_folder,
 )
-from specmt.models.hub import Model, autoregressive_network, drafter_network, load_model
-from specmt.models.verifier import create_verifier, tie_weights
+from specmt.models.hub import Model, load_model
+from specmt.models.modules import create_verifier, tie_weights
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS
+from tests.networks import autoregressive_network, drafter_network
 
 
 @pytest.fixture
@@ -84,15 +83,6 @@ def change_config(folder: Path, change: Callable[[dict], object]) -> None:
 def trust(folder: Path, name: str) -> None:
     """Enters a file's present sha256 into the configuration, as its author would."""
     change_config(folder, lambda record: record["files"].update({name: file_sha256(folder / name)}))
-
-
-def error_of(name: str | Path | None, **options: str) -> str:
-    with pytest.raises(ModelError) as raised:
-        _ = load_model(name, device="cpu", **options).autoregressive
-    assert raised.value.exit_code == 69
-    message = str(raised.value)
-    assert "\n" not in message
-    return message
 
 
 def test_a_folder_gives_back_what_was_written(
@@ -150,150 +140,9 @@ def change_byte(path: Path) -> bytes:
 
 def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_model_without_drafter: Path) -> None:
     assert (model.path, model.device, model.dtype) == (tiny_model, "cpu", "float32")
-    assert (model.has_drafter, model.block_size(DecodingOptions()), model.max_source_length) == (True, 4, 64)
+    assert (model.drafters, model.block_size, model.max_source_length) == (("masked", "autoregressive"), 4, 64)
     bare = load_model(tiny_model_without_drafter, device="cpu", dtype="bfloat16")
-    assert (bare.has_drafter, bare.dtype) == (False, "bfloat16")
-
-
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE])
-def test_a_changed_file_is_refused(folder: Path, name: str) -> None:
-    change_byte(folder / name)
-    message = error_of(folder)
-    assert str(folder / name) in message
-    assert "sha256" in message
-    assert ModelFolder.read(folder).files[name] in message
-
-
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE])
-def test_a_truncated_or_missing_file_is_refused(folder: Path, name: str) -> None:
-    path = folder / name
-    path.write_bytes(path.read_bytes()[:-100])
-    assert "truncated" in error_of(folder)
-    path.unlink()
-    assert f"{path}: cannot be read (No such file or directory)" in error_of(folder)
-    change_config(folder, lambda record: record["files"].pop(name))
-    assert f"the model has no {name}" in error_of(folder)
-
-
-@pytest.mark.parametrize("name", [VERIFIER, DRAFTER, AUTOREGRESSIVE])
-@pytest.mark.parametrize("size", [0, 7, 100, -100])
-def test_truncated_weights_with_a_fitting_hash_are_refused(folder: Path, name: str, size: int) -> None:
-    path = folder / name
-    path.write_bytes(path.read_bytes()[:size])
-    trust(folder, name)
-    assert f"{path}: is not a safetensors file" in error_of(folder)
-
-
-def test_pieces_that_are_none_are_refused(folder: Path) -> None:
-    (folder / PIECES).write_bytes(b"\x80 no model")
-    trust(folder, PIECES)
-    assert f"{folder / PIECES}: cannot be read as a SentencePiece model" in error_of(folder)
-
-
-class Canary:
-    """Creates a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return open, (str(self.path), "w")
-
-
-@pytest.mark.parametrize("name", [PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE, CONFIG])
-def test_nothing_is_ever_unpickled(folder: Path, tmp_path: Path, name: str) -> None:
-    sung = tmp_path / "sung"
-    song = pickle.dumps(Canary(sung))
-    pickle.loads(song)
-    assert sung.exists()  # the canary can sing
-    sung.unlink()
-
-    def write_torch(path: Path) -> None:
-        torch.save({"weights": Canary(sung)}, path)
-
-    def write_pickle(path: Path) -> None:
-        path.write_bytes(song)
-
-    def write_inside_safetensors(path: Path) -> None:
-        path.write_bytes(struct.pack("<Q", len(song)) + song)
-
-    for write in (write_torch, write_pickle, write_inside_safetensors):
-        write(folder / name)
-        if name != CONFIG:
-            trust(folder, name)
-        assert str(folder / name) in error_of(folder)
-        assert not sung.exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"format": 1', b"none"])
-def test_a_damaged_configuration_is_refused(folder: Path, content: bytes) -> None:
-    (folder / CONFIG).write_bytes(content)
-    assert f"{folder / CONFIG}: is not valid JSON" in error_of(folder)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda record: record.clear(),
-        lambda record: record.pop("verifier"),
-        lambda record: record.pop("drafter"),
-        lambda record: record.pop("files"),
-        lambda record: record.update(files=["a"]),
-        lambda record: record.update(verifier=None),
-        lambda record: record.update(drafter="masked"),
-        lambda record: record["verifier"].update(colour="blue"),
-        lambda record: record["verifier"].update(model_dim="wide"),
-        lambda record: record["verifier"].update(num_heads=0),
-        lambda record: record["drafter"].update(layers=None),
-        lambda record: record.update(autoregressive="small"),
-        lambda record: record["autoregressive"].update(layers=0),
-        lambda record: record["autoregressive"].update(block_size=4),
-    ],
-)
-def test_a_configuration_of_another_kind_is_refused(folder: Path, change: Callable[[dict], object]) -> None:
-    change_config(folder, change)
-    assert str(folder) in error_of(folder)
-
-
-@pytest.mark.parametrize("content", ["[]", "1", "null", '"text"'])
-def test_a_configuration_that_is_no_object_is_refused(folder: Path, content: str) -> None:
-    (folder / CONFIG).write_text(content)
-    assert "is not a model configuration" in error_of(folder)
-
-
-@pytest.mark.parametrize(
-    ("part", "changes"),
-    [
-        ("verifier", {"encoder_layers": 3}),
-        ("verifier", {"encoder_layers": 1}),
-        ("verifier", {"decoder_layers": 3}),
-        ("verifier", {"decoder_layers": 1}),
-        ("verifier", {"model_dim": 64}),
-        ("verifier", {"ffn_dim": 128}),
-        ("verifier", {"vocab_size": 500}),
-        ("verifier", {"num_heads": 5}),
-        ("drafter", {"layers": 2}),
-        ("drafter", {"model_dim": 64}),
-        ("drafter", {"vocab_size": 500}),
-        ("drafter", {"correction_rank": 32}),
-        ("autoregressive", {"layers": 2}),
-        ("autoregressive", {"ffn_dim": 128}),
-    ],
-)
-def test_weights_that_do_not_fit_the_configuration_are_refused(
-    folder: Path, part: str, changes: dict[str, int]
-) -> None:
-    change_config(folder, lambda record: record[part].update(changes))
-    assert str(folder) in error_of(folder)
-
-
-@pytest.mark.parametrize(("part", "called"), [("drafter", "drafter"), ("autoregressive", "autoregressive drafter")])
-@pytest.mark.parametrize("name", ["model_dim", "num_heads", "vocab_size", "max_length"])
-def test_a_drafter_for_another_verifier_is_refused(folder: Path, part: str, called: str, name: str) -> None:
-    change_config(folder, lambda record: record[part].update({name: record["verifier"][name] * 2}))
-    message = error_of(folder)
-    assert f"{folder / CONFIG}: " in message
-    assert f"The {called}'s `{name}` must be the verifier's, " in message
+    assert (bare.drafters, bare.block_size, bare.dtype) == ((), None, "bfloat16")
 
 
 CALIBRATION = Calibration(acceptance=(0.5, 0.25), scale=1.0, shift=0.0)
@@ -330,21 +179,21 @@ def test_a_damaged_model_is_not_copied(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "copy" / CONFIG).exists()
 
 
-def test_a_folder_of_before_there_were_autoregressive_drafters(folder: Path, sources: list[list[int]]) -> None:
-    (folder / AUTOREGRESSIVE).unlink()
-    change_config(folder, lambda record: [record.pop("autoregressive"), record["files"].pop(AUTOREGRESSIVE)])
-    model = load_model(folder, device="cpu")
-    assert model.autoregressive is None
-    assert model.has_drafter
-    with pytest.raises(ModelError, match="no autoregressive drafter") as raised:
-        decode(model, sources, DecodingOptions(drafter="autoregressive"))
+@pytest.mark.parametrize("kind", ["masked", "autoregressive"])
+def test_a_missing_drafter_is_named_when_it_is_wanted(
+    tiny_model_without_drafter: Path, sources: list[list[int]], kind: str
+) -> None:
+    bare = load_model(tiny_model_without_drafter, device="cpu")
+    assert (bare.drafters, bare.autoregressive) == ((), None)
+    with pytest.raises(ModelError, match=f"no {kind} drafter") as raised:
+        decode(bare, sources, DecodingOptions(drafter=kind))
     assert raised.value.exit_code == 69
 
 
 def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sources: list[list[int]]) -> None:
     (folder / AUTOREGRESSIVE).unlink()
     model = load_model(folder, device="cpu")
-    decode(model, sources[:2], DecodingOptions())
+    decode(model, sources[:2], DecodingOptions(drafter="masked"))
     with pytest.raises(ModelError, match=f"{AUTOREGRESSIVE}: cannot be read"):
         _ = model.autoregressive
 
@@ -370,21 +219,6 @@ def test_the_autoregressive_drafter_is_in_the_type_to_draft_in(model: Model) -> 
         assert (drafter.dtype, drafter.shapes) == (model.verifier.dtype, model.verifier.shapes)
     else:
         assert drafter.dtype == torch.int8
-
-
-def test_a_place_without_a_model(tmp_path: Path, folder: Path) -> None:
-    for path in (tmp_path, tmp_path / "none", folder / CONFIG):
-        assert f"{path}: is no model folder" in error_of(path)
-    assert "No bundled model translates xx→yy" in error_of(None, source="xx", target="yy")
-
-
-def test_a_missing_drafter_is_named_when_it_is_wanted(
-    tiny_model_without_drafter: Path, sources: list[list[int]]
-) -> None:
-    bare = load_model(tiny_model_without_drafter, device="cpu")
-    with pytest.raises(ModelError, match="no masked drafter") as raised:
-        decode(bare, sources, DecodingOptions(drafter="masked"))
-    assert raised.value.exit_code == 69
 
 
 def test_bundled_models_are_found_by_name_and_direction(

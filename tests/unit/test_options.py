@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from specmt.errors import UsageError
-from specmt.options import AHEAD, DecodingOptions
+from specmt.models.hub import load_model
+from specmt.options import LIMITS, DecodingOptions, check_effects, check_environment, check_threads, most_threads
 
 MEMORY = Path("memory.tsv")
 
@@ -19,13 +20,31 @@ def complaint(**options: Any) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "name", ["beta", "beam_size", "batch_size", "batch_tokens", "width", "block_size", "nodes", "top_k"]
-)
-def test_counts_start_at_one(name: str) -> None:
-    assert getattr(DecodingOptions(**{name: 1}), name) == 1
+@pytest.mark.parametrize("name", LIMITS)
+def test_counts_have_limits(name: str) -> None:
+    for value in (1, LIMITS[name]):
+        assert getattr(DecodingOptions(**{name: value}), name) == value
     for value in (0, -3):
         assert complaint(**{name: value}) == f"`{name}` must be at least 1, but is {value} instead."
+    for value in (LIMITS[name] + 1, 10**30):
+        assert complaint(**{name: value}) == f"`{name}` must be at most {LIMITS[name]}, but is {value} instead."
+
+
+def test_threads_have_limits() -> None:
+    most = most_threads()
+    for threads in (None, 1, most):
+        check_threads(threads)
+    for threads, bound in ((0, "least 1"), (most + 1, f"most {most}"), (100_000, f"most {most}")):
+        with pytest.raises(UsageError) as raised:
+            check_threads(threads)
+        assert str(raised.value) == f"`threads` must be at {bound}, but is {threads} instead."
+    with pytest.raises(UsageError, match="`threads` must be at most"):
+        load_model(threads=100_000)
+    for value in ("", "2", "2,1", "x", f"{most}", "-1"):
+        check_environment({"OMP_NUM_THREADS": value})
+    for value in (f"{most + 1}", "100000,2"):
+        with pytest.raises(UsageError, match=r"`MKL_NUM_THREADS` must be at most \d+, but is \d+ instead."):
+            check_environment({"MKL_NUM_THREADS": value})
 
 
 @pytest.mark.parametrize("name", ["tolerance", "temperature"])
@@ -56,17 +75,19 @@ def test_seeds_have_64_bits() -> None:
         ({"tree": "bush"}, "`tree` must be one of chain, best-first, sampled, but is 'bush' instead."),
         (
             {"drafter": "mask"},
-            "`drafter` must be one of masked, autoregressive, self, lookup, none, but is 'mask' instead.",
+            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is 'mask' instead.",
         ),
         (
             {"drafter": "masked+oracle"},
-            "`drafter` must be one of masked, autoregressive, self, lookup, none, but is 'oracle' instead.",
+            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is 'oracle' instead.",
         ),
         (
             {"drafter": "masked+"},
-            "`drafter` must be one of masked, autoregressive, self, lookup, none, but is '' instead.",
+            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is '' instead.",
         ),
         ({"drafter": "masked+masked"}, "`drafter` must name different drafters, but is 'masked+masked' instead."),
+        ({"drafter": "masked+auto"}, "`drafter` must name different drafters, but is 'masked+auto' instead."),
+        ({"drafter": "none", "memory": MEMORY}, "`drafter` must name different drafters, but is 'none' instead."),
         ({"drafter": "masked+none"}, "`drafter` must name different drafters, but is 'masked+none' instead."),
         ({"drafter": "none+none"}, "`drafter` must name different drafters, but is 'none+none' instead."),
         ({"drafter": "self", "tolerance": 1.0}, "`tolerance` must be 0 with the drafter self, but is 1.0 instead."),
@@ -95,7 +116,7 @@ def test_seeds_have_64_bits() -> None:
         ),
         (
             {"memory": MEMORY, "temperature": 1.0},
-            "`drafter` must be masked, autoregressive or none when sampling, but is 'masked+lookup' instead.",
+            "`drafter` must be masked, autoregressive or none when sampling, but is 'auto+lookup' instead.",
         ),
     ],
 )
@@ -124,30 +145,57 @@ def test_what_does(options: dict[str, Any]) -> None:
 
 def test_drafters_by_name() -> None:
     assert DecodingOptions(drafter="lookup+self").drafters == ("lookup", "self")
-    assert DecodingOptions(memory=MEMORY).drafters == ("masked", "lookup")
+    assert DecodingOptions().drafters == ("auto",)
+    assert DecodingOptions(memory=MEMORY).drafters == ("auto", "lookup")
     assert DecodingOptions(memory=MEMORY, drafter="lookup+masked").drafters == ("lookup", "masked")
-    assert DecodingOptions(drafter="lookup").looks_up
-    assert not DecodingOptions(drafter="lookup", strategy="greedy").looks_up
-    assert DecodingOptions().ahead("self") == AHEAD["self"]
-    assert DecodingOptions(block_size=2).ahead("self") == 2
-
-
-def test_who_drafts_for_a_model_with_a_masked_drafter_and_without() -> None:
-    def drafter(*, has_drafter: bool = False, **options: Any) -> str | None:
-        return DecodingOptions(**options).for_model(has_drafter=has_drafter).drafter
-
-    assert DecodingOptions().drafter is None
-    assert drafter(has_drafter=True) == drafter(has_drafter=True, tolerance=1.0) == "masked"
-    assert drafter() == drafter(memory=MEMORY) == drafter(tree="best-first") == "lookup"
-    assert DecodingOptions(memory=MEMORY).for_model(has_drafter=False).drafters == ("lookup",)
-    # Without drafts there are no samples but the model's own, and nothing that τ could let pass.
-    assert drafter(temperature=0.5) == drafter(temperature=0.5, tree="sampled") == "none"
-    assert drafter(tolerance=1.0) == "masked"
-    for name in ("masked", "autoregressive", "lookup", "none"):
-        assert drafter(drafter=name) == name
 
 
 def test_what_is_lossless() -> None:
     for options in ({}, {"tolerance": 1.0, "beta": 1}, {"temperature": 1.0}, {"tolerance": 1.0, "strategy": "beam"}):
         assert DecodingOptions(**options).lossless  # type: ignore[arg-type]
     assert not DecodingOptions(tolerance=1e-9).lossless
+
+
+GREEDY = {"strategy": "greedy"}
+NO_EFFECT = [
+    ("beam_size", {"beam_size": 5}, "`strategy` beam"),
+    ("length_penalty", GREEDY, "`strategy` beam"),
+    *((name, GREEDY, "`strategy` speculative") for name in ("tree", "beta", "tolerance", "width")),
+    *((name, {**GREEDY, name: 3}, "`strategy` speculative") for name in ("nodes", "block_size")),
+    ("drafter", {"strategy": "beam", "drafter": "masked"}, "`strategy` speculative"),
+    ("memory", {**GREEDY, "memory": MEMORY}, "`strategy` speculative"),
+    ("tree", {"drafter": "none"}, "a drafter"),
+    ("block_size", {"drafter": "none", "block_size": 4}, "a drafter"),
+    ("nodes", {"nodes": 8}, "`tree` best-first"),
+    ("width", {"temperature": 0.5}, "`tree` sampled"),
+    ("top_k", {"top_k": 4}, "a `temperature` above 0"),
+    ("seed", {}, "a `temperature` above 0"),
+    ("beta", {}, "`tree` best-first or a `tolerance`"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "needed"), NO_EFFECT)
+def test_what_has_no_effect_is_refused(name: str, options: dict[str, Any], needed: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        check_effects(DecodingOptions(**options), {name, "strategy"})
+    assert str(raised.value) == f"`{name}` has no effect without {needed}; leave it out."
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategy": "beam", "beam_size": 3, "length_penalty": 0.5},
+        {"tree": "best-first", "nodes": 8, "beta": 2, "drafter": "autoregressive", "block_size": 3},
+        {"tree": "sampled", "temperature": 0.5, "top_k": 3, "width": 9, "seed": 3, "protect": False},
+        {"beta": 3, "tolerance": 0.0},
+        {"strategy": "greedy", "drafter": "auto", "nodes": None, "block_size": None, "batch_size": 3, "protect": True},
+        {"memory": MEMORY, "drafter": "lookup", "block_size": 3},
+    ],
+)
+def test_what_has_an_effect_is_not(options: dict[str, Any]) -> None:
+    check_effects(DecodingOptions(**options), options.keys() | {"quiet"})
+
+
+def test_samples_are_never_protected() -> None:
+    with pytest.raises(UsageError, match="`protect` has no effect with a `temperature`"):
+        check_effects(DecodingOptions(temperature=1.0, protect=True), {"protect"})

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
-from peers.ways import TRIED, Peers, Result, Way, fastest
+from compare_peers import TRIED, Peers, Result, Way, fastest
 from torch import Tensor
 
-from specmt.decoding.batch import decode
-from specmt.models.autoregressive import create_autoregressive
-from specmt.models.config import AutoregressiveConfig, VerifierConfig
-from specmt.models.folder import AUTOREGRESSIVE, VERIFIER, ModelFolder, add_drafter, write_folder
+from specmt.decoding.session import decode
+from specmt.models.config import VerifierConfig
+from specmt.models.folder import VERIFIER, ModelFolder, write_folder
 from specmt.models.hub import Model, load_model
-from specmt.models.verifier import create_verifier
+from specmt.models.modules import create_verifier
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
@@ -28,21 +28,18 @@ LINES = ["Der Hund schläft.", "Wo ist der Bahnhof, bitte?", "Nein!", "Das Haus 
 def folder(
     pieces_path: Path,
     verifier_config: VerifierConfig,
-    autoregressive_config: AutoregressiveConfig,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> ModelFolder:
     """A model of random weights, such that it says something else at every step."""
     torch.manual_seed(3)
     path = tmp_path_factory.mktemp("peers") / "model"
     verifier = create_verifier(verifier_config, torch.device("cpu"))
-    drafter = create_autoregressive(autoregressive_config, torch.device("cpu"))
-    for module in (verifier, drafter):
-        for name, parameter in module.named_parameters():
-            if "norm" in name:
-                torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.1)
-            else:
-                torch.nn.init.normal_(parameter, std=0.3 if "embed" in name else 1.0)
-    written = write_folder(
+    for name, parameter in verifier.named_parameters():
+        if "norm" in name:
+            torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.1)
+        else:
+            torch.nn.init.normal_(parameter, std=0.3 if "embed" in name else 1.0)
+    write_folder(
         path,
         source="de",
         target="en",
@@ -50,7 +47,6 @@ def folder(
         verifier=verifier_config,
         verifier_weights=weights_of(verifier),
     )
-    add_drafter(path, written, autoregressive_config, weights_of(drafter))
     return ModelFolder.read(path)
 
 
@@ -88,42 +84,19 @@ def test_m2m100_is_the_verifier(random_model: Model, batch: tuple[Tensor, Tensor
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-3)
 
 
-def test_the_assistant_is_the_drafter(random_model: Model, batch: tuple[Tensor, Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, batch_size: int) -> None:
     pytest.importorskip("transformers", reason="the peer is not installed")
-    from fairseq2.nn import BatchLayout
-    from peers.to_m2m100 import to_assistant, to_m2m100
+    from peers.to_m2m100 import to_m2m100
+    from peers.transformers_worker import translate
 
-    sources, lengths, targets = batch
     folder = random_model.folder
-    assert folder.autoregressive is not None
-    weights = folder.weights(AUTOREGRESSIVE)
-    verifier = to_m2m100(folder.verifier, folder.weights(VERIFIER))
-    assistant = to_assistant(verifier, folder.autoregressive, weights)
-    drafter = create_autoregressive(folder.autoregressive, torch.device("cpu")).eval()
-    drafter.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    mask = (sources != PAD).long()
-    with torch.inference_mode():
-        with pytest.raises(RuntimeError, match="must have run"):
-            assistant(sources, attention_mask=mask, decoder_input_ids=targets)
-        memory = verifier.model.encoder(sources, attention_mask=mask).last_hidden_state
-        found = assistant(sources, attention_mask=mask, decoder_input_ids=targets).logits
-        states = drafter(targets, memory, BatchLayout.of(sources, lengths.tolist()))
-        wanted = drafter.logits(states)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize(("batch_size", "assisted"), [(1, 0), (3, 0), (1, 4)])
-def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, batch_size: int, assisted: int) -> None:
-    pytest.importorskip("transformers", reason="the peer is not installed")
-    from peers.transformers_worker import Generator
-
+    converted = to_m2m100(folder.verifier, folder.weights(VERIFIER))
+    sources = random_model.pieces.encode_batch(LINES)
+    tokens = translate(converted, sources, batch_size, folder.verifier.max_length)
     wanted = say(random_model, LINES)
-    _, tokens = Generator(random_model.folder).translate(
-        LINES, dtype="float32", threads=1, batch_size=batch_size, assisted=assisted
-    )
     # A batch has one limit, its longest source's.
-    found = [random_model.pieces.pieces(each)[: len(said)] for each, said in zip(tokens, wanted, strict=True)]
-    assert found == wanted
+    assert [random_model.pieces.pieces(each)[: len(own)] for each, own in zip(tokens, wanted, strict=True)] == wanted
 
 
 def test_ctranslate2_says_what_greedy_decoding_says(random_model: Model, tmp_path: Path) -> None:
@@ -133,20 +106,19 @@ def test_ctranslate2_says_what_greedy_decoding_says(random_model: Model, tmp_pat
     wanted = say(random_model, LINES)
     write_ctranslate2(random_model.folder, tmp_path / "converted")
     with closing(Peers(random_model, tmp_path / "converted", 1)) as peers:
-        (way,) = peers.ctranslate2_ways("float32", 2, 1)
+        (way,) = peers.ctranslate2("float32", 2, 1)
         result = way.translate(LINES)
-    assert [each[: len(said)] for each, said in zip(result.pieces, wanted, strict=True)] == wanted
-    assert result.seconds > 0
-    assert (way.name, way.setting) == ("CTranslate2 float32 greedy", "1 × 1 thread")
+    assert [each[: len(own)] for each, own in zip(result.pieces, wanted, strict=True)] == wanted
+    assert result.seconds > 0 and way.name == "CTranslate2 float32 greedy"
 
 
 def test_the_fastest_setting_is_chosen_on_lines_from_all_over() -> None:
-    asked: list[list[str]] = []
+    asked: list[Sequence[str]] = []
 
     def way(setting: str, seconds: float) -> Way:
-        def translate(lines: list[str]) -> Result:
+        def translate(lines: Sequence[str]) -> Result:
             asked.append(lines)
-            return Result(seconds, lines)
+            return Result(seconds, list(lines))
 
         return Way("peer", setting, translate)
 
@@ -156,11 +128,6 @@ def test_the_fastest_setting_is_chosen_on_lines_from_all_over() -> None:
     assert {len(each) for each in asked} == {2, TRIED}
     assert fastest([way("slow", 2.0), way("quick", 1.0)], lines, 32).setting == "quick"
     assert len(asked[-1]) == 64  # two batches
-
-
-def test_a_setting_without_a_choice_is_not_tried() -> None:
-    def translate(lines: list[str]) -> Result:
-        raise AssertionError("translated")
-
-    only = Way("specmt", "bfloat16", translate)
-    assert fastest([only], ["a"], 1) is only
+    asked.clear()
+    assert fastest([way("only", 1.0)], lines, 1).setting == "only"
+    assert not asked

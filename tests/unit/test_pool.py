@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.engine.pool import only_kernels, thread_count
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions

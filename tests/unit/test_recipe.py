@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sacrebleu.metrics import CHRF
-
-from specmt.decoding.batch import decode
-from specmt.errors import UsageError
-from specmt.models.folder import ASSETS
-from specmt.models.hub import load_model
-from specmt.options import DecodingOptions
-from specmt.text.pieces import Pieces
-from specmt.training import augment
-from specmt.training.augment import CHANGES, Change, vary
-from specmt.training.cleaning import (
+from recipe import augment
+from recipe.augment import CHANGES, Change, vary
+from recipe.cleaning import (
     MAX_CHARACTERS,
     Deduplicator,
     evidence,
@@ -30,9 +25,17 @@ from specmt.training.cleaning import (
     numbers,
     plain_quotes,
 )
+from recipe.synthetic import Pair, date, price, quantity, synthesise, time
+from sacrebleu.metrics import CHRF
+
+from specmt.decoding.session import decode
+from specmt.errors import UsageError
+from specmt.models.folder import ASSETS
+from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
+from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData
 from specmt.training.prepare import PrepareOptions, prepare
-from specmt.training.synthetic import Pair, quantity, synthesise
 
 quick = settings(max_examples=100, deadline=None)
 seeds = st.integers(0, 10**9)
@@ -249,13 +252,40 @@ def test_quantities_are_the_same_number_in_both_notations(seed: int) -> None:
 @quick
 @given(seeds)
 @example(34106)  # nothing but things to copy, one of them with a word in it
-def test_made_up_pairs_have_no_fault_and_the_same_to_copy(seed: int) -> None:
+def test_made_up_pairs_are_clean_and_have_the_same_to_copy(seed: int) -> None:
     german, english = synthesise(random.Random(seed))
     assert german == normalise(german)
     assert english == normalise(english)
     assert literals(german) == literals(english)
     assert numbers(german) == numbers(english)
-    assert find_fault(german, english) is None
+
+
+def test_made_up_pairs_are_of_every_kind_and_hardly_ever_left_out() -> None:
+    pairs = [synthesise(random.Random(seed)) for seed in range(2000)]
+    assert sum(find_fault(*pair) is not None for pair in pairs) <= 4
+    for german, english in (
+        (r"^Siehe \S", "^See "),
+        (r"Die Summe beträgt [\d.,]+ ", r"The sum is .?[\d.,]+"),
+        (r"am \d+\. Mai", r"on (May \d+|\d+ May)"),
+        (r"um \d+:\d\d Uhr", r"at \d+:\d\d"),
+        (r"kostet [\d.,]+ (€|Euro)", r"costs (€[\d.,]+|[\d.,]+ euros)"),
+        ("am Freitag", "on Friday"),
+        (r"^z\. ?B\. ", r"^e\.g\. "),
+    ):
+        assert any(re.search(german, pair[0]) and re.search(english, pair[1]) for pair in pairs), german
+
+
+@quick
+@given(seeds)
+def test_times_prices_and_dates_are_written_as_their_language_does(seed: int) -> None:
+    german, english = time(random.Random(seed))
+    assert german.removesuffix(" Uhr") == english.removesuffix(" am")
+    german, english = price(random.Random(seed))
+    swapped = english.translate(str.maketrans(",.", ".,"))
+    assert re.findall(r"[\d.,]+", german) == re.findall(r"[\d.,]+", swapped)
+    assert not re.search(r"Dollar|Euro$", english)
+    german, english = date(random.Random(seed))
+    assert re.match(r"\d+\. \w+", german) and re.search(r"\d+ \w+|\w+ \d+", english)
 
 
 def test_the_models_own_words_are_trained_on(tmp_path: Path) -> None:
@@ -292,3 +322,36 @@ def test_the_models_own_words_are_trained_on(tmp_path: Path) -> None:
     assert run().exit_code == 0
     assert shard.stat().st_mtime_ns == before
     assert isinstance(run("--seed", "2").exception, UsageError)
+
+
+def test_the_recipe_writes_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One source and back-translated text, cleaned, weighted and made ready for training."""
+    import data
+
+    corpora, folder = tmp_path / "corpora", tmp_path / "out"
+    for part in ("train", "valid"):
+        (corpora / part).mkdir(parents=True)
+    german = [f"Das ist der Hund Nummer {n}, und er schläft." for n in range(30)]
+    english = [f"This is the dog number {n}, and it is sleeping." for n in range(30)]
+    sides = {"de": german, "en": english}
+    for side, lines in sides.items():
+        (corpora / "train" / f"xquad.{side}.gz").write_bytes(gzip.compress("\n".join([*lines, lines[0]]).encode()))
+        for name in data.VALID:
+            (corpora / "valid" / f"{name}.{side}").write_text(lines[0] + "\n")
+        (tmp_path / "back").mkdir(exist_ok=True)
+        back = {"de": "Ein Mann las 7 Bücher.\nDer Mann hatte 8.\n", "en": "A man read 7 books.\nThe man had 9.\n"}
+        (tmp_path / "back" / f"news.{side}").write_text(back[side])
+    others = ",".join(name for _, name, _ in data.read_sources(set()) if name != "xquad")
+    arguments = ["data.py", str(folder), "--direction", "de-en", "--exclude", others, "--back", str(tmp_path / "back")]
+    monkeypatch.setenv("SPECMT_CORPORA", str(corpora))
+    monkeypatch.setattr("sys.argv", [*arguments, "--pieces", str(ASSETS / "de-en" / "pieces.model")])
+    with pytest.raises(SystemExit) as ended:
+        data.main()
+    assert ended.value.code == 0
+    record = json.loads((folder / "text" / "recipe.json").read_text())
+    assert (record["xquad"]["kept"], record["xquad"]["left_out"]) == (1, {"duplicate": 30})  # but for their numbers
+    assert (record["back-news"]["domain"], record["back-news"]["kept"]) == ("back-translated", 1)
+    assert record["back-news"]["left_out"] == {"numbers": 1}
+    assert len(ParallelData.load(folder, "train")) == sum(each["written"] for each in record.values())
+    with pytest.raises(ValueError, match="no such source: nothing"):
+        data.read_sources({"nothing"})

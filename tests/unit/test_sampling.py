@@ -23,25 +23,26 @@ from torch import Tensor
 
 from specmt.decoding import levels, sample
 from specmt.decoding import loop as loop_module
-from specmt.decoding.autoregressive import AutoregressiveDrafter
-from specmt.decoding.batch import decode, make_acceptor, make_drafter
-from specmt.decoding.drafters import Drafter
+from specmt.decoding.drafters import Drafter, make_drafter
+from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.levels import perturb, sampled_tree
-from specmt.decoding.loop import Loop
-from specmt.decoding.masked import MaskedDrafter
+from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.noise import Role, generator
-from specmt.decoding.plan import Fixed
+from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Sampling, accept_by_rejection, pick, residual
+from specmt.decoding.session import decode, make_acceptor
 from specmt.decoding.shape import Sampled
 from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Sizes, Slots, State
+from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Sizes, Slots, State, Verifier
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
-from specmt.types import BOS, EOS, Hypothesis, Stats
+from specmt.types import BOS, EOS
+from tests.decoding_helpers import PLENTY, Hypotheses, Sources, assert_counts, run_loop, stats_of, tokens_of, total_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -296,11 +297,18 @@ class FakeNetwork:
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         return EncoderOutput(torch.zeros(len(sources), 1, 1), torch.tensor([len(source) + 1 for source in sources]))
 
-    def start(self, state: State, rows: Tensor, memory: EncoderOutput) -> None:
-        state.cross.lengths[rows] = memory.lengths
+    def start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+        state.cross.lengths[rows] = encoded.lengths
 
     def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
         return self.logits[tokens]
+
+    def log_probs(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        return logits.log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
+
+    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        values, ids = logits.topk(logits.shape[2], dim=2)
+        return ids, values.log_softmax(2)
 
     def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
         empty = torch.zeros(len(tokens), block_size, 1)
@@ -321,35 +329,35 @@ def after_specials(table: Floats) -> Floats:
 LIMIT = 4
 
 
+def sampled_lines(verifier: Verifier, drafter: Drafter, block: int, accept: Acceptor, source: list[int]) -> Hypotheses:
+    """Returns a sample for each of many lines, all of the same source."""
+    policy = FixedPolicy(Arm(0, block))
+    loop = Loop(verifier, [drafter], policy, accept, capacity=LINES, max_source_tokens=PLENTY, scores=True)
+    return run_loop(loop, [Request(line, source, line) for line in range(LINES)])
+
+
 @pytest.mark.parametrize(("width", "block"), [(1, 1), (1, 4), (3, 2)])
 @pytest.mark.parametrize("kind", ["masked", "autoregressive"])
 def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """EOS within drafts and as the verifier's own token, and the limit within a draft."""
     monkeypatch.setattr(loop_module, "target_limit", lambda source_length, max_length: LIMIT)
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
-    shape = Sampled(width, PLAIN)
-    proposer: Drafter
-    if kind == "masked":
-        proposer = MaskedDrafter(drafter, LINES, Fixed(block), shape)
-    else:
-        proposer = AutoregressiveDrafter(drafter, LINES, Fixed(block), shape)
-    accept = partial(accept_by_rejection, how=PLAIN)
-    loop = Loop(verifier, proposer, accept, LINES, max_source_tokens=10**6, scores=True)
-    found = dict(loop.run(Request(line, [5], line) for line in range(LINES)))
-    outputs = [[*found[line].tokens, *[EOS] * (LIMIT - len(found[line].tokens))] for line in range(LINES)]
+    drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
+    proposer = drafters[kind](drafter, LINES, Sampled(width, PLAIN))
+    found = sampled_lines(verifier, proposer, block, partial(accept_by_rejection, how=PLAIN), [5])
+    outputs = [[*each.tokens, *[EOS] * (LIMIT - len(each.tokens))] for each in found]
     # What follows EOS is EOS.
     table = after_specials(VERIFIER)
     going_on = table.copy()
     going_on[EOS] = np.eye(SIZE + 3)[EOS]
     wanted = np.einsum("a,ab,bc,cd->abcd", table[BOS], *[going_on] * (LIMIT - 1))
     assert misfit(outputs, wanted) < 1.0
-    for hypothesis in found.values():
-        stats, ends = hypothesis.stats, len(hypothesis.tokens) < LIMIT
-        said = [BOS, *hypothesis.tokens, *[EOS] * ends]
-        assert stats.tokens == len(said) - 1
-        assert stats.tokens - stats.accepted in (stats.verifier_calls, stats.verifier_calls - 1)
+    for hypothesis in found:
+        assert_counts(hypothesis)
+        said = [BOS, *hypothesis.tokens, *[EOS] * (len(hypothesis.tokens) < LIMIT)]
+        assert hypothesis.stats.tokens == len(said) - 1
         assert hypothesis.score == pytest.approx(logs(table)[said[:-1], said[1:]].sum(), abs=1e-5)
-    assert sum(each.stats.accepted for each in found.values()) > 0
+    assert total_of(found).accepted > 0
 
 
 # Stochastic beam search
@@ -478,12 +486,8 @@ WAYS = {
 }
 
 
-def tokens_of(hypotheses: Sequence[Hypothesis]) -> list[list[int]]:
-    return [hypothesis.tokens for hypothesis in hypotheses]
-
-
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
-def test_a_sample_depends_on_its_line_alone(model: Model, sources: list[list[int]], options: DecodingOptions) -> None:
+def test_a_sample_depends_on_its_line_alone(model: Model, sources: Sources, options: DecodingOptions) -> None:
     """Not on the batch, the order, the threads or the other lines."""
     some = sources[11:23]
     places = [(3 * number, number % 4) for number in range(len(some))]
@@ -498,7 +502,7 @@ def test_a_sample_depends_on_its_line_alone(model: Model, sources: list[list[int
             places=[places[number] for number in order],
         )
         assert tokens_of(got) == [wanted[number].tokens for number in order]
-        assert [each.stats for each in got] == [wanted[number].stats for number in order]
+        assert stats_of(got) == [wanted[number].stats for number in order]
     for threads in (2, 3):
         torch.set_num_threads(threads)
         assert tokens_of(decode(model, some[1:2], options, places=places[1:2])) == tokens_of(wanted[1:2])
@@ -529,12 +533,12 @@ def test_random_numbers_are_for_one_thing_each() -> None:
     assert drawn[0] == tuple(generator(0, Request(5, [1, 2], 0, 0), 1, Role.DRAFT).random(4).tolist())
 
 
-def test_windows_of_a_file_change_no_sample(model: Model) -> None:
+def test_how_a_file_is_read_changes_no_sample(model: Model) -> None:
     """Equal lines differ, and lines that are read a few at a time come out the same."""
     lines = ["Ein Haus.", "", "Ein Haus.", "Zwei Hunde.\tEin Haus.", "Ein Haus."]
     texts = [
-        [each.text for each in Translator(model).translate(lines, replace(CHAIN, batch_size=size), window=window)]
-        for size, window in ((1, 1), (2, 2), (8, 100))
+        [each.text for each in Translator(model).translate(lines, replace(CHAIN, batch_size=size))]
+        for size in (1, 2, 8)
     ]
     assert texts[0] == texts[1] == texts[2]
     assert len({texts[0][number] for number in (0, 2, 4)}) == 3
@@ -544,13 +548,13 @@ def test_windows_of_a_file_change_no_sample(model: Model) -> None:
 @pytest.mark.parametrize("tree", ["chain", "sampled"])
 @pytest.mark.parametrize(("temperature", "top_k"), [(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
 def test_the_least_of_chance_is_greedy(
-    model: Model, sources: list[list[int]], tree: str, temperature: float, top_k: int | None
+    model: Model, sources: Sources, tree: str, temperature: float, top_k: int | None
 ) -> None:
     some = sources[11:30]
     greedy = decode(model, some, DecodingOptions(strategy="greedy"))
     got = decode(model, some, replace(WAYS[tree], temperature=temperature, top_k=top_k))
     assert tokens_of(got) == tokens_of(greedy)
-    assert sum(each.stats.accepted for each in got) > 0
+    assert total_of(got).accepted > 0
 
 
 def first_tokens(model: Model, source: list[int], temperature: float) -> Floats:
@@ -575,21 +579,21 @@ def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkey
     source = [9, 80, 300]
     options = replace(SAMPLED, drafter=kind, width=width, temperature=TEMPERATURE, block_size=2)
 
-    def samples() -> tuple[list[list[int]], Stats]:
-        drafter = make_drafter(model, LINES, options)
-        loop = Loop(model.verifier, drafter, make_acceptor(options), LINES, max_source_tokens=10**6)
-        found = dict(loop.run(Request(line, source, line) for line in range(LINES)))
-        stats = sum((each.stats for each in found.values()), Stats())
-        return [[*found[line].tokens, EOS, EOS][:2] for line in range(LINES)], stats
+    def samples() -> Hypotheses:
+        drafter = make_drafter(kind, model, LINES, options)
+        return sampled_lines(model.verifier, drafter, 2, make_acceptor(options), source)
+
+    def off(found: Hypotheses) -> float:
+        return misfit([[*each.tokens, EOS, EOS][:2] for each in found], wanted)
 
     wanted = first_tokens(model, source, TEMPERATURE)
     wanted[EOS] = np.eye(len(wanted))[EOS] * wanted[EOS].sum()
-    found, stats = samples()
-    assert misfit(found, wanted) < 1.0
-    assert 0.1 < stats.accepted / stats.verifier_calls < 1.9
+    found = samples()
+    assert off(found) < 1.0
+    assert 0.1 < total_of(found).accepted / total_of(found).verifier_calls < 1.9
     if width == 1:
         monkeypatch.setattr(sample, "accepts", lambda p, q, uniform: True)
-        assert misfit(samples()[0], wanted) > 1.5
+        assert off(samples()) > 1.5
 
 
 def test_the_mean_log_probability_is_that_of_ancestral_samples(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

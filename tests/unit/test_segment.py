@@ -47,13 +47,6 @@ def test_sentences_then_clauses_then_words_then_characters() -> None:
     assert segment("abcdefgh", 3, len) == [("abc", ""), ("def", ""), ("gh", "")]
 
 
-def test_characters_keep_their_marks() -> None:
-    text = "e\u0301" * 9
-    parts = segment(text, 5, len)
-    assert join(parts) == text
-    assert all(not part.startswith("\u0301") for part, _ in parts)
-
-
 def test_a_character_over_the_limit_is_returned_alone() -> None:
     parts = segment("ab", 2, lambda text: 3 * len(text))
     assert parts == [("a", ""), ("b", "")]
@@ -75,3 +68,41 @@ def test_a_long_line_takes_linear_time(unit: str) -> None:
     assert time.process_time() - started < 10
     assert join(parts) == text
     assert all(len(part) // 4 <= 100 for part, _ in parts)
+
+
+@pytest.mark.parametrize(
+    "character",
+    [
+        "e\u0301",
+        "👍🏽",
+        "👨\u200d👩\u200d👧\u200d👦",
+        "🏳️\u200d🌈",
+        "🇩🇪",
+        "1️⃣",
+        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "\u1112\u1161\u11ab",
+        "ا\u200f",
+        "\u2067א\u2069",
+        "می\u200c",
+        "x\u2060",
+    ],
+)
+def test_nothing_that_reads_as_one_character_is_cut_in_two(character: str) -> None:
+    text = character * 20
+    for limit in (len(character), len(character) + 1, 17, 20):
+        parts = segment(text, limit, len)
+        assert join(parts) == text
+        assert all(len(part) % len(character) == 0 or "ی" in part for part, _ in parts)
+        assert all(not part.startswith("\u200c") for part, _ in parts)
+
+
+def test_text_without_spaces_is_cut_after_its_full_stops() -> None:
+    text = "我们今天去北京，明天去上海。然后回家吃饭睡觉。" * 3
+    parts = segment(text, 20, len)
+    assert join(parts) == text
+    assert all(part.endswith(("。", "，")) for part, _ in parts)
+
+
+def test_a_stand_in_is_not_cut_in_two() -> None:
+    for limit in range(4, 9):
+        assert all("%12" in part or "%" not in part for part, _ in segment("ab%12c7" * 9, limit, len))

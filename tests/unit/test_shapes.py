@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.decoding.batch import decode
+from specmt.decoding.session import decode
 from specmt.engine import shapes
 from specmt.engine.backend import State
 from specmt.engine.networks import VerifierNetwork
@@ -16,8 +16,9 @@ from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy, fixed, is_invarian
 from specmt.engine.window import Branches
 from specmt.models import hub
 from specmt.models.folder import VERIFIER
-from specmt.models.hub import Model, load_model, verifier_network
+from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
+from tests.networks import verifier_network
 
 CPU = torch.device("cpu")
 

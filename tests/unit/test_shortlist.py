@@ -17,13 +17,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specmt.decoding import batch
-from specmt.decoding.autoregressive import AutoregressiveDrafter
-from specmt.decoding.batch import decode
 from specmt.decoding.drafters import Drafter
-from specmt.decoding.masked import MaskedDrafter
-from specmt.decoding.plan import Fixed
+from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.request import Request
+from specmt.decoding.session import decode
 from specmt.decoding.shape import BestFirst, Chain
 from specmt.decoding.shortlist import DRAFTED_EACH, Shortlist
 from specmt.decoding.tree import nodes_of
@@ -32,11 +30,10 @@ from specmt.engine.transformer import verifier_tables
 from specmt.engine.window import branches
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
-from specmt.models.drafter import create_drafter
 from specmt.models.folder import CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, add_drafter, file_sha256
-from specmt.models.hub import Model, drafter_network, fitting_weights, load_model, verifier_network
+from specmt.models.hub import Model, fitting_weights, load_model
+from specmt.models.modules import create_drafter, create_verifier
 from specmt.models.shapes import drafter_shapes, verifier_shapes
-from specmt.models.verifier import create_verifier
 from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
 from specmt.training.data import ParallelData, Sequences
@@ -50,6 +47,7 @@ from specmt.training.shortlist import (
 from specmt.training.validate import weights_of
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, UNK, Hypothesis
+from tests.networks import drafter_network, verifier_network
 
 CPU = torch.device("cpu")
 VOCAB = 437  # fills no register
@@ -76,10 +74,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "together": {"drafter": "masked+lookup", "block_size": 3, "tree": "best-first", "nodes": 6},
     "scores": {"strategy": "greedy", "scores": True},
 }
-
-
-class NoRunner:
-    """Stands for an engine that cannot run by itself."""
 
 
 def made_shortlist(pieces: int, *, always: int = 40, each: int = 3) -> Shortlist:
@@ -248,29 +242,13 @@ def test_speculative_output_is_greedy_output(
 def test_company_changes_nothing(
     model: Model, sources: list[list[int]], greedy: list[list[int]], batch_size: int, threads: int
 ) -> None:
-    if model.verifier.own_threads:  # others are tested bit by bit, and spin on a busy machine
+    if model.backend.name == "kernels":  # others are tested bit by bit, and spin on a busy machine
         torch.set_num_threads(threads)
     order = list(range(len(sources)))
     random.Random(batch_size).shuffle(order)
     options = DecodingOptions(shortlist=True, batch_size=batch_size, block_size=3)
     got = said(decode(model, [sources[index] for index in order], options))
     assert got == [greedy[index] for index in order]
-
-
-@pytest.mark.usefixtures("needs_kernels")
-@pytest.mark.parametrize("way", ["greedy", "masked", "autoregressive"])
-def test_the_kernels_by_themselves_count_what_the_loop_does(
-    tiny_model: Path, sources: list[list[int]], way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load_model(tiny_model, device="cpu", dtype="bfloat16")
-    model.__dict__["shortlist"] = made_shortlist(len(model.pieces))
-    options = DecodingOptions(shortlist=True, **WAYS.get(way, {"strategy": "greedy"}))
-    counts = []
-    for _ in range(2):
-        got = decode(model, sources, options)
-        counts.append([(h.tokens, h.stats.verifier_calls, h.stats.accepted) for h in got])
-        monkeypatch.setattr(batch, "Runner", NoRunner)
-    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("way", ["masked", "best-first", "autoregressive", "autoregressive best-first", "self"])
@@ -331,12 +309,12 @@ def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]
     shape = BestFirst(12, 4) if tree else Chain()
     if drafter == "masked":
         assert model.drafter is not None
-        proposer: Drafter = MaskedDrafter(model.drafter, 3, Fixed(4), shape, narrow)
+        proposer: Drafter = MaskedDrafter(model.drafter, 3, shape, narrow)
     else:
         assert model.autoregressive is not None
-        proposer = AutoregressiveDrafter(model.autoregressive, 3, Fixed(4), shape, narrow)
+        proposer = AutoregressiveDrafter(model.autoregressive, 3, shape, narrow)
     proposer.start(torch.arange(3), model.verifier.encode(sources), wishes(narrow, sources))
-    drafts = proposer.propose(torch.full((3, 1), BOS), torch.ones(3, dtype=torch.int64))
+    drafts = proposer.propose(torch.full((3, 1), BOS), torch.ones(3, dtype=torch.int64), 4, None)
     for number, source in enumerate(sources):
         assert {node.token for node in nodes_of(drafts, number)} <= set(narrow.of(source).tolist())
 
@@ -347,13 +325,12 @@ def test_a_drafter_that_may_say_little_changes_no_output(model: Model, sources: 
     listed = replace(model)
     plain.__dict__["draft_shortlist"] = None
     listed.__dict__["draft_shortlist"] = only_eos(len(model.pieces))
-    assert plain.drafter is not None
     for way in ("masked", "best-first", "autoregressive", "autoregressive best-first", "together", "self"):
         options = DecodingOptions(**WAYS[way])
         wanted, got = decode(plain, sources, options), decode(listed, sources, options)
         assert said(got) == said(wanted)
         accepted = [sum(h.stats.accepted - len(h.tokens) * (way == "together") for h in hs) for hs in (wanted, got)]
-        if way == "self" or not plain.drafter.shortens:
+        if way == "self" or not plain.backend.shortlists_pay:
             assert accepted[0] == accepted[1]
         else:
             assert accepted[0] > accepted[1]

@@ -11,9 +11,9 @@ from torch import Tensor
 from specmt.engine.backend import Verifier
 from specmt.engine.library import kernels as find_kernels
 from specmt.models.config import VerifierConfig
-from specmt.models.hub import verifier_network
-from specmt.models.verifier import create_verifier
+from specmt.models.modules import create_verifier
 from specmt.training.validate import weights_of
+from tests.networks import verifier_network
 
 CPU = torch.device("cpu")
 CONFIG = VerifierConfig(

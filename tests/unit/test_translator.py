@@ -3,16 +3,20 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from specmt.decoding.memory import TranslationMemory
+from specmt.decoding.request import Request
 from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
+from specmt.feeder import AHEAD, CHUNK
 from specmt.options import DecodingOptions
-from specmt.translator import Places, Translator
+from specmt.translator import Translator
 from specmt.types import Hypothesis, Line, Stats
+from tests.sessions import FakeSession
 
 
 class WordPieces:
@@ -42,21 +46,21 @@ class WordPieces:
 
 
 class FakeModel:
+    block_size = 7
+
     def __init__(self, path: Path = Path("fake"), *, has_drafter: bool = True) -> None:
         self.pieces = WordPieces()
         self.max_source_length = 6
         self.languages = ("de", "en")
         self.path = path
-        self.has_drafter = has_drafter
+        self.drafters = ("masked",) if has_drafter else ()
+        self.protects = True
         self.sha256 = "0" * 64
 
-    def block_size(self, options: DecodingOptions) -> int | None:
-        return options.block_size or 7
 
-
-def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOptions, _: Places) -> list[Hypothesis]:
+def reverse(sources: Sequence[list[int]]) -> list[Hypothesis]:
     assert sources
-    assert all(1 <= len(ids) < model.max_source_length for ids in sources)
+    assert all(1 <= len(ids) < FakeModel().max_source_length for ids in sources)
     return [
         Hypothesis(ids[::-1], -float(len(ids)), Stats(sentences=1, tokens=len(ids) + 1, verifier_calls=1))
         for ids in sources
@@ -64,7 +68,7 @@ def reverse(model: FakeModel, sources: Sequence[list[int]], options: DecodingOpt
 
 
 def translator(model: FakeModel | None = None) -> Translator:
-    return Translator(model or FakeModel(), decode=reverse)  # type: ignore[arg-type]
+    return Translator(model or FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
 
 
 def texts(*lines: str | Line) -> list[str]:
@@ -109,23 +113,80 @@ def test_lossless_comes_from_the_options() -> None:
 def test_a_decoded_line_break_becomes_a_space() -> None:
     model = FakeModel()
     model.pieces.words = ["a\nb"]
-    fixed = Translator(model, decode=lambda *_: [Hypothesis([0], math.nan)])  # type: ignore[arg-type]
+    fixed = Translator(model, session=FakeSession(lambda _: [Hypothesis([0], math.nan)]))  # type: ignore[arg-type]
     assert [each.text for each in fixed.translate(["x"])] == ["a b"]
 
 
-def test_it_reads_no_more_than_a_window_ahead() -> None:
-    read = 0
+class Numbered:
+    """Lines, of which the first so many are there, and the rest when nothing else can be done."""
 
-    def lines() -> Iterator[str]:
-        nonlocal read
-        for _ in range(10):
-            read += 1
-            yield "a"
+    def __init__(self, count: int, there: int) -> None:
+        self.count, self.there, self.read = count, there, 0
 
-    translations = translator().translate(lines(), window=3)
-    assert read == 0
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self.read == self.count:
+            raise StopIteration
+        self.read += 1
+        return "a"
+
+    def ready(self) -> bool:
+        return self.read < self.there
+
+
+def test_it_reads_some_batches_ahead_and_no_more() -> None:
+    lines = Numbered(100_000, there=100_000)
+    translations = translator().translate(lines, DecodingOptions(batch_size=4))
+    assert lines.read == 0
+    for _ in range(3):
+        next(translations)
+    assert 3 <= lines.read <= AHEAD * 4 + CHUNK
+
+
+@pytest.mark.parametrize("there", [0, 1, 5])
+def test_a_translation_does_not_wait_for_the_next_line(there: int) -> None:
+    lines = Numbered(10, there=there)
+    translations = translator().translate(lines)
     next(translations)
-    assert read == 3
+    assert lines.read == max(1, there)
+    for number in range(lines.read + 1, 11):
+        for _ in range(1 if number > max(1, there) + 1 else max(1, there)):
+            next(translations)
+        assert lines.read <= number
+
+
+def test_lines_before_a_failure_of_the_input_come_first() -> None:
+    def lines() -> Iterator[str]:
+        yield "a b"
+        yield "c d"
+        raise DataError("bad")
+
+    translations = translator().translate(lines())
+    assert [next(translations).text, next(translations).text] == ["b a", "d c"]
+    with pytest.raises(DataError, match="bad"):
+        next(translations)
+
+
+def test_what_is_not_wanted_any_more_is_taken_back() -> None:
+    session = FakeSession(reverse)
+    translations = Translator(FakeModel(), session=session).translate(["a b"] * 100)  # type: ignore[arg-type]
+    next(translations)
+    session.submit(Request(10**6, [1]))
+    translations.close()  # type: ignore[attr-defined]
+    assert [request.key for request in session.requests] == [10**6]
+
+
+def test_several_threads_are_served_by_one_session() -> None:
+    shared = translator()
+
+    def work(number: int) -> list[str]:
+        return [each.text for each in shared.translate([f"a{number} b{k}" for k in range(200)])]
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, got in enumerate(pool.map(work, range(8))):
+            assert got == [f"b{k} a{number}" for k in range(200)]
 
 
 def test_options_are_checked_before_anything_is_read() -> None:
@@ -135,8 +196,6 @@ def test_options_are_checked_before_anything_is_read() -> None:
             translator(model).translate([], options)
     translator(model).translate([], DecodingOptions(strategy="greedy"))
     translator(model).translate([], DecodingOptions(drafter="none"))
-    with pytest.raises(UsageError, match="`window` must be at least 1"):
-        translator().translate([], window=0)
 
 
 def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,9 +203,9 @@ def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPa
 
     def from_pretrained(name: str, **loading: object) -> Translator:
         calls.append((name, loading))
-        return Translator(FakeModel())  # type: ignore[arg-type]
+        return translator()
 
-    original = Translator(FakeModel(Path("folder")), decode=reverse, threads=2)  # type: ignore[arg-type]
+    original = Translator(FakeModel(Path("folder")), session=FakeSession(reverse), threads=2)  # type: ignore[arg-type]
     data = pickle.dumps(original)
     monkeypatch.setattr(Translator, "from_pretrained", from_pretrained)
     copy = pickle.loads(data)
@@ -154,39 +213,25 @@ def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPa
     assert [each.text for each in copy.translate(["a b"])] == ["b a"]
 
 
-@pytest.fixture
-def memories(monkeypatch: pytest.MonkeyPatch) -> list[TranslationMemory | None]:
-    """Returns a list to which each decoding adds the memory that it is given."""
-    seen: list[TranslationMemory | None] = []
-
-    def decode(
-        model: FakeModel,
-        sources: Sequence[list[int]],
-        options: DecodingOptions,
-        places: Places,
-        memory: TranslationMemory | None,
-        recorder: None,
-    ) -> list[Hypothesis]:
-        seen.append(memory)
-        return reverse(model, sources, options, places)
-
-    monkeypatch.setattr("specmt.decoding.batch.decode", decode)
-    return seen
+def memories(session: FakeSession) -> list[TranslationMemory | None]:
+    """Returns the memories of the requests that a session was given."""
+    return [request.memory for request in session.seen]
 
 
-def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[TranslationMemory | None]) -> None:
+def test_a_memory_is_read_once_and_lives_on(tmp_path: Path) -> None:
     path = tmp_path / "memory.tsv"
     long = "a " * 200
     path.write_text(f"a b\tB A\n{long}\tx\nc d e f g h i\tI H G F E D C\n\nj\u2028k\tJ\u2028K\nl\\tm\tL m\n")
     options = DecodingOptions(memory=path)
     model = FakeModel()
-    translator = Translator(model)  # type: ignore[arg-type]
+    session = FakeSession(reverse)
+    translator = Translator(model, session=session)  # type: ignore[arg-type]
     translator.translate([], options)
     path.unlink()
-    assert len(list(translator.translate(["a b", "c", "d"], options, window=2))) == 3
+    assert len(list(translator.translate(["a b", "c"], options))) == 2
     list(translator.translate(["a b"], options))
     list(translator.translate(["a b"]))
-    first, *others, without = memories
+    first, *others, without = memories(session)
     assert first is not None
     assert others == [first] * 2
     assert without is None
@@ -195,22 +240,21 @@ def test_a_memory_is_read_once_and_lives_on(tmp_path: Path, memories: list[Trans
         assert first.nearest(model.pieces.encode(source))[0].target == model.pieces.encode(target)
 
 
-def test_a_memory_has_stand_ins_where_the_model_sees_them(
-    tmp_path: Path, memories: list[TranslationMemory | None]
-) -> None:
+def test_a_memory_has_stand_ins_where_the_model_sees_them(tmp_path: Path) -> None:
     path = tmp_path / "memory.tsv"
     path.write_text("a {x} b {y}\tB {y} A {x}\n")
     model = FakeModel()
-    translator = Translator(model)  # type: ignore[arg-type]
+    session = FakeSession(reverse)
+    translator = Translator(model, session=session)  # type: ignore[arg-type]
     protected = DecodingOptions(memory=path)
     for options in (protected, replace(protected, protect=False), protected):
         list(translator.translate(["a"], options))
     found = []
-    for memory, source in zip(memories, ["a %1 b %2", "a {x} b {y}", "a %1 b %2"], strict=True):
+    for memory, source in zip(memories(session), ["a %1 b %2", "a {x} b {y}", "a %1 b %2"], strict=True):
         assert memory is not None
         found.append(model.pieces.decode(memory.nearest(model.pieces.encode(source))[0].target))
     assert found == ["B %2 A %1", "B {y} A {x}", "B %2 A %1"]
-    assert memories[0] is memories[2]
+    assert session.seen[0].memory is session.seen[2].memory
 
 
 def test_the_signature_says_what_is_protected() -> None:
@@ -220,6 +264,13 @@ def test_the_signature_says_what_is_protected() -> None:
         for options in (greedy, replace(greedy, protect=False), replace(greedy, temperature=0.5))
     ]
     assert found == [True, False, False]
+
+
+def test_whether_text_is_protected_is_up_to_the_model_where_nobody_says() -> None:
+    model = FakeModel()
+    model.protects = False
+    found = [translator(model).signature(DecodingOptions(protect=each))["protect"] for each in (None, True, False)]
+    assert found == [False, True, False]
 
 
 def test_what_is_wrong_with_a_memory_is_said_before_anything_is_read(tmp_path: Path) -> None:
@@ -242,17 +293,15 @@ def test_lookups_are_exact_and_depend_on_what_came_before() -> None:
         DecodingOptions(memory=Path("memory.tsv"), tolerance=1.0)
 
 
-def test_a_pickled_translator_reads_its_memory_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memories: list[TranslationMemory | None]
-) -> None:
+def test_a_pickled_translator_reads_its_memory_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "memory.tsv"
     path.write_text("a b\tB A\n")
-    options = DecodingOptions(memory=path)
-    original = Translator(FakeModel())  # type: ignore[arg-type]
+    options, sessions = DecodingOptions(memory=path), [FakeSession(reverse), FakeSession(reverse)]
+    original, loaded = (Translator(FakeModel(), session=session) for session in sessions)  # type: ignore[arg-type]
     list(original.translate(["a b"], options))
-    monkeypatch.setattr(Translator, "from_pretrained", lambda name, **loading: Translator(FakeModel()))  # type: ignore[arg-type]
+    monkeypatch.setattr(Translator, "from_pretrained", lambda name, **loading: loaded)
     list(pickle.loads(pickle.dumps(original)).translate(["a b"], options))
-    first, second = memories
+    first, second = (session.seen[0].memory for session in sessions)
     assert first is not None and second is not None
     assert second is not first
     assert second.size == first.size == 1

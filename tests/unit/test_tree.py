@@ -16,12 +16,12 @@ from torch import Tensor
 
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant, along, before, verdict, walk
 from specmt.decoding.levels import level_tree
-from specmt.decoding.plan import Adaptive, Costs, log_odds, logistic, survival
+from specmt.decoding.policy import confident, log_odds, logistic, survival
 from specmt.decoding.shape import BestFirst
-from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of
+from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of, prune
+from specmt.engine.backend import Confidence
 from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.window import Branches, branches
-from specmt.options import Calibration
 
 CPU = torch.device("cpu")
 quick = settings(max_examples=100, deadline=None)
@@ -79,16 +79,27 @@ def test_the_nodes_of_a_chain_follow_each_other() -> None:
     assert node == Node(4, 0, -0.5)
 
 
-def test_the_first_nodes_of_a_tree() -> None:
+def test_the_kept_nodes_of_a_tree() -> None:
     whole = replace(tree_of(FORK, FORK), log_probs=-torch.arange(12.0).view(2, 6))
     for count in range(7):
-        first = whole.first(count)
+        first = prune(whole, count > np.arange(6).repeat(2).reshape(6, 2).T)
         assert first.tokens.shape == (2, count)
         assert [nodes_of(first, row) for row in (0, 1)] == [nodes_of(whole, row)[:count] for row in (0, 1)]
-    chain = Tree(torch.tensor([[4, 5, 6]])).first(2)
-    assert chain.tokens.tolist() == [[4, 5]]
-    assert chain.parents is None
-    assert chain.log_probs is None
+    # Places change where something before them is gone.
+    some = prune(whole, np.array([[False, True, False, False, True, True], [False] * 6]))
+    assert nodes_of(some, 0) == [Node(6, 0, -1.0), Node(9, 1, -4.0), Node(5, 2, -5.0)]
+    assert nodes_of(some, 1) == []
+
+
+def test_the_kept_tokens_of_chains() -> None:
+    chains = Tree(torch.tensor([[4, 5, 6], [7, 8, 9]]))
+    first = prune(chains, np.array([[True, True, False]] * 2))
+    assert first.tokens.tolist() == [[4, 5], [7, 8]]
+    assert (first.parents, first.log_probs, first.counts) == (None, None, None)
+    ragged = prune(replace(chains, log_probs=torch.zeros(2, 3)), np.array([[True, False, False], [True, True, False]]))
+    assert [[node.token for node in nodes_of(ragged, row)] for row in (0, 1)] == [[4], [7, 8]]
+    assert prune(chains, np.zeros((2, 3), dtype=bool)).tokens.shape == (2, 0)
+    assert prune(chains, np.ones((2, 3), dtype=bool)) is chains
 
 
 def test_merged_trees_share_what_they_have_in_common() -> None:
@@ -199,8 +210,8 @@ def test_of_tolerated_siblings_the_verifiers_best_is_taken() -> None:
     for beta, tolerance, path in ((3, 2.0, [3]), (4, 2.0, [3]), (2, 2.0, [3]), (3, 0.4, []), (1, 2.0, [])):
         assert accept_tolerant(tree, logits, beta=beta, tolerance=tolerance).path(0) == path
     # Without the best of them the next takes its place; among equals the lower id does.
-    assert accept_tolerant(tree.first(2), logits, beta=3, tolerance=2.0).path(0) == [2]
-    assert accept_tolerant(tree.first(1), logits, beta=3, tolerance=2.0).path(0) == []
+    assert accept_tolerant(tree_of([(1, 0), (2, 0)]), logits, beta=3, tolerance=2.0).path(0) == [2]
+    assert accept_tolerant(tree_of([(1, 0)]), logits, beta=3, tolerance=2.0).path(0) == []
     equals = torch.tensor([[[0.0, 2.0, 2.0, 2.0, 2.5], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
     for order in itertools.permutations((1, 2, 3)):
         some = tree_of([(token, 0) for token in order])
@@ -253,16 +264,13 @@ def assert_plain(got: Verdict, tree: Tree, logits: Tensor, beta: int, tolerance:
 
 
 @quick
-@given(trees_and_logits())
-def test_exact_acceptance_is_the_rule(given_: tuple[Tree, Tensor]) -> None:
-    assert_plain(accept_exact(*given_), *given_, 1, 0.0)
-
-
-@quick
 @given(trees_and_logits(), st.integers(1, 5), st.integers(0, 3))
-def test_tolerant_acceptance_is_the_rule(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
-    got = accept_tolerant(*given_, beta=beta, tolerance=float(tolerance))
-    assert_plain(got, *given_, 1 if tolerance == 0 else beta, float(tolerance))
+def test_acceptance_is_the_rule(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
+    """β = 1 or τ = 0 is exact acceptance."""
+    assert_plain(accept_exact(*given_), *given_, 1, 0.0)
+    for beta_, tolerance_ in ((beta, tolerance), (1, tolerance), (beta, 0)):
+        got = accept_tolerant(*given_, beta=beta_, tolerance=float(tolerance_))
+        assert_plain(got, *given_, 1 if tolerance_ == 0 else beta_, float(tolerance_))
 
 
 @quick
@@ -365,7 +373,7 @@ def test_a_broad_tree_has_no_more_nodes_than_there_are_candidates() -> None:
 
 
 class Random:
-    """An expander whose log-probabilities are a function of the path alone, and its candidates shuffled."""
+    """An expander whose log-probabilities are a function of the path alone; its candidates come best first."""
 
     def __init__(self, rows: list[int], vocab: int) -> None:
         self.rows, self.vocab = rows, vocab
@@ -384,11 +392,11 @@ class Random:
         else:
             assert (tokens[:, 0].tolist(), parents.tolist()) == ([90 + row for row in self.rows], [[0]] * len(tokens))
             self.paths = [[()] for _ in self.rows]
-        ids = torch.stack([torch.randperm(self.vocab) for _ in self.rows])[:, None].expand(-1, tokens.shape[1], -1)
-        scores = [
-            [self.log_probs(row, path) for path in paths] for row, paths in zip(self.rows, self.paths, strict=True)
-        ]
-        return ids, torch.tensor(scores).gather(2, ids)
+        pairs = zip(self.rows, self.paths, strict=True)
+        best = torch.tensor([[self.log_probs(row, path) for path in paths] for row, paths in pairs]).sort(
+            descending=True
+        )
+        return best.indices, best.values
 
 
 def grow(rows: list[int], vocab: int, shape: BestFirst, depth: int) -> list[list[Node]]:
@@ -436,47 +444,34 @@ def test_trees_grow_level_by_level(nodes: int, breadth: int) -> None:
             assert [node.parent for node in found] == list(range(min(nodes, 5)))
 
 
-# ------------------------------------------------------------------------------------------------ plans
-
-CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3), scale=0.9, shift=-0.2)
+# ------------------------------------------------------------------------------------------------ confidence
 
 
 def test_a_node_survives_with_all_those_before_it() -> None:
     log_probs = np.log(np.array([[0.5, 0.3, 0.9, 0.6, 0.2, 0.7]] * 2))
     parents = np.array([[parent for _, parent in FORK], [0, 1, 2, 3, 4, 5]])
-    chances = logistic(CALIBRATION.scale * log_odds(log_probs) + CALIBRATION.shift)[0].tolist()
-    a, b, c, d, e, f = chances
-    got = survival(log_probs, CALIBRATION, parents)
+    a, b, c, d, e, f = logistic(0.9 * log_odds(log_probs) - 0.2)[0].tolist()
+    got = survival(log_probs, 0.9, -0.2, parents)
     assert got[0] == pytest.approx([a, b, a * c, b * d, b * e, b * e * f])
-    assert got[1] == pytest.approx(survival(log_probs[:1], CALIBRATION)[0])
+    assert got[1] == pytest.approx(survival(log_probs[:1], 0.9, -0.2)[0])
 
 
-@pytest.mark.parametrize("dear", [0.0, 0.02, 0.1, 0.3, 1.0, 3.0])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_what_is_kept_of_trees_are_the_likeliest_nodes(rows: int, dear: float) -> None:
-    """As many of the first as yield most, by trying all numbers."""
-    shape = BestFirst(20, 3)
-    tree = level_tree(Random(list(range(rows)), 8), 90 + torch.arange(rows), shape, depth=4)
-    widest = Costs(verify=((1, 1.0), (21, 1.0 + 20 * dear)), draft=((1, 0.1), (3, 0.3)))
-    plan = Adaptive(CALIBRATION, lambda _: widest, 20)
-    kept = plan.keep(tree)
+@pytest.mark.parametrize("floor", [0.0, 0.05, 0.2, 0.5, 0.9])
+def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float) -> None:
+    """A node's ancestors are likelier than itself, so that what is kept is a tree."""
+    tree = level_tree(Random([0, 1, 2], 8), 90 + torch.arange(3), BestFirst(20, 3), depth=4)
     assert tree.log_probs is not None
     assert tree.parents is not None
-    gains = survival(tree.log_probs.double().numpy(), CALIBRATION, tree.parents.numpy()).sum(0)
-    trust = plan.trust(rows)
-    assert trust is not None
-    drafting = trust.seconds[0] - 1.0
-    yields = [(rows + gains[:count].sum()) / (1.0 + dear * count + drafting) for count in range(21)]
-    assert kept == int(np.argmax(yields))
-    assert kept == {0.0: 20, 3.0: 0}.get(dear, kept)
-    first = tree.first(kept)
-    for row in range(rows):
-        assert nodes_of(first, row) == nodes_of(tree, row)[:kept]
-        assert is_sound(nodes_of(first, row))
-    assert plan.keep(Tree(tree.tokens, tree.parents)) == 20  # nothing is known
-
-
-def test_a_plan_keeps_some_of_a_tree() -> None:
-    tree = level_tree(Random([0], 8), torch.tensor([90]), BestFirst(20, 3), depth=4)
-    plan = Adaptive(CALIBRATION, lambda _: Costs(verify=((1, 1.0), (21, 3.0)), draft=((1, 0.1), (3, 0.3))), 20)
-    assert 0 < plan.keep(tree) < 20
+    confidence = Confidence(scale=0.9, shift=-0.2, floor=floor)
+    got = confident(tree, confidence)
+    chances = survival(tree.log_probs.double().numpy(), 0.9, -0.2, tree.parents.numpy())
+    for row in range(3):
+        nodes, paths = nodes_of(tree, row), paths_of(nodes_of(tree, row))
+        wanted = [place for place, chance in enumerate(chances[row]) if chance >= floor]
+        kept = nodes_of(got, row)
+        assert is_sound(kept)
+        assert paths_of(kept) == [paths[place] for place in wanted]
+        assert [node.log_prob for node in kept] == [nodes[place].log_prob for place in wanted]
+    assert (got.tokens.shape[1] == 20) == (floor == 0.0)
+    unknown = Tree(tree.tokens, tree.parents)
+    assert confident(unknown, confidence) is unknown

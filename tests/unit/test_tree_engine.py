@@ -19,9 +19,9 @@ from specmt.engine.candidates import CANDIDATES, best_chain, best_first, expand,
 from specmt.engine.linear import can_pack
 from specmt.engine.shapes import GRANULAR, ShapePolicy, fixed
 from specmt.engine.window import Branches, branches
-from specmt.models.hub import verifier_network
 from specmt.training.validate import weights_of
 from specmt.types import BOS
+from tests.networks import verifier_network
 from tests.unit.test_engine import (
     CPU,
     VOCAB,

@@ -10,7 +10,6 @@ import pytest
 
 from specmt.cli.train import ManyValues, drafter
 from specmt.errors import UsageError
-from specmt.evaluation.payoff import BATCH_SIZES, CHAIN, FEWEST_LINES, GREEDY, MOST_LINES, TREE, Payoff, lines_within
 from specmt.training.work import (
     DISTILLED,
     FEWEST_UPDATES,
@@ -95,32 +94,6 @@ def test_what_is_left_of_a_run(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / DISTILLED / f"shard-0000{number}.json").touch()
     assert seconds_left(replace(work, updates=60), RATES, tmp_path) == (0.0, 0.0)
-
-
-def test_the_table_tells_what_pays() -> None:
-    def advice(chain: float, tree: float) -> str:
-        speeds = {
-            size: {GREEDY: [10.0, 12.0], CHAIN: [10 * chain, 12 * chain], TREE: [10 * tree, 12 * tree]}
-            for size in BATCH_SIZES
-        }
-        lengths = {size: {GREEDY: 1.0, CHAIN: 2.0, TREE: 2.5} for size in BATCH_SIZES}
-        found = Payoff(64, speeds, lengths, dict.fromkeys(BATCH_SIZES, 3), [0.5, 0.25])
-        assert found.block_size == 3
-        table = found.table()
-        assert f"{chain:.2f} ({chain:.2f} to {chain:.2f})" in table.rows[1]
-        assert any("A whole block of 2 drafts: 1.75 tokens" in note for note in table.notes)
-        return table.notes[-1]
-
-    assert "`--tree best-first`" in advice(1.5, 1.9)
-    assert "as fast" in advice(1.5, 1.51)
-    assert "does not pay here yet" in advice(0.99, 1.0)
-    assert replace(Payoff(1, {}, {}, {1: 0, 32: 0}, []), lines=2).block_size == 1
-
-
-def test_slow_machines_are_measured_on_fewer_lines() -> None:
-    assert lines_within(1e-4, 1e-5) == MOST_LINES
-    assert lines_within(60.0, 10.0) == FEWEST_LINES
-    assert FEWEST_LINES < lines_within(0.3, 0.1) < MOST_LINES
 
 
 @pytest.mark.parametrize(

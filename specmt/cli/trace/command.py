@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from specmt.cli.console import printed
-from specmt.cli.options import decoding_options, model_options
+from specmt.cli.options import decoding_options, given_options, model_options
 from specmt.errors import DataError, UsageError
-from specmt.options import DecodingOptions
-from specmt.text.lines import STDIN, Output, open_input, read_windows
+from specmt.options import DecodingOptions, check_effects
+from specmt.text.lines import STDIN, Output, open_input, read_lines
 
 if TYPE_CHECKING:
     from specmt.cli.trace.view import View
@@ -52,6 +53,7 @@ def trace(
       specmt trace "Der Hund schläft." --json | jq .stats
     """
     options = DecodingOptions(block_size=block_size if isinstance(block_size, int) else None, **decoding)
+    check_effects(options, given_options() - {"beta"})  # which says how many candidates are shown
     if as_json and html is not None and str(html) == "-":
         raise UsageError("`--json` and `--html -` both write to standard output; leave one out, or name a file.")
     sentence = _sentence(text)
@@ -59,6 +61,7 @@ def trace(
     from specmt.cli.trace.page import page
     from specmt.cli.trace.record import record
     from specmt.cli.trace.view import view
+    from specmt.decoding.choice import choose, own_block_size
     from specmt.models.hub import load_model
     from specmt.translator import Translator
 
@@ -69,9 +72,12 @@ def trace(
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
         loaded = load_model(model, **loading)
-        options = options.for_model(has_drafter=loaded.has_drafter)
-        if block_size == "own":
-            options = replace(options, block_size=loaded.own_block_size(options) or None)
+        names = choose(options, loaded).names
+        if options.drafter == "auto" and names:  # one is shown, where others would take turns
+            shown = dict.fromkeys(name for name in names if name in (names[0], "lookup"))
+            options = replace(options, drafter="+".join(shown))
+        if block_size == "own" and names:
+            options = replace(options, block_size=own_block_size(names[0], loaded))
         followed = Translator(loaded).trace(sentence, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}
@@ -89,8 +95,7 @@ def _sentence(words: tuple[str, ...]) -> str:
     :raises DataError: it is not UTF-8, or the line is blank.
     """
     if not words or words == ("-",):
-        window = next(read_windows(None, window=1), [])
-        text = "".join(line.text for line in window).strip()
+        text = "".join(line.text for line in islice(read_lines(None), 1)).strip()
         if not text:
             raise DataError(f"{STDIN}: line 1 must be a sentence, but is blank instead.")
         return text

@@ -7,7 +7,7 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, Trial, View, percent
+from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, View, percent
 
 _SPOKEN: Final = {
     "accepted": "accepted draft",
@@ -23,6 +23,12 @@ def page(view: View, *, source: str = "", target: str = "") -> str:
 
     :param source: the code of the source language, and target that of the target language, if they are known.
     """
+    figures = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in view.figures)
+    # The translation in the parts that each iteration gave, with links to these.
+    links = (
+        f'<li><a href="#i{step.number}"><small>{step.number}</small> {_output(step)}</a></li>' for step in view.steps
+    )
+    legend = (f'<li><b class="{kind}">{escape(sign)}</b> {escape(meaning)}</li>' for sign, meaning, kind in view.legend)
     style = resources.files("specmt").joinpath("assets/trace.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
@@ -38,9 +44,9 @@ def page(view: View, *, source: str = "", target: str = "") -> str:
 <header>
 <h1{_lang(source)}>{escape(view.source)}</h1>
 <p class="translation"{_lang(target)}>{escape(view.translation)}</p>
-{_figures(view)}
-{_history(view)}
-{_legend(view)}
+<dl class="figures">{_joined(figures)}</dl>
+<nav aria-label="Iterations"><ol class="history">{_joined(links)}</ol></nav>
+<ul class="legend" aria-label="Legend">{_joined(legend)}</ul>
 </header>
 <main>
 {_joined(_section(step, view, source, target) for step in view.steps)}
@@ -48,26 +54,6 @@ def page(view: View, *, source: str = "", target: str = "") -> str:
 </body>
 </html>
 """
-
-
-def _figures(view: View) -> str:
-    entries = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in view.figures)
-    return f'<dl class="figures">{_joined(entries)}</dl>'
-
-
-def _history(view: View) -> str:
-    """Returns the translation in the parts that each iteration gave, with links to these."""
-    links = (
-        f'<li><a href="#i{step.number}"><small>{step.number}</small> {_output(step)}</a></li>' for step in view.steps
-    )
-    return f'<nav aria-label="Iterations"><ol class="history">{_joined(links)}</ol></nav>'
-
-
-def _legend(view: View) -> str:
-    entries = (
-        f'<li><b class="{kind}">{escape(sign)}</b> {escape(meaning)}</li>' for sign, meaning, kind in view.legend
-    )
-    return f'<ul class="legend" aria-label="Legend">{_joined(entries)}</ul>'
 
 
 def _section(step: Step, view: View, source: str, target: str) -> str:
@@ -130,7 +116,10 @@ def _tree(drafts: Sequence[Draft]) -> str:
 
 
 def _draft(draft: Draft) -> str:
-    return f"{_marked(draft.verdict, draft.token)} {_percent(draft.probability)}"
+    numbers = percent(draft.probability)
+    if draft.verifier is not None:
+        numbers = f"p {numbers} q {percent(draft.verifier)}"
+    return f"{_marked(draft.verdict, draft.token)} {_small(numbers)}"
 
 
 def _marked(kind: str, token: Token) -> str:
@@ -140,20 +129,23 @@ def _marked(kind: str, token: Token) -> str:
     return f"{mark}<s>{text}</s>" if kind == "rejected" else f"{mark}<span>{text}</span>"
 
 
-def _percent(probability: float) -> str:
-    return f'<span class="p">{escape(percent(probability))}</span>'
+def _small(numbers: str) -> str:
+    return f'<span class="p">{escape(numbers)}</span>'
 
 
 def _checks(step: Step) -> str:
-    tried = " tried" * any(check.trials for check in step.checks)
+    tried = " tried" * any(draft.verifier is not None for check in step.checks for draft in check.drafts)
     dropped = f'<p class="dropped">– {step.unseen} more dropped</p>' if step.unseen else ""
     return f'<ol class="checks{tried}">{_joined(map(_check, step.checks))}</ol>{dropped}'
 
 
 def _check(check: Check) -> str:
-    lines = [_trial(trial) for trial in check.trials]
-    if not check.trials:
-        lines += [f'<p class="line {draft.verdict}">{_draft(draft)}</p>' for draft in check.drafts]
+    lines = []
+    for draft in check.drafts:
+        lines.append(f'<p class="line {draft.verdict}">{_draft(draft)}</p>')
+        for choice in draft.residual:
+            text = f'<span class="m">r</span><span>{escape(choice.token.alone)}</span>'
+            lines.append(f'<p class="line unseen">{text}{_small(percent(choice.probability))}</p>')
     if check.origin != "accepted":
         lines.append(f'<p class="line {check.origin}">{_marked(check.origin, check.token)}</p>')
     choices = (_choice(rank, choice, check.token) for rank, choice in enumerate(check.choices, start=1))
@@ -170,22 +162,7 @@ def _choice(rank: int, choice: Choice, chosen: Token) -> str:
     shown = f'<span title="ruled out by τ: {text}">[BLANK]</span>' if choice.blank else f"<span>{text}</span>"
     return (
         f'<li class="{names}"><span class="fill" style="width:{choice.probability:.1%}"></span>'
-        f'<span class="m">{rank}</span>{shown}{_percent(choice.probability)}</li>'
-    )
-
-
-def _trial(trial: Trial) -> str:
-    verdict = "accepted" if trial.accepted else "rejected"
-    bars = [_bar("p", "", trial.draft), _bar("q", "", trial.verifier)]
-    bars += [_bar("r", choice.token.alone, choice.probability) for choice in trial.residual]
-    return f'<div class="trial"><p class="line {verdict}">{_marked(verdict, trial.token)}</p>{_joined(bars)}</div>'
-
-
-def _bar(name: str, token: str, share: float) -> str:
-    label = f'<span class="name">{escape(token)}</span>' if token else ""
-    return (
-        f'<p class="line"><span class="m">{name}</span>{label}'
-        f'<span class="bar"><i style="width:{share:.1%}"></i></span>{_percent(share)}</p>'
+        f'<span class="m">{rank}</span>{shown}{_small(percent(choice.probability))}</li>'
     )
 
 

@@ -55,15 +55,38 @@ def record(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> Record
 
     :param options: those that it was made with.
     """
-    iterations = [_iteration(iteration, pieces, options) for iteration in trace.iterations]
-    nodes = [node for iteration in iterations for node in iteration["nodes"]]
-    tokens, calls = sum(len(iteration.emitted) for iteration in trace.iterations), len(iterations)
+
+    def tokens(ids: Sequence[int], **more: Sequence[object]) -> list[Record]:
+        return _named(ids, pieces.pieces(ids), **more)
+
+    def candidates(found: Sequence[Candidate], **more: Sequence[object]) -> list[Record]:
+        return tokens([each.token for each in found], log_prob=[_number(each.log_prob) for each in found], **more)
+
+    def iteration_of(iteration: Iteration) -> Record:
+        nodes = iteration.nodes
+        return {
+            "prefix": tokens(iteration.prefix),
+            "mask_slots": mask_slots(iteration, options),
+            "nodes": tokens(
+                [node.token for node in nodes],
+                place=range(1, len(nodes) + 1),
+                parent=[node.parent for node in nodes],
+                log_prob=[_number(node.log_prob) for node in nodes],
+                verdict=verdicts(iteration, options),
+            ),
+            "verified": [candidates(found, ruled_out=ruled_out(found, options)) for found in iteration.verified],
+            "accepted": iteration.accepted,
+            "emitted": tokens(iteration.emitted, origin=origins(iteration)),
+            "trials": [{**vars(trial), "residual": candidates(trial.residual)} for trial in iteration.trials],
+        }
+
+    iterations = [iteration_of(iteration) for iteration in trace.iterations]
+    verdicts_ = [node["verdict"] for iteration in iterations for node in iteration["nodes"]]
+    count, calls = sum(len(iteration.emitted) for iteration in trace.iterations), len(iterations)
+    source = _named(trace.source, pieces.source_pieces(trace.source))
     return {
-        "source": {
-            "text": pieces.decode_source(trace.source),
-            "tokens": _named(trace.source, pieces.source_pieces(trace.source)),
-        },
-        "translation": {"text": pieces.decode(trace.tokens), "tokens": _tokens(trace.tokens, pieces)},
+        "source": {"text": pieces.decode_source(trace.source), "tokens": source},
+        "translation": {"text": pieces.decode(trace.tokens), "tokens": tokens(trace.tokens)},
         "strategy": options.strategy,
         "drafter": options.drafter if options.strategy == "speculative" else "none",
         "beta": options.beta,
@@ -71,59 +94,20 @@ def record(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> Record
         "temperature": options.temperature,
         "lossless": trace.lossless,
         "stats": {
-            "tokens": tokens,
+            "tokens": count,
             "verifier_calls": calls,
-            "drafted": len(nodes),
-            "accepted": sum(node["verdict"] == "accepted" for node in nodes),
-            "mean_accepted_length": tokens / calls if calls else 0.0,
+            "drafted": len(verdicts_),
+            "accepted": verdicts_.count("accepted"),
+            "mean_accepted_length": count / calls if calls else 0.0,
         },
         "iterations": iterations,
     }
 
 
-def _iteration(iteration: Iteration, pieces: PieceNames, options: DecodingOptions) -> Record:
-    nodes = _tokens([node.token for node in iteration.nodes], pieces)
-    judged = verdicts(iteration, options)
-    for place, (token, node, verdict) in enumerate(zip(nodes, iteration.nodes, judged, strict=True), start=1):
-        token |= {"place": place, "parent": node.parent, "log_prob": _number(node.log_prob), "verdict": verdict}
-    emitted = _tokens(iteration.emitted, pieces)
-    for token, origin in zip(emitted, origins(iteration), strict=True):
-        token["origin"] = origin
-    verified = [_candidates(candidates, pieces) for candidates in iteration.verified]
-    for tokens, candidates in zip(verified, iteration.verified, strict=True):
-        for token, is_out in zip(tokens, ruled_out(candidates, options), strict=True):
-            token["ruled_out"] = is_out
-    return {
-        "prefix": _tokens(iteration.prefix, pieces),
-        "mask_slots": mask_slots(iteration, options),
-        "nodes": nodes,
-        "verified": verified,
-        "accepted": iteration.accepted,
-        "emitted": emitted,
-        "trials": [
-            {
-                "place": trial.place,
-                "draft": trial.draft,
-                "verifier": trial.verifier,
-                "accepted": trial.accepted,
-                "residual": _candidates(trial.residual, pieces),
-            }
-            for trial in iteration.trials
-        ],
-    }
-
-
-def _tokens(ids: Sequence[int], pieces: PieceNames) -> list[Record]:
-    return _named(ids, pieces.pieces(ids))
-
-
-def _named(ids: Sequence[int], pieces: Sequence[str]) -> list[Record]:
-    return [{"id": token, "piece": piece} for token, piece in zip(ids, pieces, strict=True)]
-
-
-def _candidates(candidates: Sequence[Candidate], pieces: PieceNames) -> list[Record]:
-    tokens = _tokens([each.token for each in candidates], pieces)
-    return [token | {"log_prob": _number(each.log_prob)} for token, each in zip(tokens, candidates, strict=True)]
+def _named(ids: Sequence[int], pieces: Sequence[str], **more: Sequence[object]) -> list[Record]:
+    """Returns objects with an id, its piece and one value of each of the other columns."""
+    columns = {"id": ids, "piece": pieces, **more}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _number(value: float) -> float | None:

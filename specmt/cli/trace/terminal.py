@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, final
 
+from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, Trial, View, percent
+from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, View, percent
 
 _LABELS: Final = 15
 """The width of the labels' column."""
@@ -19,9 +20,6 @@ _LABELS: Final = 15
 _NARROW: Final = 60
 """Below this width, labels stand above what they label."""
 
-_GAP: Final = 2
-_BAR: Final = 10
-_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 
 _STYLES: Final = {
     "accepted": "green",
@@ -45,12 +43,7 @@ class Drawing:
         for step in self._view.steps:
             yield Text()
             count = len(step.checks)
-            yield Rule(
-                f"Iteration {step.number} · {count} token{'s' * (count != 1)}",
-                align="left",
-                characters="━",
-                style="dim",
-            )
+            yield _heading(f"Iteration {step.number} · {count} token{'s' * (count != 1)}")
             yield from _rows(list(_step(step, self._view, width if width < _NARROW else width - _LABELS)), width)
         yield Text()
         yield _heading("Result")
@@ -173,13 +166,8 @@ def _cards(step: Step, width: int) -> RenderableType:
     cards = [(check.position, list(_card(check))) for check in step.checks]
     _, texts, numbers = zip(*[line for _, lines in cards for line in lines], strict=True)
     size = min(2 + max(text.cell_len for text in texts) + 1 + max(map(len, numbers)), width)
-    across = max(1, (width + _GAP) // (size + _GAP))
-    table = Table.grid(padding=(0, _GAP, 0, 0))
-    for _ in range(across):
-        table.add_column(width=size)
-    for start in range(0, len(cards), across):
-        table.add_row(*(_framed(position, lines, size) for position, lines in cards[start : start + across]))
-    return Group(table, Text(f"– {step.unseen} more dropped", "dim")) if step.unseen else table
+    columns = Columns([_framed(*card, size) for card in cards], padding=(0, 2, 0, 0), width=size)
+    return Group(columns, Text(f"– {step.unseen} more dropped", "dim")) if step.unseen else columns
 
 
 def _framed(position: int, lines: Sequence[Line], size: int) -> RenderableType:
@@ -187,19 +175,20 @@ def _framed(position: int, lines: Sequence[Line], size: int) -> RenderableType:
     table.add_column(width=2)
     table.add_column(overflow="fold", ratio=1)
     table.add_column(justify="right", style="dim")
-    for mark, text, number in lines:
-        table.add_row(mark, text, number)
+    for line in lines:
+        table.add_row(*line)
     table.width = size
     return Group(Text(f"{position} ".ljust(size, "─"), "dim"), table)
 
 
 def _card(check: Check) -> Iterator[Line]:
-    if check.trials:
-        for trial in check.trials:
-            yield from _trial(trial)
-    else:
-        for draft in check.drafts:
-            yield MARKS[draft.verdict], _styled(draft.token, draft.verdict), percent(draft.probability)
+    for draft in check.drafts:
+        number = percent(draft.probability)
+        if draft.verifier is not None:
+            number = f"p {number} q {percent(draft.verifier)}"
+        yield MARKS[draft.verdict], _styled(draft.token, draft.verdict), number
+        for choice in draft.residual:
+            yield "r", Text(choice.token.alone, "dim"), percent(choice.probability)
     if check.origin != "accepted":
         yield MARKS[check.origin], _styled(check.token, check.origin), ""
     for rank, choice in enumerate(check.choices, start=1):
@@ -215,19 +204,3 @@ def _choice(choice: Choice, chosen: Token) -> Text:
     if choice.blank:
         return Text("[BLANK]", "dim")
     return Text(choice.token.alone, "bold" if choice.token.id == chosen.id else "")
-
-
-def _trial(trial: Trial) -> Iterator[Line]:
-    verdict = "accepted" if trial.accepted else "rejected"
-    yield MARKS[verdict], _styled(trial.token, verdict), ""
-    yield "p", bar(trial.draft), percent(trial.draft)
-    yield "q", bar(trial.verifier), percent(trial.verifier)
-    for choice in trial.residual:
-        text = Text.assemble(bar(choice.probability), " ", choice.token.alone)
-        yield "r", text, percent(choice.probability)
-
-
-def bar(share: float) -> Text:
-    """Returns a bar of up to 10 cells for a share of 1, to an eighth of a cell."""
-    eighths = round(min(max(share, 0.0), 1.0) * _BAR * 8)
-    return Text((_BLOCKS[8] * (eighths // 8) + _BLOCKS[eighths % 8].strip()).ljust(_BAR), "blue")

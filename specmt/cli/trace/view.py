@@ -58,27 +58,6 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A drafted token and those drafted after it."""
-
-    token: Token
-
-    probability: float
-    """What the drafter gave it; NaN where it has no probabilities."""
-
-    verdict: Verdict
-    children: tuple[Draft, ...] = ()
-
-    @property
-    def run(self) -> list[Draft]:
-        """It and its descendants, as far as there is one child only."""
-        run = [self]
-        while len(run[-1].children) == 1:
-            run += run[-1].children
-        return run
-
-
-@dataclass(frozen=True)
 class Choice:
     """A token that the verifier considers."""
 
@@ -90,19 +69,31 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A drafted token put to the test of rejection sampling."""
+class Draft:
+    """A drafted token and those drafted after it."""
 
     token: Token
 
-    draft: float
-    """p"""
+    probability: float
+    """What the drafter gave it (p, if it was tested by rejection sampling); NaN where it has no probabilities."""
 
-    verifier: float
-    """q"""
+    verdict: Verdict
 
-    accepted: bool
+    verifier: float | None
+    """q of rejection sampling; ``None`` where there was no such test."""
+
     residual: tuple[Choice, ...]
+    """After a rejection in sampling, the likeliest tokens that are left of the verifier's distribution."""
+
+    children: tuple[Draft, ...]
+
+    @property
+    def run(self) -> list[Draft]:
+        """It and its descendants, as far as there is one child only."""
+        run = [self]
+        while len(run[-1].children) == 1:
+            run += run[-1].children
+        return run
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,6 @@ class Check:
 
     drafts: tuple[Draft, ...]
     choices: tuple[Choice, ...]
-    trials: tuple[Trial, ...]
     token: Token
     """What was committed."""
 
@@ -160,55 +150,11 @@ class View:
     source_tokens: tuple[Token, ...]
     translation: str
     steps: tuple[Step, ...]
-    tokens: int
-    """Tokens committed, end of sentence included: the steps that greedy decoding would have taken."""
+    figures: tuple[tuple[str, str], ...]
+    """What came of it all: names and values."""
 
-    drafted: int
-    accepted: int
-    method: str
-    """How it was decoded."""
-
-    guarantee: str
-    """What the output is, compared with greedy decoding."""
-
-    @property
-    def has_blanks(self) -> bool:
-        """Whether τ ruled anything out."""
-        return any(choice.blank for step in self.steps for check in step.checks for choice in check.choices)
-
-    @property
-    def has_trials(self) -> bool:
-        """Whether drafts were tested by rejection sampling."""
-        return any(check.trials for step in self.steps for check in step.checks)
-
-    @property
-    def figures(self) -> list[tuple[str, str]]:
-        """What came of it all: names and values."""
-        calls = len(self.steps)
-        figures = [("Verifier calls", f"{calls} for {self.tokens} tokens: {self.tokens / calls:.2f} a call")]
-        if self.drafted:
-            share = percent(self.accepted / self.drafted)
-            figures.append(("Drafts", f"{self.drafted} drafted, {self.accepted} accepted ({share})"))
-        return [*figures, ("Method", self.method), ("Output", self.guarantee)]
-
-    @property
-    def legend(self) -> list[tuple[str, str, str]]:
-        """Signs, what they mean, and the verdict or origin that they stand for, if any."""
-        legend = [("+", "the model's own token", "added")]
-        if self.drafted:
-            legend = [
-                ("✓", "accepted draft", "accepted"),
-                ("✗", "rejected draft", "rejected"),
-                ("→", "the model's own token instead", "corrected"),
-                ("+", "its own after all drafts", "added"),
-                ("–", "draft not looked at", "unseen"),
-            ]
-        legend.append(("1 2 …", "the model's best tokens", ""))
-        if self.has_blanks:
-            legend.append(("[BLANK]", "ruled out by τ", ""))
-        if self.has_trials:
-            legend += [("p", "drafter", ""), ("q", "model", ""), ("r", "residual q − p", "")]
-        return [*legend, ("·", "goes on without a space", "")]
+    legend: tuple[tuple[str, str, str], ...]
+    """Signs, what they mean, and the verdict or origin that they stand for, if any."""
 
 
 def percent(probability: float) -> str:
@@ -217,9 +163,7 @@ def percent(probability: float) -> str:
         return ""
     if 0.0 < probability < 0.01:
         return "<1%"
-    if 0.99 < probability < 1.0:
-        return ">99%"
-    return f"{probability:.0%}"
+    return ">99%" if 0.99 < probability < 1.0 else f"{probability:.0%}"
 
 
 def view(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> View:
@@ -227,40 +171,55 @@ def view(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> View:
 
     :param options: those that it was made with.
     """
-    iterations = trace.iterations
-    show = _Shown(pieces)
-    inputs = [Input(show.tokens(iteration.prefix), mask_slots(iteration, options)) for iteration in iterations]
-    rounds = zip(iterations, inputs, [*inputs[1:], None], strict=True)
-    steps = tuple(_step(number, *each, show, options) for number, each in enumerate(rounds, start=1))
+
+    def tokens(ids: Sequence[int]) -> tuple[Token, ...]:
+        return tuple(map(_token, ids, pieces.pieces(ids)))
+
+    def choices(candidates: Sequence[Candidate], blank: Sequence[bool]) -> tuple[Choice, ...]:
+        named = zip(tokens([each.token for each in candidates]), candidates, blank, strict=True)
+        return tuple(Choice(token, math.exp(each.log_prob), is_out) for token, each, is_out in named)
+
+    def step(number: int, iteration: Iteration, before: Input, after: Input | None) -> Step:
+        children: dict[int, list[int]] = {}
+        for place, node in enumerate(iteration.nodes, start=1):
+            children.setdefault(node.parent, []).append(place)
+        names, judged = tokens([node.token for node in iteration.nodes]), verdicts(iteration, options)
+        trials = {trial.place: trial for trial in iteration.trials}
+        drafts: dict[int, Draft] = {}
+        for place in range(len(iteration.nodes), 0, -1):  # children come after their parents
+            trial, below = trials.get(place), tuple(drafts[child] for child in children.get(place, []))
+            p, q = math.exp(iteration.nodes[place - 1].log_prob), None
+            if trial is not None:
+                p, q = trial.draft, trial.verifier
+            left = trial.residual if trial is not None else ()
+            residual = choices(left, [False] * len(left))
+            drafts[place] = Draft(names[place - 1], p, judged[place - 1], q, residual, below)
+        committed = zip(reached(iteration), tokens(iteration.emitted), origins(iteration), strict=True)
+        checks = [
+            Check(
+                position,
+                tuple(drafts[child] for child in children.get(place, [])),
+                choices(iteration.verified[place], ruled_out(iteration.verified[place], options)),
+                token,
+                origin,
+            )
+            for position, (place, token, origin) in enumerate(committed, start=len(iteration.prefix))
+        ]
+        first = tuple(drafts[place] for place in children.get(0, []))
+        is_tree = any(len(siblings) > 1 for siblings in children.values())
+        return Step(number, before, first, is_tree, tuple(checks), judged.count("unseen"), after)
+
+    inputs = [Input(tokens(each.prefix), mask_slots(each, options)) for each in trace.iterations]
+    rounds = zip(trace.iterations, inputs, [*inputs[1:], None], strict=True)
+    steps = tuple(step(number, *each) for number, each in enumerate(rounds, start=1))
     return View(
         source=pieces.decode_source(trace.source),
         source_tokens=tuple(map(_token, trace.source, pieces.source_pieces(trace.source))),
         translation=pieces.decode(trace.tokens),
         steps=steps,
-        tokens=sum(len(iteration.emitted) for iteration in iterations),
-        drafted=sum(len(iteration.nodes) for iteration in iterations),
-        accepted=sum(check.origin == "accepted" for step in steps for check in step.checks),
-        method=_method(options),
-        guarantee=_guarantee(trace, options),
+        figures=tuple(_figures(trace, steps, options)),
+        legend=tuple(_legend(steps)),
     )
-
-
-class _Shown:
-    """Makes ids readable."""
-
-    def __init__(self, pieces: PieceNames) -> None:
-        self._pieces = pieces
-
-    def token(self, token: int) -> Token:
-        return self.tokens([token])[0]
-
-    def tokens(self, ids: Sequence[int]) -> tuple[Token, ...]:
-        return tuple(_token(*pair) for pair in zip(ids, self._pieces.pieces(ids), strict=True))
-
-    def choices(self, candidates: Sequence[Candidate], blank: Sequence[bool] = ()) -> tuple[Choice, ...]:
-        blanks = blank or [False] * len(candidates)
-        pairs = zip(candidates, blanks, strict=True)
-        return tuple(Choice(self.token(each.token), math.exp(each.log_prob), is_out) for each, is_out in pairs)
 
 
 def _token(token: int, piece: str) -> Token:
@@ -272,59 +231,39 @@ def _token(token: int, piece: str) -> Token:
     return Token(token, text.replace(_SPACE, _SPACE_SHOWN) or _SPACE_SHOWN, text == piece)
 
 
-def _method(options: DecodingOptions) -> str:
-    if options.strategy != "speculative" or options.drafters == ("none",):
-        return "token by token"
-    drafter, block_size = "+".join(options.drafters), options.block_size or "auto"
-    return f"speculative, drafter {drafter}, tree {options.tree}, block size {block_size}"
-
-
-def _guarantee(trace: Trace, options: DecodingOptions) -> str:
+def _figures(trace: Trace, steps: Sequence[Step], options: DecodingOptions) -> list[tuple[str, str]]:
+    calls, tokens = len(steps), sum(len(step.checks) for step in steps)
+    figures = [("Verifier calls", f"{calls} for {tokens} tokens: {tokens / calls:.2f} a call")]
+    drafted = sum(len(iteration.nodes) for iteration in trace.iterations)
+    if drafted:
+        accepted = sum(check.origin == "accepted" for step in steps for check in step.checks)
+        figures.append(("Drafts", f"{drafted} drafted, {accepted} accepted ({percent(accepted / drafted)})"))
+    method = "token by token"
+    if options.strategy == "speculative" and options.drafters != ("none",):
+        drafter, block_size = "+".join(options.drafters), options.block_size or "auto"
+        method = f"speculative, drafter {drafter}, tree {options.tree}, block size {block_size}"
+    output = f"lossy: β {options.beta} with τ {options.tolerance:g} may differ from greedy decoding"
     if options.samples:
-        return f"sampled: distributed exactly as the model's own samples at temperature {options.temperature:g}"
-    if trace.lossless:
-        return "lossless: exactly what greedy decoding says"
-    return f"lossy: β {options.beta} with τ {options.tolerance:g} may differ from greedy decoding"
+        output = f"sampled: distributed exactly as the model's own samples at temperature {options.temperature:g}"
+    elif trace.lossless:
+        output = "lossless: exactly what greedy decoding says"
+    return [*figures, ("Method", method), ("Output", output)]
 
 
-def _step(
-    number: int, iteration: Iteration, before: Input, after: Input | None, show: _Shown, options: DecodingOptions
-) -> Step:
-    children: dict[int, list[int]] = {}
-    for place, node in enumerate(iteration.nodes, start=1):
-        children.setdefault(node.parent, []).append(place)
-    judged = verdicts(iteration, options)
-    drafts: dict[int, Draft] = {}
-    for place, node in reversed(list(enumerate(iteration.nodes, start=1))):  # children come after their parents
-        below = tuple(drafts[child] for child in children.get(place, []))
-        drafts[place] = Draft(show.token(node.token), math.exp(node.log_prob), judged[place - 1], below)
-    trials = {
-        trial.place: Trial(
-            drafts[trial.place].token, trial.draft, trial.verifier, trial.accepted, show.choices(trial.residual)
-        )
-        for trial in iteration.trials
-    }
-    checks = []
-    committed = zip(reached(iteration), iteration.emitted, origins(iteration), strict=True)
-    for position, (place, token, origin) in enumerate(committed, start=len(iteration.prefix)):
-        below_place = children.get(place, [])
-        candidates = iteration.verified[place]
-        checks.append(
-            Check(
-                position=position,
-                drafts=tuple(drafts[child] for child in below_place),
-                choices=show.choices(candidates, ruled_out(candidates, options)),
-                trials=tuple(trial for at, trial in trials.items() if at in below_place),
-                token=show.token(token),
-                origin=origin,
-            )
-        )
-    return Step(
-        number=number,
-        input=before,
-        drafts=tuple(drafts[place] for place in children.get(0, [])),
-        is_tree=any(len(siblings) > 1 for siblings in children.values()),
-        checks=tuple(checks),
-        unseen=judged.count("unseen"),
-        next=after,
-    )
+def _legend(steps: Sequence[Step]) -> list[tuple[str, str, str]]:
+    legend = [("+", "the model's own token", "added")]
+    if any(step.drafts for step in steps):
+        legend = [
+            ("✓", "accepted draft", "accepted"),
+            ("✗", "rejected draft", "rejected"),
+            ("→", "the model's own token instead", "corrected"),
+            ("+", "its own after all drafts", "added"),
+            ("–", "draft not looked at", "unseen"),
+        ]
+    legend.append(("1 2 …", "the model's best tokens", ""))
+    checks = [check for step in steps for check in step.checks]
+    if any(choice.blank for check in checks for choice in check.choices):
+        legend.append(("[BLANK]", "ruled out by τ", ""))
+    if any(draft.verifier is not None for check in checks for draft in check.drafts):
+        legend += [("p", "drafter", ""), ("q", "model", ""), ("r", "residual q − p", "")]
+    return [*legend, ("·", "goes on without a space", "")]

@@ -1,28 +1,91 @@
-"""Weights of other programs, read tensor by tensor; nothing in a file is ever executed."""
+"""Files of other programs: where they are, and their weights, tensor by tensor; nothing in them is ever executed."""
 
 from __future__ import annotations
 
-import json
+import os
 import pickle
 import re
 import zipfile
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
 import torch
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from specmt.errors import ModelError
+from specmt.models.reading import check_regular, read_json
 
 SAFETENSORS: Final = "model.safetensors"
 TORCH: Final = "pytorch_model.bin"
 WEIGHTS: Final = (SAFETENSORS, f"{SAFETENSORS}.index.json", TORCH, f"{TORCH}.index.json")
 """The files that a Hugging Face folder may keep its weights in, the best first."""
+
+_MOST_BRACKETS: Final = 1000
+"""In YAML; the time to read nested ones grows with the square of their number."""
+
+_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def locate(source: str, files: Sequence[str]) -> Path:
+    """Returns the path of a model: one that exists, or a folder with what was fetched from the Hugging Face Hub.
+
+    :param files: the names of files that are needed, if the model has them, beside its weights
+    :raises ModelError: there is no such model, or the Hub cannot be reached.
+    """
+    path = Path(source)
+    if os.path.exists(path):
+        return path
+    if not _NAME.fullmatch(source):
+        raise ModelError(f"{source}: is no folder here, and no name on the Hugging Face Hub, such as someone/model.")
+    return _fetch(source, files)
+
+
+def _fetch(name: str, files: Sequence[str]) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    try:
+        try:
+            there = HfApi().list_repo_files(name)
+        except RepositoryNotFoundError as error:
+            raise ModelError(
+                f"{name}: is no folder here, and not on the Hugging Face Hub, or not for everyone."
+            ) from error
+        except HfHubHTTPError:
+            raise
+        except OSError:
+            # Without network, what was fetched before will do.
+            return Path(snapshot_download(name, local_files_only=True))
+        best = next((weights for weights in WEIGHTS if weights in there), WEIGHTS[0])
+        # Of weights in parts, the index and the parts.
+        stem = best.removesuffix(".index.json")
+        weights = [best] if best == stem else [best, stem.replace(".", "-*.")]
+        return Path(snapshot_download(name, allow_patterns=[*files, *weights]))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{name}: cannot be fetched from the Hugging Face Hub ({type(error).__name__}); "
+            f"fetch it where there is a network (`hf download {name} --local-dir DIR`) and import the folder."
+        ) from error
+
+
+def parse_yaml(text: str, where: object) -> Any:
+    """Returns what YAML holds.
+
+    :raises ModelError: it is none, or nested too deeply.
+    """
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        raise ModelError(f"{where}: is not valid YAML of a model (it is nested too deeply).")
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        raise ModelError(f"{where}: is not valid YAML ({error}).") from error
 
 
 @final
@@ -65,7 +128,7 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 
     :raises ModelError: there are none, a file is damaged, or a pickle holds more than tensors.
     """
-    name = next((name for name in WEIGHTS if (folder / name).is_file()), None)
+    name = next((name for name in WEIGHTS if (folder / name).exists()), None)
     if name is None:
         raise ModelError(f"{folder}: has no weights; there must be {SAFETENSORS} or {TORCH}.")
     is_index = name.endswith(".json")
@@ -92,7 +155,7 @@ def open_npz(path: Path) -> Checkpoint:
     :raises ModelError: it cannot be read.
     """
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(check_regular(path), allow_pickle=False)
         names: Collection[str] = archive.files
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path}: cannot be read as a NumPy archive ({error}).") from error
@@ -104,18 +167,16 @@ def _from_numpy(archive: Any, name: str) -> Tensor:
 
 
 def _parts(index: Path) -> list[str]:
-    try:
-        parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        if not all(isinstance(part, str) and Path(part).name == part for part in parts):
-            raise ValueError("`weight_map` must name files beside it")
-        return sorted(parts)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{index}: is not an index of weights ({error}).") from error
+    record = read_json(index).get("weight_map")
+    parts = record.values() if isinstance(record, dict) else [None]
+    if not all(isinstance(part, str) and Path(part).name == part for part in parts):
+        raise ModelError(f"{index}: is not an index of weights; `weight_map` must name files beside it.")
+    return sorted(set(parts))
 
 
 def _safetensors(path: Path) -> dict[str, Callable[[], Tensor]]:
     try:
-        file = safe_open(path, "pt")
+        file = safe_open(check_regular(path), "pt")
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
     return {name: partial(file.get_tensor, name) for name in file.keys()}  # type: ignore[no-untyped-call]  # noqa: SIM118
@@ -123,7 +184,7 @@ def _safetensors(path: Path) -> dict[str, Callable[[], Tensor]]:
 
 def _torch(path: Path) -> dict[str, Callable[[], Tensor]]:
     # Before PyTorch 1.6, files were no archives; these cannot be mapped into memory.
-    mmap = zipfile.is_zipfile(path)
+    mmap = zipfile.is_zipfile(check_regular(path))
     try:
         with torch.serialization.safe_globals([Namespace]):  # fairseq's settings: names and plain values
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)

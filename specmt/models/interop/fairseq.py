@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from torch import Tensor
+
 from specmt.errors import ModelError
-from specmt.models.interop.checkpoint import WEIGHTS, Checkpoint, open_file
-from specmt.models.interop.multilingual import CONTROL, TOKENIZER, Found, Vocabulary, filled, pieces_of
+from specmt.models.config import VerifierConfig
+from specmt.models.interop.checkpoint import WEIGHTS, Checkpoint, open_file, parse_yaml
+from specmt.models.interop.foreign import CONTROL, OUTPUT_BIAS, SOURCE_TABLE, Foreign, Options, Vocabulary
+from specmt.models.interop.hugging_face import fairseq_name
+from specmt.models.reading import check_regular, read_text
+from specmt.text.pieces import load_processor
+
+SPM: Final = "sentencepiece.bpe.model"
 
 METADATA: Final = "model.yaml"
 SUFFIXES: Final = (".pt", ".safetensors")
 _STEP: Final = "step_*/model/pp_00/tp_00/sdp_00.pt"
-_OUR_CONTROL: Final = ("<pad>", "<unk>", "<s>", "</s>")
+_CONTROL: Final = ("<s>", "<pad>", "</s>", "<unk>")
+"""What ids 0 to 3 are in fairseq and in what comes from it; in fairseq2, they are ours."""
+
+_SPARE: Final = 64
+"""How many rows of a table may stand for nothing: tables are filled up to round numbers."""
+
 _DATA: Final = ("<MINED_DATA>", "<MMT_BT_DATA>", "<SMT_BT_DATA>")
 _WIDTHS: Final = (1024, 2048)
 _HEADS: Final = 16
@@ -42,40 +56,87 @@ def fetch_card(name: str) -> tuple[Path, Path] | None:
     except AssetDownloadError as error:
         raise ModelError(
             f"{name}: cannot be fetched ({error}) Import it where there is a network, or from a folder with its "
-            f"checkpoint and {TOKENIZER}."
+            f"checkpoint and {SPM}."
         ) from error
 
 
 def is_checkpoint(path: Path) -> bool:
     """Returns whether a path may be a checkpoint of fairseq2 or fairseq, or a folder with one."""
-    return path.suffix in SUFFIXES if path.is_file() else _find_weights(path) is not None
+    return _find_weights(path) is not None if path.is_dir() else path.suffix in SUFFIXES
 
 
-def read_fairseq(path: Path, origin: str, tokenizer: Path | None = None) -> Found:
+def read_fairseq(path: Path, spm: Path | None = None) -> Foreign:
     """Reads all but the weights of a checkpoint.
 
     :param path: the file, or a folder with it, its SentencePiece model and perhaps fairseq2's ``model.yaml``
-    :param tokenizer: the SentencePiece model, where it is not beside the checkpoint
+    :param spm: the SentencePiece model, where it is not beside the checkpoint
     :raises ModelError: it is of another architecture, or a file is missing or does not fit.
     """
     folder = path if path.is_dir() else path.parent
-    weights = path if path.is_file() else _find_weights(path)
+    weights = _find_weights(path) if path.is_dir() else path
     if weights is None:
         raise ModelError(f"{path}: has no checkpoint; there must be one file that ends in {' or '.join(SUFFIXES)}.")
     checkpoint = open_file(weights)
     is_old = "decoder.embed_tokens.weight" in checkpoint
-    table = ("decoder.embed_tokens.weight",) if is_old else ("encoder_frontend.embed.weight", "final_proj.weight")
+    table = ("decoder.embed_tokens.weight",) if is_old else (SOURCE_TABLE, "final_proj.weight")
     rows, width = checkpoint.read(*table).shape
-    return Found(
-        origin=origin,
-        kind=f"fairseq{'' if is_old else '2'} NLLB",
-        vocabulary=_vocabulary(tokenizer or _find_tokenizer(folder), rows, is_old=is_old),
-        checkpoint=checkpoint,
-        prefix="" if is_old else None,
-        table=table,
-        output=None,
-        architecture=_architecture(checkpoint, width, _read_metadata(folder), is_old=is_old),
+    spm = spm or _find_spm(folder)
+    own = pieces_of(spm, is_old=is_old)
+    pieces = filled([*own, *(f"__{code}__" for code in language_codes()), *_DATA], rows, spm)
+    pad, unk, eos = (pieces.index(piece) for piece in ("<pad>", "<unk>", "</s>"))
+    vocabulary = Vocabulary(
+        pieces=pieces, pad=pad, unk=unk, eos=eos, start=eos, added=range(len(own), rows), displaced_last=True
     )
+    return Foreign(
+        origin=checkpoint.origin,
+        kind=f"fairseq{'' if is_old else '2'} NLLB",
+        config=_configure(checkpoint, width, len(vocabulary.rows()), _read_metadata(folder), is_old=is_old),
+        target=vocabulary,
+        source_spm=spm,
+        target_spm=spm,
+        read=partial(_read_weight, checkpoint, table, is_old),
+    )
+
+
+def _read_weight(checkpoint: Checkpoint, table: tuple[str, ...], is_old: bool, name: str) -> Tensor | None:
+    if name == OUTPUT_BIAS:
+        return None
+    if name == SOURCE_TABLE:
+        return checkpoint.read(*table)
+    return checkpoint.read(fairseq_name(name) if is_old else name)
+
+
+def pieces_of(path: Path, *, is_old: bool) -> list[str]:
+    """Returns the pieces of a SentencePiece model that was made for fairseq, four control pieces before them.
+
+    :param is_old: whether these are in the order of fairseq, not of fairseq2
+    :raises ModelError: the file is missing, or is no such model.
+    """
+    if not path.exists():
+        raise ModelError(f"{path}: is missing; without the SentencePiece model, text cannot be turned into tokens.")
+    processor = load_processor(check_regular(path))
+    pieces = [str(processor.id_to_piece(i)) for i in range(processor.get_piece_size())]
+    if pieces[:3] != ["<unk>", "<s>", "</s>"]:
+        actual = " ".join(pieces[:3])
+        raise ModelError(
+            f"{path}: must begin with <unk> <s> </s>, but begins with {actual} instead; is it the model's?"
+        )
+    return [*(_CONTROL if is_old else CONTROL), *pieces[3:]]
+
+
+def filled(pieces: Iterable[str], rows: int, where: Path) -> list[str]:
+    """Returns as many pieces as the table has rows, the last ones without meaning.
+
+    :param where: what to name in an error
+    :raises ModelError: the table has fewer rows, or many more.
+    """
+    pieces = list(pieces)
+    if not len(pieces) <= rows <= len(pieces) + _SPARE:
+        raise ModelError(
+            f"{where}: the tokenizer has {len(pieces)} tokens, but the model has embeddings for {rows}; do they belong "
+            "together?"
+        )
+    return pieces + [f"<unused {i}>" for i in range(rows - len(pieces))]
 
 
 def language_codes() -> list[str]:
@@ -98,59 +159,44 @@ def _find_weights(folder: Path) -> Path | None:
     return files[0] if len(files) == 1 else None
 
 
-def _find_tokenizer(folder: Path) -> Path:
+def _find_spm(folder: Path) -> Path:
     models = [path for path in sorted(folder.iterdir()) if path.suffix in (".model", ".spm")]
-    return models[0] if len(models) == 1 else folder / TOKENIZER
+    return models[0] if len(models) == 1 else folder / SPM
 
 
-def _read_metadata(folder: Path) -> Mapping[str, Any]:
+def _read_metadata(folder: Path) -> Options:
     """Returns the configuration that fairseq2 writes beside its checkpoints, if it is there."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     path = folder / METADATA
-    if not path.is_file():
-        return {}
-    try:
-        record = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-        family, config = record["model_family"], record["model_config"]
-    except (YAMLError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path}: is not what fairseq2 writes of a model ({' '.join(str(error).split())}).") from error
-    if family != "nllb":
-        raise ModelError(f"{path}: `model_family` must be nllb, but is {family!r} instead.")
-    return dict(config)
+    if not path.exists():
+        return Options(path, {})
+    record = Options(path, parse_yaml(read_text(path), path))
+    if record["model_family"] != "nllb":
+        raise ModelError(f"{path}: `model_family` must be nllb, but is {record['model_family']!r} instead.")
+    return Options(path, record["model_config"])
 
 
-def _architecture(checkpoint: Checkpoint, width: int, config: Mapping[str, Any], *, is_old: bool) -> dict[str, Any]:
+def _configure(checkpoint: Checkpoint, width: int, pieces: int, config: Options, *, is_old: bool) -> VerifierConfig:
     if not config and width not in _WIDTHS:
         raise ModelError(
-            f"{checkpoint.origin}: how many attention heads it has is nowhere said, and its width, {width}, is none of "
+            f"{checkpoint.origin}: how many attention heads it has is not known, and its width, {width}, is none of "
             f"NLLB's; put fairseq2's {METADATA} beside it."
         )
     heads = config.get("num_encoder_attn_heads", _HEADS)
-    if config.get("num_decoder_attn_heads", heads) != heads:
-        raise ModelError(f"{METADATA}: encoder and decoder must have equally many attention heads, but have not.")
+    config.require({"num_decoder_attn_heads": (heads,)})
     inner = "fc1" if is_old else "ffn.inner_proj"
-    return {
-        "model_dim": width,
-        "num_heads": heads,
-        "ffn_dim": checkpoint.read(f"encoder.layers.0.{inner}.weight").shape[0],
-        "encoder_layers": _count_layers(checkpoint, "encoder"),
-        "decoder_layers": _count_layers(checkpoint, "decoder"),
-        "max_length": config.get("max_seq_len", 1024),
-        "first_position": 2,
-    }
+    return Options(checkpoint.origin, {}).configure(
+        model_dim=width,
+        num_heads=heads,
+        ffn_dim=checkpoint.read(f"encoder.layers.0.{inner}.weight").shape[0],
+        encoder_layers=_count_layers(checkpoint, "encoder"),
+        decoder_layers=_count_layers(checkpoint, "decoder"),
+        max_length=config.get("max_seq_len", 1024),
+        first_position=2,
+        vocab_size=pieces,
+        dropout=0.0,
+    )
 
 
 def _count_layers(checkpoint: Checkpoint, stack: str) -> int:
     matches = (re.match(rf"{stack}\.layers\.(\d+)\.", name) for name in checkpoint)
     return 1 + max((int(match[1]) for match in matches if match), default=-1)
-
-
-def _vocabulary(processor: Path, rows: int, *, is_old: bool) -> Vocabulary:
-    own = [*(CONTROL if is_old else _OUR_CONTROL), *pieces_of(processor)]
-    languages = [f"__{code}__" for code in language_codes()]
-    tokens = filled([*own, *languages, *_DATA], rows, processor)
-    pad, unk, eos = (tokens.index(token) for token in ("<pad>", "<unk>", "</s>"))
-    added = range(len(own), rows)
-    return Vocabulary(tokens=tokens, pad=pad, unk=unk, eos=eos, start=eos, processor=processor, added=added)

@@ -12,23 +12,21 @@ from specmt.engine.transformer import sinusoids
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint
-from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE
-from specmt.models.interop.source import read_json
+from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE, Options
+from specmt.models.reading import read_json
 
 CONFIG: Final = "config.json"
 GENERATION: Final = "generation_config.json"
 TOKENIZER: Final = "tokenizer_config.json"
 
-_PARTS: Final = {
-    ".self_attn.output_proj.": ".self_attn.out_proj.",
-    ".encoder_decoder_attn_layer_norm.": ".encoder_attn_layer_norm.",
-    ".encoder_decoder_attn.output_proj.": ".encoder_attn.out_proj.",
-    ".encoder_decoder_attn.": ".encoder_attn.",
-    ".ffn_layer_norm.": ".final_layer_norm.",
-    ".ffn.inner_proj.": ".fc1.",
-    ".ffn.output_proj.": ".fc2.",
-}
-"""What they call the parts of a layer, where they have other names, longer names of ours first."""
+_PARTS: Final = (
+    ("encoder_decoder_attn", "encoder_attn"),
+    ("attn.output_proj", "attn.out_proj"),
+    ("ffn.inner_proj", "fc1"),
+    ("ffn.output_proj", "fc2"),
+    ("ffn_layer_norm", "final_layer_norm"),
+)
+"""What fairseq calls parts of a layer; Hugging Face has its names behind ``model.``."""
 
 _SHARED: Final = "model.shared.weight"
 _ENCODER: Final = "model.encoder.embed_tokens.weight"
@@ -46,15 +44,16 @@ _TABLES: Final = {
 _NEUTRAL: Final[Mapping[str, tuple[object, ...]]] = {
     "begin_suppress_tokens": (None, []),
     "encoder_no_repeat_ngram_size": (None, 0),
-    "encoder_repetition_penalty": (None, 1, 1.0),
+    "encoder_repetition_penalty": (None, 1.0),
     "exponential_decay_length_penalty": (None,),
+    "forced_bos_token_id": (None,),
     "min_length": (None, 0),
     "min_new_tokens": (None, 0),
     "no_repeat_ngram_size": (None, 0),
-    "repetition_penalty": (None, 1, 1.0),
+    "repetition_penalty": (None, 1.0),
     "sequence_bias": (None, []),
 }
-"""Settings that change what greedy decoding says, with the values that do not."""
+"""Settings that change greedy output, with the values that do not."""
 
 
 def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Tensor | None:
@@ -69,15 +68,14 @@ def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Te
         return checkpoint.read(_ENCODER)
     if name in _TABLES:
         return checkpoint.read(*_TABLES[name])
-    return checkpoint.read(their_name(name))
+    return checkpoint.read(f"model.{fairseq_name(name)}")
 
 
-def their_name(name: str) -> str:
-    """Returns what they call a weight of a layer, or of the norm behind a stack."""
-    for ours, theirs in _PARTS.items():
-        if ours in name:
-            return f"model.{name.replace(ours, theirs)}"
-    return f"model.{name}"
+def fairseq_name(name: str) -> str:
+    """Returns what fairseq calls a weight of a layer, or of the norm behind a stack."""
+    for ours, theirs in _PARTS:
+        name = name.replace(ours, theirs)
+    return name
 
 
 def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
@@ -93,32 +91,26 @@ def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
                 raise ModelError(f"{checkpoint.origin}: {name} must be sinusoids, but was learnt.")
 
 
-def read_settings(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(folder: Path, record: Mapping[str, Any]) -> Options:
     """Returns the settings of generation, those of older models from their configuration.
 
-    :raises ModelError: a setting would make translations other than what our decoding says.
+    :raises ModelError: a setting would make greedy output another one.
     """
     path = folder / GENERATION
-    settings = {**record, **(read_json(path) if path.exists() else {})}
-    for name, neutral in _NEUTRAL.items():
-        if settings.get(name) not in neutral:
-            where = path if path.exists() else folder / CONFIG
-            raise ModelError(
-                f"{where}: `{name}` must be absent or {neutral[-1]!r}, but is {settings[name]!r} instead; "
-                "there is no such rule here."
-            )
+    settings = Options(
+        path if path.exists() else folder / CONFIG, {**record, **(read_json(path) if path.exists() else {})}
+    )
+    settings.require(_NEUTRAL)
     return settings
 
 
-def banned(folder: Path, settings: Mapping[str, Any]) -> set[int]:
-    """Returns the ids that are never to be said.
+def banned(settings: Options) -> set[int]:
+    """Returns the ids that are never to be emitted.
 
     :raises ModelError: sequences of more than one token are banned.
     """
     words = settings.get("bad_words_ids") or []
     longer = [word for word in words if len(word) != 1]
     if longer:
-        raise ModelError(
-            f"{folder}: `bad_words_ids` must ban single tokens, but bans {longer[0]!r}; there is no such rule here."
-        )
+        raise ModelError(f"{settings.where}: `bad_words_ids` must ban single tokens, but bans {longer[0]!r}.")
     return {word[0] for word in words} | set(settings.get("suppress_tokens") or [])

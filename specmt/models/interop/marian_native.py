@@ -6,18 +6,24 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from torch import Tensor
 
-from specmt.errors import ModelError, UsageError
+from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
-from specmt.models.interop.canonical import Vocabulary
-from specmt.models.interop.checkpoint import Checkpoint, open_npz
-from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE, Foreign
-from specmt.models.interop.source import read_json
+from specmt.models.interop.checkpoint import Checkpoint, open_npz, parse_yaml
+from specmt.models.interop.foreign import (
+    OUTPUT_BIAS,
+    OUTPUT_TABLE,
+    SOURCE_TABLE,
+    TARGET_TABLE,
+    Foreign,
+    Options,
+    Vocabulary,
+    number_pieces,
+)
+from specmt.models.reading import check_regular, read_json, read_text
 from specmt.text.pieces import SOURCE_PIECES, TARGET_PIECES, load_processor
 
 _CONFIG: Final = "special:model.yml"
@@ -44,22 +50,15 @@ _NEEDED: Final[Mapping[str, tuple[object, ...]]] = {
 }
 """Options with the values that can be run; an option that is not there has one of them."""
 
-_NORMS: Final[Mapping[tuple[str, ...], Literal["pre", "post"]]] = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
+_NORMS: Final = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 """What stands before, behind and on top of sublayers: dropout, addition, normalisation."""
 
-_ACTIVATIONS: Final = ("relu", "swish", "gelu")
-_ATTENTIONS: Final = {"self_attn": "self", "encoder_decoder_attn": "context"}
-_PROJECTIONS: Final = {
-    f"{name}_proj.{kind}": f"{letter}{name[0]}" for name in "qkv" for kind, letter in (("weight", "W"), ("bias", "b"))
-} | {"output_proj.weight": "Wo", "output_proj.bias": "bo"}
-_FFN: Final = {
-    "inner_proj.weight": "W1",
-    "inner_proj.bias": "b1",
-    "output_proj.weight": "W2",
-    "output_proj.bias": "b2",
-}
+_SUBLAYERS: Final = {"self_attn": "self", "encoder_decoder_attn": "context", "ffn": "ffn"}
+_PROJECTIONS: Final = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "output_proj": "o"}
+_FFN: Final = {"inner_proj": "1", "output_proj": "2"}
+_KINDS: Final = {"weight": "W", "bias": "b"}
 _NORM: Final = {"weight": "ln_scale", "bias": "ln_bias"}
-_LAYER: Final = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_LAYER: Final = re.compile(rf"layers\.(\d+)\.({'|'.join(_SUBLAYERS)})(?:_layer_norm|\.(\w+))\.(weight|bias)")
 
 
 def read_native(path: Path) -> Foreign:
@@ -68,12 +67,12 @@ def read_native(path: Path) -> Foreign:
     :raises ModelError: there is none, a file is missing, or it is something that cannot be run here.
     """
     folder = path if path.is_dir() else path.parent
-    decoder = _read_yaml(folder / _DECODER) if (folder / _DECODER).exists() else {}
+    decoder = _options(read_text(folder / _DECODER), folder / _DECODER) if (folder / _DECODER).exists() else {}
     checkpoint = open_npz(_find_weights(path, decoder))
     if _CONFIG not in checkpoint:
         raise ModelError(f"{checkpoint.origin}: is no Marian model; it has no {_CONFIG}.")
     text = bytes(checkpoint.read(_CONFIG).flatten().tolist()).rstrip(b"\0").decode("utf-8", errors="replace")
-    options = _parse_yaml(text, f"{checkpoint.origin}: {_CONFIG}")
+    options = _options(text, f"{checkpoint.origin}: {_CONFIG}")
     shared = "Wemb" in checkpoint
     lists = _find_vocabularies(folder, decoder)
     source, target = (_vocabulary(each) for each in lists)
@@ -89,56 +88,35 @@ def read_native(path: Path) -> Foreign:
         source_spm=_find_spm(folder, SOURCE_PIECES, lists[0]),
         target_spm=_find_spm(folder, TARGET_PIECES, lists[1]),
         read=partial(_read_weight, checkpoint, config),
-        # Marian says <unk> only where it is told that it may.
+        # Marian emits <unk> only with this option.
         never=() if decoder.get("allow-unk", False) else (target.unk,),
     )
 
 
-def _config(
-    checkpoint: Checkpoint, options: Mapping[str, Any], vocab_size: int, source_vocab_size: int | None
-) -> VerifierConfig:
-    where = checkpoint.origin
-    for name, values in _NEEDED.items():
-        if options.get(name, values[0]) not in values:
-            wanted = " or ".join(map(repr, values))
-            raise ModelError(f"{where}: `{name}` must be {wanted}, but is {options[name]!r} instead.")
+def _config(checkpoint: Checkpoint, options: Options, vocab_size: int, source_vocab_size: int | None) -> VerifierConfig:
+    options.require({**_NEEDED, "transformer-decoder-dim-ffn": (0, options["transformer-dim-ffn"])})
     norms = tuple(
         str(options.get(f"transformer-{name}", "")) for name in ("preprocess", "postprocess", "postprocess-top")
     )
     if norms not in _NORMS:
         raise ModelError(
-            f"{where}: `transformer-preprocess`, `-postprocess` and `-postprocess-top` must be "
+            f"{options.where}: `transformer-preprocess`, `-postprocess` and `-postprocess-top` must be "
             f"{' or '.join(map(repr, _NORMS))}, but are {norms!r} instead."
         )
-    activation = options.get("transformer-ffn-activation", "swish")
-    if activation not in _ACTIVATIONS:
-        known = ", ".join(_ACTIVATIONS)
-        raise ModelError(
-            f"{where}: `transformer-ffn-activation` must be one of {known}, but is {activation!r} instead."
-        )
-    try:
-        ffn_dim = options["transformer-dim-ffn"]
-        if options.get("transformer-decoder-dim-ffn", 0) not in (0, ffn_dim):
-            raise ModelError(f"{where}: `transformer-decoder-dim-ffn` must be 0 or {ffn_dim}.")
-        return VerifierConfig(
-            model_dim=options["dim-emb"],
-            num_heads=options["transformer-heads"],
-            ffn_dim=ffn_dim,
-            encoder_layers=options["enc-depth"],
-            decoder_layers=options["dec-depth"],
-            vocab_size=vocab_size,
-            source_vocab_size=source_vocab_size,
-            max_length=_POSITIONS,
-            norm=_NORMS[norms],
-            activation=activation,
-            positions="marian",
-            output_bias=True,
-            tied_output=checkpoint.find(*_OUTPUTS) is None,
-        )
-    except KeyError as error:
-        raise ModelError(f"{where}: its configuration has no `{error.args[0]}`.") from error
-    except UsageError as error:
-        raise ModelError(f"{where}: cannot be run: {error}") from error
+    return options.configure(
+        model_dim=options["dim-emb"],
+        num_heads=options["transformer-heads"],
+        ffn_dim=options["transformer-dim-ffn"],
+        encoder_layers=options["enc-depth"],
+        decoder_layers=options["dec-depth"],
+        vocab_size=vocab_size,
+        source_vocab_size=source_vocab_size,
+        max_length=_POSITIONS,
+        norm=_NORMS[norms],
+        activation=options.activation("transformer-ffn-activation", "swish"),
+        positions="marian",
+        tied_output=checkpoint.find(*_OUTPUTS) is None,
+    )
 
 
 def _read_weight(checkpoint: Checkpoint, config: VerifierConfig, name: str) -> Tensor | None:
@@ -155,19 +133,15 @@ def _read_weight(checkpoint: Checkpoint, config: VerifierConfig, name: str) -> T
 
 def their_name(name: str, config: VerifierConfig) -> str:
     """Returns what Marian calls a weight of a layer, or of the norm behind a stack."""
-    found = _LAYER.fullmatch(name)
-    stack, _, last = name.partition(".")[0], *name.rpartition(".")[1:]
+    stack, _, rest = name.partition(".")
+    found = _LAYER.fullmatch(rest)
     if found is None:
-        return f"{stack}_top_{_NORM[last]}"
-    part, _, rest = found[3].partition(".")
-    layer = f"{stack}_l{int(found[2]) + 1}"
-    if part == "ffn":
-        return f"{layer}_ffn_{_FFN[rest]}"
-    if not part.endswith("_layer_norm"):
-        return f"{layer}_{_ATTENTIONS[part]}_{_PROJECTIONS[rest]}"
-    sublayer = part.removesuffix("_layer_norm")
-    inside = "ffn_ffn" if sublayer == "ffn" else f"{_ATTENTIONS[sublayer]}_Wo"
-    return f"{layer}_{inside}_{_NORM[last]}{'_pre' if config.norm == 'pre' else ''}"
+        return f"{stack}_top_{_NORM[name.rpartition('.')[2]]}"
+    number, part, projection, kind = found.groups()
+    sublayer = f"{stack}_l{int(number) + 1}_{_SUBLAYERS[part]}"
+    if projection is None:
+        return f"{sublayer}_{'ffn' if part == 'ffn' else 'Wo'}_{_NORM[kind]}{'_pre' if config.norm == 'pre' else ''}"
+    return f"{sublayer}_{_KINDS[kind]}{(_FFN if part == 'ffn' else _PROJECTIONS)[projection]}"
 
 
 def _find_weights(path: Path, decoder: Mapping[str, Any]) -> Path:
@@ -209,20 +183,15 @@ def _find_spm(folder: Path, name: str, vocabulary: Path) -> Path:
 
 def _vocabulary(path: Path) -> Vocabulary:
     if path.suffix == ".spm":
-        processor = load_processor(path)
+        processor = load_processor(check_regular(path))
         ids = {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
     else:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"{path}: cannot be read ({error}).") from error
-        ids = read_json(path) if path.suffix == ".json" else _parse_vocabulary(text, path)
-    if sorted(ids.values()) != list(range(len(ids))):
-        raise ModelError(f"{path}: the ids of its {len(ids)} pieces must be 0 to {len(ids) - 1}, each once.")
+        ids = read_json(path) if path.suffix == ".json" else _parse_vocabulary(read_text(path), path)
+    pieces = number_pieces(ids, path)
     for piece in ("<unk>", "</s>"):
         if piece not in ids:
             raise ModelError(f"{path}: has no {piece}.")
-    return Vocabulary(pieces=sorted(ids, key=ids.__getitem__), unk=ids["<unk>"], eos=ids["</s>"])
+    return Vocabulary(pieces=pieces, unk=ids["<unk>"], eos=ids["</s>"])
 
 
 def _parse_vocabulary(text: str, path: Path) -> dict[str, int]:
@@ -237,34 +206,20 @@ def _parse_vocabulary(text: str, path: Path) -> dict[str, int]:
             continue
         if not colon or not value.strip().isdecimal():
             raise ModelError(f"{path}: line {number} must be a piece, a colon and a number.")
-        ids[_unquoted(piece)] = int(value)
+        ids[_unquoted(piece, path)] = int(value)
     return ids
 
 
-def _unquoted(piece: str) -> str:
+def _unquoted(piece: str, path: Path) -> str:
     if len(piece) >= 2 and piece[0] == piece[-1] == "'":
         return piece[1:-1].replace("''", "'")
     if len(piece) >= 2 and piece[0] == piece[-1] == '"':
-        return str(_parse(piece)) if "\\" in piece else piece[1:-1]
+        return str(parse_yaml(piece, path)) if "\\" in piece else piece[1:-1]
     return piece
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        return _parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: cannot be read ({error}).") from error
-
-
-def _parse_yaml(text: str, where: str) -> dict[str, Any]:
-    try:
-        record = _parse(text)
-    except YAMLError as error:
-        raise ModelError(f"{where}: is not valid YAML ({error}).") from error
+def _options(text: str, where: object) -> Options:
+    record = parse_yaml(text, where)
     if not isinstance(record, dict):
         raise ModelError(f"{where}: must hold options by name, but holds a {type(record).__name__} instead.")
-    return record
-
-
-def _parse(text: str) -> object:
-    return YAML(typ="safe", pure=True).load(text)
+    return Options(where, record)

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import torch
-from torch import Tensor
-
-from specmt.errors import ModelError, UsageError
-from specmt.models.config import VerifierConfig
-from specmt.models.folder import ModelFolder, write_folder
-from specmt.models.interop.fairseq import fetch_card, is_checkpoint, read_fairseq
+from specmt.errors import ModelError
+from specmt.models.folder import CARD, ModelFolder
+from specmt.models.interop.checkpoint import locate, open_checkpoint
+from specmt.models.interop.fairseq import SPM, fetch_card, filled, is_checkpoint, pieces_of, read_fairseq
+from specmt.models.interop.foreign import (
+    Foreign,
+    Options,
+    Vocabulary,
+    importing,
+    licence_of,
+    number_pieces,
+    write_model,
+)
+from specmt.models.interop.hugging_face import CONFIG, TOKENIZER, read_weight
 from specmt.models.interop.languages import find_language, shorten
-from specmt.models.interop.m2m100 import CONFIG, FILES, read_m2m100
-from specmt.models.interop.multilingual import Found
-from specmt.models.interop.output import new_folder, write_card
-from specmt.models.interop.source import locate
-from specmt.models.shapes import find_misfit, verifier_shapes
-from specmt.text.pieces import SOURCE_PIECES, VOCABULARY
-from specmt.types import BOS, EOS, PAD
+from specmt.models.reading import check_regular, read_json
 
-NEVER: Final = -65504.0
-"""The output bias of what is never said: float16 has it, and it leaves no probability."""
-
-TABLE: Final = "encoder_frontend.embed.weight"
-_CONTROL: Final = ("<pad>", "<unk>", "<s>", "</s>")
-_OUTPUT: Final = "final_proj.weight"
-_BIAS: Final = "final_proj.bias"
+_VOCABULARY: Final = "vocab.json"
+_SPECIAL: Final = "special_tokens_map.json"
+_ADDED: Final = "added_tokens.json"
+_FILES: Final = (CARD, CONFIG, SPM, _VOCABULARY, TOKENIZER, _SPECIAL, _ADDED)
+"""The files that are of use, beside the weights."""
 
 
 def import_nllb(
-    source: str, folder: Path, *, languages: tuple[str, str], progress: Callable[[str], None] = lambda _: None
+    source: str, folder: Path, *, languages: tuple[str, str], progress: Callable[[str], object] = lambda _: None
 ) -> ModelFolder:
-    """Writes a model folder that says what an NLLB or M2M100 model says in one direction, word for word.
+    """Writes one direction of an NLLB or M2M100 model as a model folder with the same greedy output.
 
     :param source: a folder with a model of Hugging Face or of fairseq2, a checkpoint, a name on the Hugging Face Hub,
         or the name of one of fairseq2's asset cards
@@ -46,103 +44,129 @@ def import_nllb(
     :raises UsageError: the model does not know a language, or the folder is there already.
     :raises OutputError: the folder cannot be written.
     """
-    with new_folder(folder) as inside, TemporaryDirectory() as scratch:
-        progress("looking at the model")
-        found = _find(source)
-        config, codes = _configure(found, languages)
-        progress("reading weights")
-        weights = _read_weights(found, config)
-        progress("writing")
-        model = write_folder(
-            inside,
-            source=shorten(codes[0]),
-            target=shorten(codes[1]),
-            pieces=_write_pieces(found, Path(scratch)),
-            verifier=config,
-            verifier_weights=weights,
-            exact=True,
+    with importing(source, folder) as new:
+        progress("looking for the model")
+        foreign, name, licence = _find(source)
+        known, codes = foreign.target.languages, languages
+        if known:  # without, it is of one direction only
+            codes = (find_language(languages[0], known), find_language(languages[1], known))
+            source_id, target_id = (foreign.target.ids()[known[code]] for code in codes)
+            config = replace(foreign.config, source_prefix=(source_id,), target_prefix=(target_id,))
+            foreign = replace(foreign, config=config)
+        write_model(
+            new,
+            foreign,
+            name=name,
+            languages=(shorten(codes[0]), shorten(codes[1])),
+            licence=licence,
+            notes=[f"Direction: {'→'.join(codes)}."],
+            progress=progress,
         )
-        write_card(
-            model, origin=found.origin, kind=found.kind, licence=found.licence, notes=[f"Direction: {'→'.join(codes)}."]
-        )
-    return replace(model, path=folder)
+    return ModelFolder.read(folder)
 
 
-def _find(source: str) -> Found:
-    path = Path(source)
-    if not path.exists() and "/" not in source:
+def _find(source: str) -> tuple[Foreign, str, str | None]:
+    """Returns a model, its name and its licence."""
+    if not Path(source).exists() and "/" not in source:
         card = fetch_card(source)
         if card is not None:
-            return read_fairseq(card[0], f"fairseq2's {source}", card[1])
-    path = locate(source, FILES)
-    if path.is_file() or (not (path / CONFIG).is_file() and is_checkpoint(path)):
-        return read_fairseq(path, source)
-    return read_m2m100(path, source)
+            return read_fairseq(card[0], card[1]), f"fairseq2's {source}", None
+    path = locate(source, _FILES)
+    if not path.is_dir() or (not (path / CONFIG).exists() and is_checkpoint(path)):
+        return read_fairseq(path), source, None
+    return _read_m2m100(path), source, licence_of(path)
 
 
-def _configure(found: Found, languages: tuple[str, str]) -> tuple[VerifierConfig, tuple[str, str]]:
-    """Returns our configuration, and the model's own codes of the languages."""
-    vocabulary = found.vocabulary
-    known = vocabulary.languages
-    order = vocabulary.order()
-    prefixes: dict[str, Any] = {}
-    codes = languages
-    if known:  # without, it is of one direction only
-        codes = (find_language(languages[0], known), find_language(languages[1], known))
-        ids = {theirs: ours for ours, theirs in enumerate(order)}
-        prefixes = {
-            name: (ids[known[code]],) for name, code in zip(("source_prefix", "target_prefix"), codes, strict=True)
-        }
-    try:
-        config = VerifierConfig(
-            **found.architecture,
-            **prefixes,
-            vocab_size=len(order),
-            output_bias=True,
-            tied_output=found.output is None,
+def _read_m2m100(folder: Path) -> Foreign:
+    """Reads all but the weights of a folder of Hugging Face's M2M100, which NLLB-200 is too.
+
+    :raises ModelError: it is of another architecture, or a file is missing or does not fit.
+    """
+    values = read_json(folder / CONFIG)
+    record = Options(folder / CONFIG, {name: value for name, value in values.items() if value is not None})
+    kind = record["model_type"]
+    if kind == "nllb-moe":
+        raise ModelError(f"{record.where}: is of a mixture of experts, which cannot be imported; dense NLLB can.")
+    if kind != "m2m_100":
+        hint = "; use `specmt import marian`" if kind == "marian" else ""
+        raise ModelError(f"{record.where}: `model_type` must be m2m_100 (NLLB, M2M100), but is {kind!r} instead{hint}.")
+    record.require({f"decoder_{part}": (record[f"encoder_{part}"],) for part in ("ffn_dim", "attention_heads")})
+    is_m2m = (folder / _VOCABULARY).is_file()
+    vocabulary = _read_vocabulary(folder, record, is_m2m=is_m2m)
+    checkpoint = open_checkpoint(folder)
+    return Foreign(
+        origin=checkpoint.origin,
+        kind=f"Hugging Face {'M2M100' if is_m2m else 'NLLB'}",
+        config=record.configure(
+            model_dim=record["d_model"],
+            num_heads=record["encoder_attention_heads"],
+            ffn_dim=record["encoder_ffn_dim"],
+            encoder_layers=record["encoder_layers"],
+            decoder_layers=record["decoder_layers"],
+            max_length=record.get("max_position_embeddings", 1024),
+            activation=record.activation("activation_function", "relu"),
+            first_position=record.get("pad_token_id", 1) + 1,
+            scaled_embedding=record.get("scale_embedding", True),
+            vocab_size=len(vocabulary.rows()),
+            tied_output=record.get("tie_word_embeddings", True),
             dropout=0.0,
-        )
-    except (UsageError, TypeError) as error:
-        raise ModelError(f"{found.origin}: cannot be run here: {error}") from error
-    return config, codes
+        ),
+        target=vocabulary,
+        source_spm=folder / SPM,
+        target_spm=folder / SPM,
+        read=partial(read_weight, checkpoint),
+    )
 
 
-def _read_weights(found: Found, config: VerifierConfig) -> dict[str, Tensor]:
-    """Returns the weights by our names, rows of tables in our order."""
-    order = torch.tensor(found.vocabulary.order())
-    bias = torch.zeros(config.vocab_size)
-    bias[PAD] = NEVER
-    if found.vocabulary.copies_start:
-        bias[BOS] = NEVER  # its row is that of the other token, which has to win
-    weights = {TABLE: _rows(found, found.table, order), _BIAS: bias}
-    if found.output is not None:
-        weights[_OUTPUT] = _rows(found, (found.output,), order)
-    wanted = verifier_shapes(config)
-    for name in wanted:
-        if name not in weights:
-            weights[name] = found.checkpoint.read(found.name_of(name))
-    misfit = find_misfit(wanted, {name: tuple(tensor.shape) for name, tensor in weights.items()})
-    if misfit is not None:
-        raise ModelError(f"{found.checkpoint.origin}: does not fit its configuration: {misfit}.")
-    return weights
+def _read_vocabulary(folder: Path, record: Options, *, is_m2m: bool) -> Vocabulary:
+    rows = record["vocab_size"]
+    if is_m2m:
+        check_regular(folder / SPM)
+        pieces = number_pieces(read_json(folder / _VOCABULARY), folder / _VOCABULARY)
+    else:
+        pieces = pieces_of(folder / SPM, is_old=True)
+    own = len(pieces)
+    pieces = filled([*pieces, *_added_pieces(folder, own, rows)], rows, folder)
+    ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
+    for piece in ("<pad>", "<unk>"):
+        if piece not in ids:
+            raise ModelError(f"{folder}: its vocabulary has no {piece}.")
+    eos = record["eos_token_id"]
+    start = record.get("decoder_start_token_id", eos)
+    for name, i in (("eos_token_id", eos), ("decoder_start_token_id", start)):
+        if i not in range(rows):
+            raise ModelError(f"{record.where}: `{name}` must be under {rows}, but is {i} instead.")
+    return Vocabulary(
+        pieces=pieces,
+        pad=ids["<pad>"],
+        unk=ids["<unk>"],
+        eos=eos,
+        start=start,
+        added=range(own, rows),
+        displaced_last=True,
+    )
 
 
-def _rows(found: Found, names: tuple[str, ...], order: Tensor) -> Tensor:
-    table = found.checkpoint.read(*names)
-    if len(table) != len(found.vocabulary.tokens):
-        raise ModelError(
-            f"{found.checkpoint.origin}: {names[0]} must have {len(found.vocabulary.tokens)} rows, one for each token, "
-            f"but has {len(table)} instead."
-        )
-    return table[order]
+def _added_pieces(folder: Path, first: int, rows: int) -> list[str]:
+    """Returns what the tokenizer has beside its own pieces, languages above all, in the order of ids.
+
+    :param rows: how many there can be with its own; of more, one is enough to be too many.
+    """
+    numbered: dict[int, str] = {}
+    if (folder / TOKENIZER).exists():
+        added = read_json(folder / TOKENIZER).get("added_tokens_decoder", {})
+        numbered = {int(i): _text(token) for i, token in added.items()}
+    if (folder / _ADDED).exists():
+        numbered |= {i: token for token, i in read_json(folder / _ADDED).items()}
+    numbered = {i: token for i, token in numbered.items() if i >= first}
+    if numbered:
+        return [numbered.get(i, f"<unused {i}>") for i in range(first, min(max(numbered), rows) + 1)]
+    if (folder / _SPECIAL).exists():
+        special = read_json(folder / _SPECIAL)
+        tokens = [_text(token) for token in special.get("additional_special_tokens", [])]
+        return [*tokens, _text(special["mask_token"])] if "mask_token" in special else tokens
+    return []
 
 
-def _write_pieces(found: Found, folder: Path) -> list[Path]:
-    vocabulary = found.vocabulary
-    tokens = [vocabulary.tokens[i] for i in vocabulary.order()]
-    tokens[: EOS + 1] = _CONTROL
-    silent = [*_CONTROL, *(vocabulary.tokens[i] for i in vocabulary.added)]
-    record = {"source": None, "target": tokens, "silent": silent}
-    (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-    (folder / SOURCE_PIECES).write_bytes(vocabulary.processor.read_bytes())
-    return [folder / SOURCE_PIECES, folder / VOCABULARY]
+def _text(token: str | Mapping[str, Any]) -> str:
+    return token if isinstance(token, str) else str(token["content"])

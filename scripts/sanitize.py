@@ -1,0 +1,86 @@
+"""Runs the C++ kernels under sanitizers (GCC): addresses and undefined behaviour, then threads.
+
+    python scripts/sanitize.py
+
+Whatever one of them reports ends the run with its report and exit code 1. Takes some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "specmt/engine/csrc/kernels.cpp"
+# Without -fwrapv, which Python's own flags carry. Threads are checked without the others: they exclude each other.
+BUILDS = {"address,undefined": "libasan.so", "thread": "libtsan.so"}
+EXCEPTIONS = "libstdc++.so.6"  # loaded with the sanitizer, which finds no exceptions otherwise
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 exitcode=1",
+    "OMP_NUM_THREADS": "2",
+}
+WAYS = [
+    {"strategy": "greedy"},
+    {"strategy": "greedy", "scores": True, "shortlist": True},
+    {"drafter": "masked", "block_size": 5},
+    {"drafter": "masked", "block_size": 5, "tree": "best-first", "nodes": 12, "scores": True},
+    {"drafter": "masked", "tree": "best-first", "shortlist": True},
+    {"drafter": "autoregressive", "block_size": 4},
+    {"drafter": "autoregressive", "block_size": 4, "tree": "best-first", "nodes": 12},
+    {"drafter": "masked", "tree": "sampled", "temperature": 1.0, "width": 3, "block_size": 3},
+]
+
+
+def work() -> None:
+    """Decodes a few lines by every strategy, and runs out of memory again and again."""
+    from specmt.decoding.session import decode
+    from specmt.engine import library
+    from specmt.models.hub import load_model
+    from specmt.options import DecodingOptions
+
+    kernels = library.kernels()
+    if kernels is None:
+        sys.exit(f"There are no kernels, because {library.why_absent()}.")
+    lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:5]
+    for dtype in ("float32", "bfloat16", "int8"):
+        model = load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2)
+        sources = [model.pieces.encode(line)[:24] for line in lines]
+        for way in WAYS:
+            for batch_size in (1, 5):
+                some = sources if batch_size > 1 else sources[:2]
+                options = DecodingOptions(batch_size=batch_size, **way)  # type: ignore[arg-type]
+                wanted = [hypothesis.tokens for hypothesis in decode(model, some, options)]
+                for number in (1, 7, 30, 60):
+                    kernels.specmt_fail_allocation(number)
+                    with suppress(MemoryError):  # a sentence alone is not tried again
+                        if [hypothesis.tokens for hypothesis in decode(model, some, options)] != wanted:
+                            sys.exit(f"{way} said something else after an allocation had failed.")
+                kernels.specmt_fail_allocation(0)
+            print(dtype, way, flush=True)
+
+
+def main() -> None:
+    for sanitizers, runtime in BUILDS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            built = Path(folder) / "kernels.so"
+            flags = ["-O1", "-g", "-std=c++20", "-fPIC", "-shared", "-pthread", "-fno-omit-frame-pointer"]
+            flags += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-Wno-maybe-uninitialized"]
+            subprocess.run(["g++", *flags, str(SOURCE), "-o", str(built)], check=True)
+            names = [f"-print-file-name={name}" for name in (runtime, EXCEPTIONS)]
+            preload = " ".join(subprocess.check_output(["g++", name], text=True).strip() for name in names)
+            environment = os.environ | OPTIONS | {"SPECMT_KERNELS": str(built), "LD_PRELOAD": preload}
+            print(f"-- {sanitizers}", flush=True)
+            # Thread sanitizers need addresses where they expect them.
+            command = ["setarch", "-R", sys.executable, __file__, "--work"]
+            if subprocess.run(command, cwd=ROOT, env=environment).returncode:
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    work() if "--work" in sys.argv else main()

@@ -1,0 +1,121 @@
+"""Which drafters a run uses, and whether how far they look ahead is fixed or learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from specmt.decoding.policy import Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens
+from specmt.options import AHEAD, DecodingOptions
+
+if TYPE_CHECKING:
+    from specmt.models.hub import Model
+
+LENGTHS: Final = {"autoregressive": (4, 8), "lookup": (32,)}
+"""The block sizes to learn the best of; the masked drafter's are the one it was trained for, and half of it."""
+
+PROMISING: Final = 2.0
+UNPROMISING: Final = 1.02
+"""The rate that lookups are thought to have, in rates of no draft: for sentences like earlier ones, and for others."""
+
+
+class HasDrafters(Protocol):
+    """What must be known of a model."""
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """The names of the network drafters that it has."""
+
+    @property
+    def block_size(self) -> int | None:
+        """The block size that its masked drafter was trained for."""
+
+
+class Choice(NamedTuple):
+    """What the options mean for a model."""
+
+    names: tuple[str, ...]
+    """The drafters; none for decoding without drafts."""
+
+    block_size: int | None
+    """The block size K where it is fixed: 0 without drafters; ``None`` where it is learnt."""
+
+    together: bool
+    """Whether the drafts of all drafters go into one tree; else one of them drafts at a time."""
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether drafts are copied from earlier text."""
+        return "lookup" in self.names
+
+
+def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
+    """Returns which drafters the options mean, and how far they look ahead.
+
+    Lossy output and samples depend on what is drafted, which must depend on nothing but the sentence: there the drafter
+    is the masked one and the block size its own. Exact output does not, so that what brings most tokens a second is
+    learnt.
+    """
+    if options.strategy != "speculative" or options.drafter == "none":
+        return Choice((), 0, False)
+    exact = options.lossless and not options.samples
+    names = tuple(name for name in options.drafters if name != "auto")
+    together = len(names) > 1
+    if "auto" in options.drafters:
+        if not exact:
+            names = () if options.samples and "masked" not in model.drafters else ("masked",)
+        else:
+            known = names if names or model.drafters else ("lookup",)
+            # Whoever says how far ahead wants drafts, always: the first drafter makes them.
+            names = (*(model.drafters if options.block_size is None else model.drafters[:1]), *known)
+        together = options.block_size is not None and len(names) > 1
+    if not names:
+        return Choice((), 0, False)
+    fixed = options.block_size
+    if fixed is None and (not exact or together or names == ("self",)):
+        fixed = max(own_block_size(name, model) for name in names)
+    return Choice(names, fixed, together)
+
+
+def own_block_size(name: str, model: HasDrafters) -> int:
+    """Returns the block size of a drafter where nobody says another."""
+    return (model.block_size if name == "masked" else None) or AHEAD[name]
+
+
+def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Policy:
+    """Returns what decides who drafts and how far ahead."""
+    if not choice.names:
+        return FixedPolicy(Arm())
+    if choice.block_size is not None:
+        return FixedPolicy(Arm(0, choice.block_size))
+    costs = costs_of(model)
+    calibration = model.folder.calibration
+    arms = [
+        Arm(number, ahead)
+        for number, name in enumerate(choice.names)
+        for ahead in _lengths(name, model, is_tree=options.tree == "best-first")
+    ]
+
+    def prior(arm: Arm, rows: int, promising: bool) -> float:
+        if arm.drafter is None:
+            return 1.0
+        name = choice.names[arm.drafter]
+        if name == "lookup":
+            return PROMISING if promising else UNPROMISING
+        acceptance = calibration.acceptance if name == "masked" and calibration is not None else ()
+        drafting = costs.block * costs.step(rows) if name == "masked" else costs.draft * arm.ahead * costs.step(rows)
+        return costs.rate(expected_tokens(arm.ahead, acceptance), rows, arm.ahead, drafting)
+
+    return BanditPolicy(arms, prior)
+
+
+def costs_of(model: Model) -> Costs:
+    """Returns the simple model of what iterations cost."""
+    return Costs(row=model.backend.row_cost(model.folder.verifier.model_dim))
+
+
+def _lengths(name: str, model: HasDrafters, *, is_tree: bool) -> Sequence[int]:
+    if name in LENGTHS:
+        return LENGTHS[name][-1:] if is_tree else LENGTHS[name]
+    own = own_block_size(name, model)
+    return sorted({own} if is_tree else {own, (own + 1) // 2})

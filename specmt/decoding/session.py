@@ -1,0 +1,230 @@
+"""The session: sentences come at any time, are decoded side by side, and leave when they are finished (DESIGN §2.4)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+
+import torch
+
+from specmt.decoding.accept import accept_exact, accept_tolerant
+from specmt.decoding.beam import BeamSearch
+from specmt.decoding.choice import Choice, choose, costs_of, make_policy, own_block_size
+from specmt.decoding.drafters import CombinedDrafter, Drafter, make_drafter
+from specmt.decoding.loop import Acceptor, Finished, Loop
+from specmt.decoding.memory import TranslationMemory
+from specmt.decoding.policy import best_confidence
+from specmt.decoding.request import Request
+from specmt.decoding.sample import accept_by_rejection, sampling
+from specmt.decoding.trace import Recorder
+from specmt.engine.backend import Confidence, FusedLoop
+from specmt.errors import UsageError
+from specmt.options import DecodingOptions
+from specmt.types import Hypothesis
+
+if TYPE_CHECKING:
+    from specmt.models.hub import Model
+
+logger = logging.getLogger(__name__)
+
+LEAST_IDLE_LANES = 4
+"""How many lanes without work keep their caches."""
+
+
+class _Lane(Protocol):
+    """Decodes the requests of equal options."""
+
+    capacity: int
+    """The most sentences side by side."""
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests that are not finished, those being decoded first."""
+
+    def add(self, request: Request) -> None:
+        """Takes in a request."""
+
+    def cancel(self, key: int) -> bool:
+        """Drops a request; returns whether it was there."""
+
+    def turn(self) -> list[Finished]:
+        """Does some work; returns what finished."""
+
+
+class _Kind(NamedTuple):
+    """What requests must share to be decoded side by side."""
+
+    options: DecodingOptions
+    memory: int
+    recorder: int
+
+
+@final
+class Session:
+    """Decodes requests with one model: they arrive at any time and finish in any order.
+
+    Requests with equal options are decoded side by side, others take turns; neither changes an output. A session is
+    used by one thread at a time; it keeps its caches, and what it has learnt about drafting, for as long as it lives.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._lanes: dict[_Kind, _Lane] = {}  # in the order in which they take turns
+        self._kinds: dict[int, _Kind] = {}  # of the requests that are not finished
+        self._capacity: int | None = None  # the most rows that memory has room for, once that has turned out
+
+    def __len__(self) -> int:
+        """How many requests are not finished."""
+        return len(self._kinds)
+
+    def submit(self, request: Request) -> None:
+        """Takes in a request.
+
+        :raises UsageError: a request with its key is not finished.
+        :raises ModelError: a drafter or a shortlist is asked for that the model does not have.
+        """
+        if request.key in self._kinds:
+            raise UsageError(f"`key` must be a new one, but is {request.key} instead.")
+        kind = _Kind(request.options, id(request.memory), id(request.recorder))
+        if kind not in self._lanes:
+            self._drop_idle()
+            self._lanes[kind] = self._make_lane(request)
+        self._lanes[kind].add(request)
+        self._kinds[request.key] = kind
+
+    def cancel(self, key: int) -> bool:
+        """Drops a request; returns whether it was not finished."""
+        kind = self._kinds.pop(key, None)
+        return kind is not None and self._lanes[kind].cancel(key)
+
+    def step(self) -> list[Finished]:
+        """Lets the next lane that has work do some of it; returns the keys and hypotheses of what finished.
+
+        :raises MemoryError: there is not enough for a single sentence, which is dropped.
+        """
+        kind = next((kind for kind, lane in self._lanes.items() if lane.requests), None)
+        if kind is None:
+            return []
+        lane = self._lanes.pop(kind)
+        self._lanes[kind] = lane  # the last to have its next turn
+        # torch's threads would spin beside those of the kernels.
+        with self._model.backend.own_threads():
+            try:
+                finished = lane.turn()
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._shrink(kind, error)
+                return []
+        for key, _ in finished:
+            del self._kinds[key]
+        return finished
+
+    def _shrink(self, kind: _Kind, error: BaseException) -> None:
+        """Begins anew with half as many sentences side by side."""
+        lane = self._lanes.pop(kind)
+        requests, rows = lane.requests, min(lane.capacity, len(lane.requests))
+        if rows == 1:
+            del self._kinds[requests[0].key]
+            requests = requests[1:]
+        else:
+            self._capacity = min(self._capacity or rows, rows // 2)
+            logger.warning("memory is too small for %d sentences side by side; going on with %d", rows, self._capacity)
+            for other in self._lanes.values():
+                other.capacity = min(other.capacity, self._capacity)
+        if requests:
+            lane = self._lanes[kind] = self._make_lane(requests[0])
+            for request in requests:
+                lane.add(request)
+        if rows == 1:
+            raise error
+
+    def _drop_idle(self) -> None:
+        idle = [kind for kind, lane in self._lanes.items() if not lane.requests]
+        for kind in idle[: max(0, len(idle) - LEAST_IDLE_LANES + 1)]:
+            del self._lanes[kind]
+
+    def _make_lane(self, like: Request) -> _Lane:
+        """Returns a lane for requests like one."""
+        model, options = self._model, like.options
+        capacity = min(options.batch_size, self._capacity or options.batch_size)
+        if options.strategy == "beam":
+            return BeamSearch(model, options, capacity)
+        choice = choose(options, model)
+        memory = like.memory if like.memory is not None or not choice.looks_up else TranslationMemory()
+        drafters: list[Drafter] = [make_drafter(name, model, capacity, options, memory) for name in choice.names]
+        if choice.together:
+            sizes = [options.block_size or own_block_size(name, model) for name in choice.names]
+            drafters = [CombinedDrafter(drafters, sizes)]
+        is_exact = options.lossless and not options.samples
+        verifier = model.verifier
+        watched = like.recorder is not None
+        return Loop(
+            verifier,
+            drafters,
+            make_policy(model, options, choice),
+            make_acceptor(options),
+            capacity=capacity,
+            max_source_tokens=max(1, options.batch_tokens * capacity // options.batch_size),
+            scores=options.scores,
+            trust=partial(_trust, model, choice),
+            recorder=like.recorder,
+            fused=verifier if isinstance(verifier, FusedLoop) and is_exact and not watched else None,
+            shortlist=model.shortlist if options.shortlist else None,
+        )
+
+
+def _trust(model: Model, choice: Choice, drafter: int, rows: int) -> Confidence | None:
+    """Returns which drafts are worth verifying; all of them where the block size is fixed."""
+    if choice.block_size is not None:
+        return None
+    calibration = model.folder.calibration if choice.names[drafter] == "masked" else None
+    return best_confidence(calibration, costs_of(model).floor(rows))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error says that there is no memory left, on whichever device."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def make_acceptor(options: DecodingOptions) -> Acceptor:
+    """Returns the acceptance rule that the options ask for."""
+    if options.samples:
+        return partial(accept_by_rejection, how=sampling(options))
+    if options.lossless:
+        return lambda tree, logits, *_: accept_exact(tree, logits)
+    tolerant = partial(accept_tolerant, beta=options.beta, tolerance=options.tolerance)
+    return lambda tree, logits, *_: tolerant(tree, logits)
+
+
+def decode(
+    model: Model,
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    places: Sequence[tuple[int, int]] | None = None,
+    *,
+    memory: TranslationMemory | None = None,
+    recorder: Recorder | None = None,
+) -> list[Hypothesis]:
+    """Decodes sentences given as ids without EOS, in a session of their own.
+
+    :param places: the line that each comes from, and its number in the line, which samples depend on
+    :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
+    :param recorder: notes every verifier call
+    :raises ModelError: a drafter or a shortlist is asked for that the model does not have.
+    """
+    session = Session(model)
+    places = places or [(number, 0) for number in range(len(sources))]
+    requests = [
+        Request(number, source, *place, options=options, memory=memory, recorder=recorder)
+        for number, (source, place) in enumerate(zip(sources, places, strict=True))
+    ]
+    # Longest first: the short ones fill the rows that become free towards the end.
+    for request in sorted(requests, key=lambda each: -len(each.source)):
+        session.submit(request)
+    hypotheses: dict[int, Hypothesis] = {}
+    while len(session):
+        hypotheses |= session.step()
+    return [hypotheses[number] for number in range(len(sources))]

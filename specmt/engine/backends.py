@@ -1,0 +1,118 @@
+"""The two ways to compute: C++ kernels, and PyTorch, which runs everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from specmt.engine import library, native
+from specmt.engine.backend import NO_PREFIXES, Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
+from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
+from specmt.engine.pool import only_kernels
+from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
+from specmt.engine.transformer import drafter_tables
+
+NARROW: Final = 320
+"""Up to this width a step on the kernels is bound by computing, beyond it by reading weights."""
+
+
+@final
+class KernelBackend(Backend):
+    """The C++ kernels, on the CPU: every sum is taken in one order, so that nothing need be padded."""
+
+    name = "kernels"
+    shortlists_pay = True
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.device = torch.device("cpu")
+        self.dtype = dtype
+
+    @property
+    @override
+    def numerics(self) -> str:
+        return f"{library.numerics()}-{_name(self.dtype)}"
+
+    @override
+    def row_cost(self, width: int) -> float:
+        return 0.2 if width <= NARROW else 0.04
+
+    @override
+    def own_threads(self) -> AbstractContextManager[None]:
+        return only_kernels()
+
+    @override
+    def for_drafts(self) -> Backend:
+        # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
+        return KernelBackend(torch.int8)
+
+    @override
+    def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
+        return native.NativeVerifier(weights, sizes, self.dtype, prefixes)
+
+    @override
+    def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
+        return native.NativeDrafter(weights, sizes, self.dtype)
+
+    @override
+    def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+        return native.NativeDecoder(weights, drafter_tables(weights), sizes, self.dtype)
+
+
+@final
+class TorchBackend(Backend):
+    """PyTorch on any device; how calls are shaped decides whether bits depend on the batch."""
+
+    name = "torch"
+    shortlists_pay = False
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, shapes: ShapePolicy = GRANULAR) -> None:
+        self.device = device
+        self.dtype = dtype
+        self.shapes = shapes
+        if device.type == "cuda":
+            # Products in the full precision of their type.
+            torch.backends.cuda.matmul.allow_tf32 = False
+            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+    @property
+    @override
+    def numerics(self) -> str:
+        return f"torch-{torch.__version__}-{self.device.type}-{_name(self.dtype)}"
+
+    @override
+    def row_cost(self, width: int) -> float:
+        return 0.04
+
+    @override
+    def own_threads(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @override
+    def for_drafts(self) -> Backend:
+        # Rounding a draft otherwise than the output costs nothing but the draft.
+        return self
+
+    @override
+    def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
+        return VerifierNetwork(self._placed(weights), sizes, self.shapes, prefixes)
+
+    @override
+    def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
+        return DrafterNetwork(self._placed(weights), sizes, FREE if self.shapes is FREE else GRANULAR)
+
+    @override
+    def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+        weights = self._placed(weights)
+        return DecoderNetwork(weights, drafter_tables(weights), sizes, self.shapes)
+
+    def _placed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

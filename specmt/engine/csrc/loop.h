@@ -1,0 +1,278 @@
+// The fused loop: draft, verify, accept exactly, commit.
+
+#pragma once
+
+#include <chrono>
+
+#include "ahead.h"
+
+namespace {
+
+constexpr std::chrono::milliseconds PATIENCE{50};  // after which the loop comes back, so that Python can hear signals
+
+// What a run works with; kept from run to run.
+struct Buffers {
+    Vector<int64_t> rows, active;                     // that have not ended; that go on after an iteration
+    Vector<int64_t> drafts, parents;                  // (B, N) of draft trees; of chains, none
+    Vector<float> draft_log_probs;                    // (B, N)
+    Vector<int64_t> fresh;                            // (B, M) committed tokens that the drafter has not read
+    Vector<int64_t> window, places, depths, paths;    // (B, N + 1) last tokens and verified nodes, (…, K + 1)
+    Vector<int64_t> starts, counts, last;             // (B)
+    Vector<int64_t> own, renumbered;                  // (R) the verifier's tokens; (N + 1) places of drafted nodes
+    Vector<double> products;                          // (N + 1) of chances
+    Vector<float> logits, hidden;
+    struct Emitted {
+        float* logits;
+        const Shortlist* list;
+        int64_t token;
+        float* log_prob;
+    };
+    Vector<Emitted> emitted;
+
+    static Buffers& get() {
+        static Buffers all;
+        return all;
+    }
+};
+
+class Runner {
+  public:
+    explicit Runner(const Run& run)
+        : r(run), confidence{run.scale, run.shift, run.floor}, most(run.nodes ? run.nodes : run.block) {}
+
+    int run() {
+        const auto began = std::chrono::steady_clock::now();
+        s.rows.clear();
+        for (int64_t b = 0; b < r.sentences; ++b) s.rows.push_back(b);
+        int iteration = 0;
+        while (iteration < r.iterations && goes_on()) {
+            drafted = r.block == 0 ? 0 : draft();
+            lay_windows();
+            verify();
+            commit(iteration++);
+            if (std::chrono::steady_clock::now() - began >= PATIENCE) break;
+        }
+        return iteration;
+    }
+
+  private:
+    bool goes_on() const {
+        if (r.sentences - static_cast<int>(s.rows.size()) >= r.enough) return false;
+        return std::all_of(s.rows.begin(), s.rows.end(), [&](int64_t row) { return r.lengths[row] <= r.room; });
+    }
+
+    // Returns a step over the windows of the rows that have not ended.
+    Step step_over(int64_t width, const Cache& self, const Cache& cross, const int64_t* sources,
+                   const Shortlist* shortlists, int64_t stride) const {
+        Step step{};
+        step.threads = r.threads;
+        step.sentences = static_cast<int32_t>(s.rows.size());
+        step.width = static_cast<int32_t>(width);
+        step.rows = s.rows.data();
+        step.tokens = s.window.data();
+        step.starts = s.starts.data();
+        step.counts = s.counts.data();
+        step.sources = sources;
+        step.self = self;
+        step.cross = cross;
+        step.shortlists = shortlists;
+        step.compact = true;
+        step.stride = stride;
+        step.logits = s.logits.data();
+        return step;
+    }
+
+    // Drafts for all active sentences; returns how many nodes each has at most.
+    int64_t draft() {
+        const int64_t count = static_cast<int64_t>(s.rows.size());
+        s.drafts.assign(count * most, r.filler);
+        s.draft_log_probs.assign(count * most, 0.0f);
+        if (r.nodes) s.parents.assign(count * most, 0);
+        if (!r.drafter) return most;
+        s.starts.clear(), s.counts.clear(), s.last.clear();
+        for (const int64_t row : s.rows) {
+            s.starts.push_back(r.seen[row]);
+            s.counts.push_back(r.lengths[row] - r.seen[row]);
+            s.last.push_back(r.tokens[row * r.stride + r.lengths[row] - 1]);
+        }
+        const int64_t width = *std::max_element(s.counts.begin(), s.counts.end());
+        s.fresh.assign(count * width, 0);
+        for (int64_t b = 0; b < count; ++b)
+            std::copy_n(r.tokens + s.rows[b] * r.stride + s.starts[b], s.counts[b], s.fresh.data() + b * width);
+        const int64_t stride = compact_stride(*r.drafter, r.draft_shortlists, s.rows);
+        fit(s.logits, count * (r.choice ? r.block : r.nodes ? r.breadth : 1) * stride);
+        Step step = step_over(width, r.draft_self, r.draft_cross, r.draft_sources, r.draft_shortlists, stride);
+        step.tokens = s.fresh.data();
+        int64_t made = most;
+        if (r.choice) {
+            draft_masked(step);
+        } else {
+            step.wanted = LAST;
+            if (r.nodes)
+                LevelTrees::get().run(*r.drafter, step, r.block, r.breadth, r.nodes, s.drafts.data(),
+                                      s.draft_log_probs.data(), s.parents.data());
+            else
+                made = run_ahead(*r.drafter, step, r.block, r.end, s.drafts.data(), s.draft_log_probs.data(), confidence);
+        }
+        for (const int64_t row : s.rows) r.seen[row] = r.lengths[row];
+        return made;
+    }
+
+    void draft_masked(Step& step) {
+        fit(s.hidden, static_cast<int64_t>(s.rows.size()) * r.block * r.drafter->width);
+        step.wanted = SLOTS;
+        step.slots = r.block;
+        step.hidden = s.hidden.data();
+        run_step(*r.drafter, step);
+        Draft choice = *r.choice;
+        choice.threads = r.threads;
+        choice.sentences = step.sentences;
+        choice.slots = r.block;
+        choice.nodes = r.nodes;
+        choice.breadth = r.breadth;
+        choice.stride = step.stride;
+        choice.shortlists = r.draft_shortlists;
+        choice.rows = s.rows.data();
+        choice.logits = s.logits.data();
+        choice.hidden = s.hidden.data();
+        choice.last = s.last.data();
+        choice.tokens = s.drafts.data();
+        choice.log_probs = s.draft_log_probs.data();
+        choice.parents = r.nodes ? s.parents.data() : nullptr;
+        run_draft(choice);
+    }
+
+    // Lays out the windows: last committed tokens, and the nodes that are worth verifying. Of each window's places it
+    // notes the place before, and of trees the whole path.
+    void lay_windows() {
+        const int64_t count = static_cast<int64_t>(s.rows.size()), width = drafted + 1, longest = r.block + 1;
+        s.starts.resize(count);
+        s.counts.resize(count);
+        fit(s.window, count * width);
+        fit(s.places, count * width);
+        if (r.nodes) fit(s.depths, count * width), fit(s.paths, count * width * longest);
+        fit(s.renumbered, width);
+        fit(s.products, width);
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t row = s.rows[b], *tokens = s.drafts.data() + b * most, *parents = nullptr;
+            if (r.nodes) parents = s.parents.data() + b * most;
+            const float* log_probs = s.draft_log_probs.data() + b * most;
+            int64_t *window = s.window.data() + b * width, *places = s.places.data() + b * width, kept = 0;
+            int64_t *depths = nullptr, *paths = nullptr;
+            if (r.nodes) depths = s.depths.data() + b * width, paths = s.paths.data() + b * width * longest;
+            s.starts[b] = r.lengths[row] - 1;
+            window[0] = r.tokens[row * r.stride + s.starts[b]];
+            s.products[0] = 1.0;
+            s.renumbered[0] = 0;
+            if (r.nodes) depths[0] = paths[0] = 0;
+            for (int64_t node = 1; node <= drafted; ++node) {
+                const int64_t parent = r.nodes ? parents[node - 1] : node - 1;
+                const float log_prob = log_probs[node - 1];
+                s.products[node] = s.products[parent];
+                if (r.floor > 0.0) s.products[node] *= confidence.chance(log_prob);
+                if (log_prob == -INFINITY || !confidence.is_enough(s.products[node])) {
+                    s.products[node] = 0.0;
+                    if (r.nodes) continue;
+                    break;
+                }
+                const int64_t place = s.renumbered[node] = ++kept, before = s.renumbered[parent];
+                window[place] = tokens[node - 1];
+                places[place] = before;
+                if (!r.nodes) continue;
+                const int64_t depth = depths[place] = depths[before] + 1;
+                std::copy_n(paths + before * longest, depth, paths + place * longest);
+                paths[place * longest + depth] = place;
+            }
+            s.counts[b] = kept + 1;
+        }
+    }
+
+    // Finds the verifier's own tokens after each place of the windows.
+    void verify() {
+        const int64_t stride = compact_stride(*r.verifier, r.shortlists, s.rows);
+        int64_t rows = 0;
+        for (const int64_t count : s.counts) rows += count;
+        fit(s.logits, rows * stride);
+        fit(s.own, rows);
+        Step step = step_over(drafted + 1, r.self, r.cross, r.sources, r.shortlists, stride);
+        step.best = s.own.data();
+        step.filter = !r.log_probs;
+        if (r.nodes && drafted) {
+            step.depths = s.depths.data();
+            step.paths = s.paths.data();
+            step.longest = r.block + 1;
+        }
+        run_step(*r.verifier, step);
+    }
+
+    // Takes the drafts that are what the verifier says, and its next token.
+    void commit(int iteration) {
+        s.active.clear();
+        s.emitted.clear();
+        const int64_t stride = compact_stride(*r.verifier, r.shortlists, s.rows);
+        int64_t first = 0;  // row of the window
+        for (size_t b = 0; b < s.rows.size(); ++b) {
+            const int64_t row = s.rows[b], start = s.starts[b], *own = s.own.data() + first;
+            const int64_t *window = s.window.data() + b * (drafted + 1), *places = s.places.data() + b * (drafted + 1);
+            int64_t stands = 0, place = 0;
+            bool ended = false;
+            for (;;) {
+                int64_t& length = r.lengths[row];
+                const int64_t said = own[place];
+                if (r.log_probs) {
+                    const Shortlist* list = shortlist_of(r.shortlists, row);
+                    s.emitted.push_back({s.logits.data() + (first + place) * stride, list, said,
+                                         r.log_probs + row * r.log_stride + length});
+                }
+                r.tokens[row * r.stride + length++] = said;
+                ended = said == r.end || length >= r.limits[row];
+                int64_t next = place + 1;
+                while (next < s.counts[b] && (places[next] != place || window[next] != said)) ++next;
+                if (next == s.counts[b]) break;
+                ++stands;  // accepted, even if there is no room for what follows it
+                if (ended) break;
+                if (next != stands) keep(row, start + next, start + stands);
+                place = next;
+            }
+            const int64_t index = iteration * static_cast<int64_t>(r.sentences) + row;
+            r.drafted[index] = s.counts[b] - 1;
+            r.accepted[index] = stands;
+            first += s.counts[b];
+            if (!ended) s.active.push_back(row);
+        }
+        std::swap(s.rows, s.active);
+        find_log_probs();
+    }
+
+    // Moves a node's keys and values to where a chain would have them.
+    void keep(int64_t row, int64_t from, int64_t to) const {
+        const Network& n = *r.verifier;
+        const int64_t size = n.width / n.heads * (n.type == FLOAT32 ? 4 : 2), unit = n.type == FLOAT32 ? 4 : 2;
+        for (int l = 0; l < n.layers; ++l)
+            for (int value = 0; value < 2; ++value)
+                for (int h = 0; h < n.heads; ++h) {
+                    char* place = static_cast<char*>(r.self.data) +
+                                  (l * r.self.layer + value * r.self.value + row * r.self.row + h * r.self.head) * unit;
+                    std::memcpy(place + to * size, place + from * size, size);
+                }
+    }
+
+    void find_log_probs() {
+        if (!r.log_probs) return;
+        in_parallel(r.threads, [&](int thread, int threads) {
+            const Range mine = share(static_cast<int>(s.emitted.size()), thread, threads);
+            for (int i = mine.begin; i < mine.end; ++i) {
+                const auto& [logits, list, token, log_prob] = s.emitted[i];
+                *log_prob = log_prob_of(logits, r.verifier->vocab, list, token);
+            }
+        });
+    }
+
+    const Run& r;
+    const Confidence confidence;
+    const int64_t most;   // nodes that a sentence may get
+    int64_t drafted = 0;  // that they have at most
+    Buffers& s = Buffers::get();
+};
+
+}  // namespace

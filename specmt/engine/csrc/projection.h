@@ -1,0 +1,246 @@
+// From last hidden states to logits, best tokens and log-probabilities, over the whole vocabulary or a shortlist.
+
+#pragma once
+
+#include <cmath>
+
+#include "amx.h"
+#include "attention.h"
+#include "threading.h"
+
+namespace {
+
+constexpr int CANDIDATES = LANES;  // of a draft's next token
+
+// A token that may come next, and what it is worth: a logit or a log-probability.
+struct Candidates {
+    float values[CANDIDATES];
+    int64_t ids[CANDIDATES];
+    int count;
+};
+
+// A candidate that may become a node of a best-first tree.
+struct Leaf {
+    float total, log_prob;  // of its path, of itself
+    int64_t token;
+    int32_t parent, depth;
+
+    // The best goes first, among equals the one with the earlier parent, then the lower token.
+    bool operator<(const Leaf& other) const {
+        if (total != other.total) return total < other.total;
+        return parent != other.parent ? parent > other.parent : token > other.token;
+    }
+};
+
+// What one thread works with beside the others; kept from call to call.
+struct Own {
+    Converter rows, rough;
+    Vector<float> normed, scores, listed;
+    Vector<float> known, sums, states;  // of drafts
+    Vector<Leaf> leaves;
+};
+
+// One row of a step: a token or a slot.
+struct Place {
+    int64_t token, row, position;
+    int64_t slot;  // where its keys and values are kept
+    Seen seen;
+};
+
+struct Layout {
+    Vector<Place> places;
+    Vector<int> starts;         // (B + 1) where the rows of each sentence begin
+    Vector<int> wanted;         // (R) the rows whose logits are wanted
+    Vector<int> wanted_starts;  // (B + 1)
+};
+
+// What calls work with.
+struct Scratch {
+    Vector<float> x, wide;         // (R, D) residual stream; (R, 3 D)
+    Vector<float> attended;        // (R, D)
+    Vector<float> inner;           // (R, F)
+    Vector<int> sentences, starts;  // of rows to encode; (B + 1)
+    Layout layout;
+    Vector<Candidates> candidates;
+    Vector<Own> own;
+};
+
+Scratch& scratch() {
+    static Scratch all;
+    return all;
+}
+
+// One thread's part of a call.
+struct Part {
+    int thread, threads;
+
+    Own& own() const { return scratch().own[thread]; }
+    void sync() const { barrier.wait(thread, threads); }
+    Range of(int count) const { return share(count, thread, threads); }
+    Range panels(const Linear& linear) const { return of(linear.outputs / LANES); }
+};
+
+// What a sentence may use, given its row in the caches; null for the whole vocabulary.
+const Shortlist* shortlist_of(const Shortlist* lists, int64_t row) {
+    return lists && lists[row].count ? lists + row : nullptr;
+}
+
+// How far apart rows of compact logits are.
+int64_t compact_stride(const Network& n, const Shortlist* lists, const Vector<int64_t>& rows) {
+    int64_t stride = 0;
+    for (const int64_t row : rows) {
+        const Shortlist* list = shortlist_of(lists, row);
+        stride = std::max<int64_t>(stride, list ? list->project.outputs : n.project.outputs);
+    }
+    return stride;
+}
+
+// Projects rows of one sentence to what it may use.
+template <class T>
+void project_listed(const Part& part, const Network& n, const Step& step, const Shortlist* list, int rows,
+                    const Rows<T>& x, float* logits) {
+    const Linear& linear = list ? list->project : n.project;
+    const Range panels = part.panels(linear);
+    if (!list || step.compact) return multiply<T>(rows, x, linear, panels, {}, logits, step.stride);
+    float* listed = part.own().listed.data();
+    multiply<T>(rows, x, linear, panels, {}, listed, linear.outputs);
+    const int end = std::min(panels.end * LANES, list->count);
+    for (int64_t r = 0; r < rows; ++r)
+        for (int i = panels.begin * LANES; i < end; ++i)
+            logits[r * step.stride + list->ids[i]] = listed[r * linear.outputs + i];
+}
+
+// Projects rows to the vocabulary, or to what each sentence may use.
+template <class T>
+void project(const Part& part, const Network& n, const Step& step, const Layout& layout, const Rows<T>& x) {
+    if (!step.shortlists) {
+        const int rows = static_cast<int>(layout.wanted.size());
+        return multiply<T>(rows, x, n.project, part.panels(n.project), {}, step.logits, step.stride);
+    }
+    for (int b = 0; b < step.sentences; ++b) {
+        const int first = layout.wanted_starts[b], rows = layout.wanted_starts[b + 1] - first;
+        const int64_t row = layout.places[layout.wanted[first]].row;
+        project_listed<T>(part, n, step, shortlist_of(step.shortlists, row), rows, x.from(first),
+                          step.logits + first * step.stride);
+    }
+}
+
+// The lowest of the best tokens.
+int64_t best_token(const float* logits, int count) {
+    const __m512 highest = _mm512_set1_ps(highest_of(logits, count));
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+        const __mmask16 best = _mm512_mask_cmp_ps_mask(lanes(count - i), x, highest, _CMP_EQ_OQ);
+        if (best) return i + __builtin_ctz(best);
+    }
+    return 0;
+}
+
+int64_t best_token(const float* logits, const Network& n, const Shortlist* list) {
+    return list ? list->ids[best_token(logits, list->count)] : best_token(logits, n.vocab);
+}
+
+// The lowest of the best tokens of a row, given its outputs in int8. How far those are off is bounded (by Cauchy and
+// Schwarz, with room for rounding), and what could be the best for all that is computed as it is.
+template <class T>
+int64_t best_filtered(const Network& n, const Rows<T>& x, const Rows<Int8>& rough, float* logits) {
+    __m512 squares = _mm512_setzero_ps(), errors = _mm512_setzero_ps();
+    for (int i = 0; i < n.width; i += LANES) {
+        const __m512 value = load16(x.values + i);
+        const __m512i moved = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rough.values + i)));
+        const __m512 whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(moved, _mm512_set1_epi32(128)));
+        const __m512 error = _mm512_fnmadd_ps(whole, _mm512_set1_ps(*rough.scales), value);
+        squares = _mm512_fmadd_ps(value, value, squares);
+        errors = _mm512_fmadd_ps(error, error, errors);
+    }
+    const Filter& f = n.filter;
+    const float norm = __builtin_sqrtf(_mm512_reduce_add_ps(squares));
+    const float error = __builtin_sqrtf(_mm512_reduce_add_ps(errors));
+    constexpr float ROUNDING = 1.0f / (1 << 22);
+    const float off = 1.001f * (f.error * norm + f.norm * error) +
+                      ROUNDING * (static_cast<float>(n.width) * (f.error + f.norm) * norm + 4.0f * f.bias) +
+                      1e-30f;  // numbers too small for bfloat16's instructions count as 0
+    const __m512 least = _mm512_set1_ps(highest_of(logits, n.vocab) - 2.0f * off);
+    int64_t best = 0;
+    float highest = -INFINITY;
+    for (int i = 0; i < n.vocab; i += LANES) {
+        if (!_mm512_mask_cmp_ps_mask(lanes(n.vocab - i), _mm512_loadu_ps(logits + i), least, _CMP_NLT_UQ)) continue;
+        multiply<T>(1, x, n.project, {i / LANES, i / LANES + 1}, {}, logits, n.project.outputs);
+        const int64_t id = i + best_token(logits + i, std::min(LANES, n.vocab - i));
+        if (logits[id] > highest) highest = logits[best = id];
+    }
+    return best;
+}
+
+// Finds the best tokens of rows of hidden states.
+template <class T>
+void choose(const Part& part, const Network& n, const Step& step, const Layout& layout, const float* hidden,
+            const Rows<T>& x) {
+    const int rows = static_cast<int>(layout.wanted.size());
+    const bool filtered = step.filter && n.filter.project.weight && !step.shortlists;
+    Rows<Int8> rough{};
+    if (filtered) {
+        const Linear& linear = n.filter.project;
+        rough = part.own().rough.template convert<Int8>(hidden, rows, n.width);
+        multiply<Int8>(rows, rough, linear, part.panels(linear), {}, step.logits, step.stride);
+    } else {
+        project<T>(part, n, step, layout, x);
+    }
+    part.sync();
+    const Range mine = part.of(rows);
+    for (int r = mine.begin; r < mine.end; ++r) {
+        float* logits = step.logits + r * step.stride;
+        if constexpr (!std::is_same_v<T, Int8>)
+            if (filtered) {
+                step.best[r] = best_filtered<T>(n, x.from(r), rough.from(r), logits);
+                continue;
+            }
+        const int64_t row = layout.places[layout.wanted[r]].row;
+        step.best[r] = best_token(logits, n, shortlist_of(step.shortlists, row));
+    }
+}
+
+struct Best {
+    int64_t place;
+    float log_prob;
+};
+
+// The lowest of the best tokens, with its log-probability.
+Best find_best(const float* logits, int count) {
+    const int64_t place = best_token(logits, count);
+    const __m512 highest = _mm512_set1_ps(logits[place]);
+    __m512 sums = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(lanes(count - i), exp16(_mm512_sub_ps(x, highest))));
+    }
+    return {place, -std::log(_mm512_reduce_add_ps(sums))};
+}
+
+// The log-probability of a token. Lane i adds up the tokens i, i + 16, …, in that order, also where logits are those of a
+// list alone: the bits are the same. Those of a list are spent.
+float log_prob_of(float* logits, int vocab, const Shortlist* list, int64_t token) {
+    const int count = list ? list->count : vocab;
+    const float top = highest_of(logits, count);
+    const __m512 highest = _mm512_set1_ps(top);
+    if (!list) {
+        __m512 sums = _mm512_setzero_ps();
+        for (int i = 0; i < count; i += LANES) {
+            const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+            sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(lanes(count - i), exp16(_mm512_sub_ps(x, highest))));
+        }
+        return logits[token] - top - std::log(_mm512_reduce_add_ps(sums));
+    }
+    const int32_t* found = std::lower_bound(list->ids, list->ids + count, token);
+    if (found == list->ids + count || *found != token) return -INFINITY;
+    const float logit = logits[found - list->ids];
+    alignas(64) float sums[LANES] = {};
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
+        _mm512_mask_storeu_ps(logits + i, lanes(count - i), exp16(_mm512_sub_ps(x, highest)));
+    }
+    for (int i = 0; i < count; ++i) sums[list->ids[i] % LANES] += logits[i];
+    return logit - top - std::log(_mm512_reduce_add_ps(_mm512_load_ps(sums)));
+}
+
+}  // namespace

@@ -1,0 +1,209 @@
+"""What all networks on the C++ kernels have in common: caches, and windows of tokens that a stack is run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specmt.engine.backend import Counts, EncoderOutput, Sizes, State
+from specmt.engine.boundary import check_range, check_state, checked, writable
+from specmt.engine.cache import CrossCache, KVCache
+from specmt.engine.library import ALL, LAST, SLOTS, Crossing, Step, cache_view, kernels, why_absent
+from specmt.engine.packed import Stack, keep_table, pack
+from specmt.engine.pool import thread_count
+from specmt.engine.shortlist import array_of, shorten
+from specmt.engine.transformer import Tables, Weights
+from specmt.engine.window import Branches
+
+AT_ONCE: Final = 2e10
+"""About how many products a call may compute: it cannot be interrupted, and takes a fraction of a second."""
+
+MOST_AHEAD: Final = 1024
+"""The most tokens or nodes that a fused loop drafts for a sentence."""
+
+
+class NativeNetwork:
+    """What verifier and drafter have in common."""
+
+    def __init__(
+        self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
+    ) -> None:
+        """
+        :param mask: the embedding (D) of [MASK], which becomes id V
+        """
+        library = kernels()
+        if library is None:
+            raise RuntimeError(f"There are no kernels, because {why_absent()}; ask `can_run` first.")
+        self.library = library
+        self.sizes = sizes
+        self.dtype = dtype
+        self.device = torch.device("cpu")
+        self.vocab_size, self.width = tables.target.shape
+        self._table = keep_table(tables.target)
+        project, self._project = pack(tables.output, tables.bias, dtype)
+        self.decoder = Stack(
+            weights,
+            "decoder",
+            sizes.decoder_layers,
+            sizes=sizes,
+            table=self._table,
+            mask=mask,
+            project=project,
+            dtype=dtype,
+        )
+
+    @property
+    def _kept(self) -> torch.dtype:
+        """The type of keys and values."""
+        return torch.float32 if self.dtype == torch.float32 else torch.bfloat16
+
+    def new_state(self, rows: int) -> State:
+        """Returns empty caches for a number of rows."""
+        shape = (self.sizes.decoder_layers, rows, self.sizes.heads, self.width // self.sizes.heads)
+        caches = (kind(*shape, dtype=self._kept, device=self.device) for kind in (KVCache, CrossCache))
+        return State(*caches)  # type: ignore[arg-type]
+
+    def start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+        """Gives rows (B') new sentences with the encoder's output (R, D) for them."""
+        rows = checked("rows", rows, torch.int64, None)
+        lengths = checked("lengths", encoded.lengths, torch.int64, len(rows))
+        states = checked("states", encoded.states, torch.float32, int(lengths.sum()), self.width)
+        self.check_state(state, 0)
+        check_range("rows", rows, 0, state.cross.data.shape[2])
+        state.cross.reserve(int(lengths.max()))
+        state.cross.lengths[rows] = lengths
+        starts = begins(lengths.numpy())
+        for some in self.parts(starts, self.sizes.decoder_layers * 2 * self.width):
+            call = Crossing(
+                threads=thread_count(),
+                rows=int(starts[some.stop] - starts[some.start]),
+                sentences=some.stop - some.start,
+                states=states[starts[some.start] :].data_ptr(),
+                starts=(part := starts[some.start : some.stop + 1] - starts[some.start]).ctypes.data,
+                places=rows[some].data_ptr(),
+                cross=cache_view(state.cross.data),
+            )
+            self.library.specmt_cross(self.decoder.struct, call)
+            del part
+        lists = encoded.shortlists
+        state.allow(rows, None if lists is None else shorten(self.library, self.decoder.struct, lists, self.dtype))
+
+    def parts(self, starts: Counts, products: int) -> Iterator[slice]:
+        """Yields ranges of sentences that can be computed in one call.
+
+        :param starts: (B + 1) where each sentence begins
+        :param products: how many a row takes, in units of the width
+        """
+        most = AT_ONCE / (products * self.width)
+        begin = 0
+        while begin < len(starts) - 1:
+            end = max(begin + 1, int(np.searchsorted(starts, starts[begin] + most, side="right")) - 1)
+            yield slice(begin, end)
+            begin = end
+
+    def check_state(self, state: State, rows: int) -> None:
+        shape = self.sizes.decoder_layers, 2, None, self.sizes.heads, None, self.width // self.sizes.heads
+        check_state(state, shape, self._kept, rows)
+
+    def call(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        counts: Tensor | None,
+        state: State,
+        *,
+        slots: int = 0,
+        ahead: int = 0,
+        hidden: Tensor | None = None,
+        branches: Branches | None = None,
+        compact: bool = False,
+    ) -> tuple[Step, Tensor, object]:
+        """Returns a call that runs windows of tokens (B', W) with slots behind, its logits (R, V) and what it needs.
+
+        Logits are those of all tokens; of slots alone where there are some; else, with counts, of last tokens alone.
+
+        :param starts: (B') the position of the first token of each
+        :param counts: (B') how many tokens each has, by default W
+        :param ahead: how many tokens more to make room for
+        :param hidden: (B' slots, D) where to write the last hidden states of slots
+        :param compact: whether logits may be those of shortlists alone, one after the other; else the others are −inf
+        """
+        tokens = checked("tokens", tokens, torch.int64, None, None)
+        rows, width = tokens.shape
+        starts = checked("starts", starts, torch.int64, rows)
+        check_range("tokens", tokens, 0, self.vocab_size)
+        check_range("starts", starts, 0, MOST_AHEAD + self.sizes.max_length)
+        if counts is not None:
+            counts = checked("counts", counts, torch.int64, rows)
+            check_range("counts", counts, 1, width + 1)
+        first = 0 if branches is None else branches.first
+        state.cache.reserve(int(starts.max()) + first + width + slots + ahead)
+        self.check_state(state, rows)
+        depths = paths = None
+        if branches is not None:
+            depths = checked("depths", branches.depths, torch.int64, rows, width)
+            paths = checked("paths", branches.paths, torch.int64, rows, width, None)
+            check_range("depths", depths, 0, paths.shape[2])
+            check_range("paths", paths, 0, first + width)
+        wanted = slots or (width if counts is None else 1)
+        shortlists = array_of(state.shortlists, rows)
+        shape = rows * wanted, self.decoder.struct.project.outputs
+        if shortlists is None or compact:
+            logits = torch.empty(shape, dtype=torch.float32)
+        else:
+            logits = torch.full(shape, -torch.inf, dtype=torch.float32)
+        call = Step(
+            threads=thread_count(),
+            sentences=rows,
+            width=width,
+            slots=slots,
+            wanted=SLOTS if slots else ALL if counts is None else LAST,
+            tokens=tokens.data_ptr(),
+            starts=starts.data_ptr(),
+            counts=None if counts is None else counts.data_ptr(),
+            sources=state.cross.lengths.data_ptr(),
+            depths=None if depths is None else depths.data_ptr(),
+            paths=None if paths is None else paths.data_ptr(),
+            longest=0 if paths is None else paths.shape[2],
+            first=first,
+            self=cache_view(state.cache.data),
+            cross=cache_view(state.cross.data),
+            shortlists=shortlists,
+            compact=compact,
+            stride=shape[1],
+            logits=logits.data_ptr(),
+            hidden=None if hidden is None else hidden.data_ptr(),
+        )
+        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths, shortlists)
+
+    def step(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        counts: Tensor | None,
+        state: State,
+        *,
+        slots: int = 0,
+        hidden: Tensor | None = None,
+        branches: Branches | None = None,
+    ) -> Tensor:
+        """Runs windows of tokens (B', W) and returns logits (R, V)."""
+        call, logits, _kept = self.call(tokens, starts, counts, state, slots=slots, hidden=hidden, branches=branches)
+        self.library.specmt_step(self.decoder.struct, call)
+        return logits
+
+    def rows_of(self, logits: Tensor, rows: int, width: int) -> tuple[Tensor, int]:
+        """Returns logits (B', W, V) whose rows are equally far apart, and how far."""
+        if logits.stride(2) != 1 or (rows > 1 and width > 1 and logits.stride(0) != width * logits.stride(1)):
+            logits = logits.contiguous()
+        writable("logits", logits, torch.float32, rows, width, self.vocab_size)
+        return logits, logits.stride(1 if width > 1 else 0)  # that of a dimension of 1 says nothing
+
+
+def begins(lengths: Counts) -> Counts:
+    """Returns where each of several sequences begins, and where the last ends; (B) → (B + 1)."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])

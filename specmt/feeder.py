@@ -1,0 +1,197 @@
+"""Lines to sentences in a session and back: one feeder for each call, any number of them beside each other."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from specmt.decoding.request import Request
+from specmt.options import DecodingOptions
+from specmt.text.parts import Part, sentences, split
+from specmt.types import Hypothesis, Line
+
+if TYPE_CHECKING:
+    from specmt.decoding.memory import TranslationMemory
+    from specmt.decoding.trace import Recorder
+    from specmt.text.pieces import PieceModel
+
+AHEAD: Final = 6
+"""How many batches of sentences are in the session at a time: one being decoded, the others ready to take its rows, of
+which the session sorts four by length."""
+
+LINES_AHEAD: Final = 16
+"""How many batches of lines wait at most for an earlier one to be finished."""
+
+CHUNK: Final = 32
+"""How many lines are split and encoded at a time."""
+
+
+class AnySession(Protocol):
+    """What decodes (specmt.decoding.session.Session)."""
+
+    def submit(self, request: Request) -> None:
+        """Takes in a request."""
+
+    def step(self) -> list[tuple[int, Hypothesis]]:
+        """Does some work; returns the keys and hypotheses of what finished."""
+
+    def cancel(self, key: int) -> bool:
+        """Drops a request; returns whether it was not finished."""
+
+
+@final
+class SharedSession:
+    """A session that several threads feed at a time: whoever has the lock works for all."""
+
+    def __init__(self, make: Callable[[], AnySession]) -> None:
+        """
+        :param make: makes the session when it is first needed
+        """
+        self._make = make
+        self._session: AnySession | None = None
+        self._lock = threading.Lock()
+        self._keys = count()
+        self._mailboxes: dict[int, Mailbox] = {}  # of the requests that are not finished
+
+    def submit(self, mailbox: Mailbox, source: list[int], place: tuple[int, int], feed: Feed) -> int:
+        """Takes in a sentence; returns its key."""
+        with self._lock:
+            key = next(self._keys)
+            options, memory, recorder = feed
+            request = Request(key, source, *place, options=options, memory=memory, recorder=recorder)
+            self._open().submit(request)
+            self._mailboxes[key] = mailbox
+        return key
+
+    def work(self, mailbox: Mailbox) -> None:
+        """Lets the session do some work, unless another thread had it finish something for this mailbox meanwhile."""
+        with self._lock:
+            if not mailbox:
+                for key, hypothesis in self._open().step():
+                    self._mailboxes.pop(key).append((key, hypothesis))
+
+    def cancel(self, keys: list[int]) -> None:
+        """Takes back what is not finished."""
+        with self._lock:
+            for key in keys:
+                if self._mailboxes.pop(key, None) is not None:
+                    self._open().cancel(key)
+
+    def _open(self) -> AnySession:
+        if self._session is None:
+            self._session = self._make()
+        return self._session
+
+
+Mailbox = deque[tuple[int, Hypothesis]]
+"""What finished, by key."""
+
+Feed = tuple[DecodingOptions, "TranslationMemory | None", "Recorder | None"]
+"""How the sentences of a call are decoded: options, what lookups copy from, who notes verifier calls."""
+
+
+@dataclass
+class Pending:
+    """A line on its way."""
+
+    line: Line
+    parts: list[Part]
+    missing: int = 0
+    """How many of its sentences are with the session."""
+
+
+@dataclass
+class _Place:
+    """Where a sentence belongs."""
+
+    pending: Pending
+    part: Part
+    number: int
+    """Which of the line's sentences it is."""
+
+
+@final
+class Feeder:
+    """Keeps a session busy with the sentences of lines, and hands the lines on in order."""
+
+    def __init__(self, session: SharedSession, pieces: PieceModel, limit: int, feed: Feed, *, protects: bool) -> None:
+        """
+        :param limit: the most pieces of a sentence, without EOS
+        :param protects: whether what must be copied gets stand-ins
+        """
+        self._session = session
+        self._pieces = pieces
+        self._limit = limit
+        self._feed = feed
+        self._protects = protects
+        self._mailbox: Mailbox = deque()
+        self._places: dict[int, _Place] = {}  # of the sentences that are not finished, by key
+        self._pending: deque[Pending] = deque()
+
+    def run(self, lines: Iterator[Line], ready: Callable[[], bool]) -> Iterator[Pending]:
+        """Yields lines whose parts are all translated, in order; reads more of them while it waits.
+
+        A failure of the input is raised after the lines before it have come.
+
+        :param ready: whether the next line would come at once
+        """
+        failure: Exception | None = None
+        at_end = False
+        try:
+            while True:
+                while self._pending and not self._pending[0].missing:
+                    yield self._pending.popleft()
+                if at_end and not self._pending:
+                    break
+                while not at_end and self._has_room() and (not self._pending or ready()):
+                    chunk: list[Line] = []
+                    try:
+                        while len(chunk) < CHUNK and (not chunk or ready()):
+                            chunk.append(next(lines))
+                    except StopIteration:
+                        at_end = True
+                    except Exception as error:
+                        at_end, failure = True, error
+                    self._submit(chunk)
+                if self._places:
+                    self._session.work(self._mailbox)
+                    self._receive()
+        finally:
+            self._session.cancel(list(self._places))
+        if failure is not None:
+            raise failure
+
+    def _has_room(self) -> bool:
+        """Returns whether more lines are to be read."""
+        size = self._feed[0].batch_size
+        return len(self._places) < AHEAD * size and len(self._pending) < LINES_AHEAD * max(size, CHUNK)
+
+    def _submit(self, lines: list[Line]) -> None:
+        """Splits lines into sentences and gives those to the session."""
+        for line in lines:
+            pending = Pending(line, split(line.text, self._pieces, self._limit, protects=self._protects))
+            self._pending.append(pending)
+            for number, part in enumerate(sentences(pending.parts)):
+                self._submit_part(_Place(pending, part, number))
+
+    def _submit_part(self, place: _Place) -> None:
+        where = place.pending.line.index, place.number
+        key = self._session.submit(self._mailbox, place.part.ids, where, self._feed)
+        self._places[key] = place
+        place.pending.missing += 1
+
+    def _receive(self) -> None:
+        """Takes what finished out of the mailbox."""
+        while self._mailbox:
+            key, hypothesis = self._mailbox.popleft()
+            place = self._places.pop(key)
+            place.pending.missing -= 1
+            part = place.part
+            part.add(hypothesis, self._pieces.decode(hypothesis.tokens))
+            # Where the model did not copy its stand-ins, it is asked again, in other ways.
+            for again in part.retry(self._pieces, self._limit):
+                self._submit_part(_Place(place.pending, again, place.number))

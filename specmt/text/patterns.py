@@ -1,0 +1,173 @@
+"""What a translation must copy, as regular expressions by kind."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BLOCKS: Final = (
+    "article aside blockquote body br caption center dd div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 "
+    "h5 h6 head header hr html legend li main nav ol option p pre section select table tbody td textarea tfoot th "
+    "thead title tr ul"
+)
+_VOID: Final = "area embed img input link meta source wbr"
+_INLINE: Final = (
+    "a abbr audio b bdi bdo big button cite code del dfn em font i iframe ins kbd label mark object picture q s samp "
+    "small span strike strong sub summary sup svg tt u var video"
+)
+BLOCKS: Final = frozenset(_BLOCKS.split())
+"""HTML elements between which there are different sentences."""
+
+BREAKS: Final = frozenset(("br", "hr"))
+"""Those of them that no sentence speaks of."""
+
+VOID: Final = frozenset(_VOID.split())
+"""HTML elements that hold nothing and stand in a sentence."""
+
+NAME: Final = r"[A-Za-z][\w:.-]{0,40}"
+"""The name of an element."""
+
+_NAMES: Final = "|".join(sorted(f"{_BLOCKS} {_VOID} {_INLINE}".split(), key=len, reverse=True))
+_ATTRIBUTES: Final = r"""\s(?:[^<>"']|"[^"]{0,2000}"|'[^']{0,2000}')*"""
+
+_SUFFIXES: Final = (
+    "7z|avi|bak|bat|bin|bmp|bz2|cfg|conf|cpp|csv?|css|dat|db|dll|dmg|docx?|ejs|epub|exe|flac|gif|gpg|gz|hpp|html?|ico|ini|"
+    "ipynb|iso|jar|java|jpe?g|jsx?|json|log|lua|md|mkv|mov|mp3|mp4|od[pst]|ogg|pdf|pem|php|pl|png|pot?|pptx?|ps1|psd|py|rar|"
+    "rb|rs|rst|rtf|scss|sh|sql|srt|svg|tar|tex|tgz|tiff?|toml|tsx?|tsv|ttf|txt|vb|vue|wav|webm|webp|wmv|woff|xlsx?|xml|xz|"
+    "ya?ml|zip"
+)
+_FOLDERS: Final = (
+    r"Program\ Files(?:\ \(x86\))?|Programme\ \(x86\)|Documents\ and\ Settings|Dokumente\ und\ Einstellungen|"
+    r"Common\ Files|Eigene\ Dateien|My\ Documents"
+)
+"""Folders of Windows with spaces in their names."""
+
+_DOMAIN: Final = r"(?<![\w.@-])(?:[\w-]{1,63}\.){1,4}(?:com|org|net|de|eu|io|gov|edu|info|dev)"
+_TARGET: Final = r"""\]\([^\s()]{0,500}(?:\([^\s()]{0,200}\)[^\s()]{0,500})?(?:\s+(?:"[^"]{0,300}"|'[^']{0,300}'))?\)"""
+"""The target of a Markdown link, with brackets and perhaps a title."""
+
+_DASH: Final = r"-(?![A-ZÄÖÜ][a-zäöüß]{2,}(?![\w./-]))"
+"""A dash, but not that of a German compound, as in /etc/hosts-Datei."""
+
+_WORDS: Final = (
+    "and|as|at|but|by|for|from|he|i|if|in|is|it|not|of|on|or|she|that|the|then|they|this|to|was|we|what|when|which|who|"
+    "with|you|aber|als|an|auch|auf|aus|da|das|daß|dass|denn|der|die|doch|du|ein|eine|er|es|ich|ihr|im|ist|mit|nicht|nur|"
+    "oder|sie|so|und|von|was|wenn|wer|wie|wir|wo|zu"
+)
+"""What follows two dashes that are no flag."""
+
+_FORMATS: Final = "plural|selectordinal|select|number|date|time|ordinal|spellout|duration|choice"
+_BYTE: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_NUMBER: Final = (
+    r"(?: \d{1,3}(?:\.\d{3})+ | (?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.\d{4}"
+    r" | (?:0[1-9]|[12]\d|3[01])\.(?:0[1-9]|1[0-2])\.\d\d )(?!\w|\.\d)"
+)
+"""A number with dots between thousands, and dates."""
+
+_ZONE: Final = r"(?:Z|[+-]\d\d:?\d\d)?(?!\w|:\w)"
+
+_PICTURES: Final = (
+    "\u231a\u231b\u23cf\u23e9-\u23f3\u23f8-\u23fa\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b"
+    "\u2b1c\u2b50\u2b55\U0001f000-\U0001f2ff\U0001f300-\U0001faff"
+)
+_SYMBOLS: Final = "\u2190-\u21ff\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299\xa9\xae"
+"""What is a picture only where a variation selector says so."""
+
+_MODIFIERS: Final = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+
+# Every repetition is bounded, or cannot start at each character of a run: time is linear in the length of a text.
+_KINDS: Final = {
+    "code": rf"""
+          (?<![`\w])(?: `[^`\s](?:[^`]{{0,500}}[^`\s])?` | ``(?!\s)(?:[^`']|`(?!`)|'(?!')){{1,500}}(?<!\s)`` )(?![`\w])
+        | `{{3,}}[^`]{{0,500}}(?:`{{3,}})?
+        | <(?P<verbatim>code|samp|tt|script|style)(?:{_ATTRIBUTES})?>[^<]{{0,500}}</(?P=verbatim)>""",
+    "tag": rf"""
+          <!--(?:[^-]|-(?!->)){{0,2000}}--> | <%(?:[^%]|%(?!>)){{0,500}}%> | <\?(?:[^?]|\?(?!>)){{0,100}}\?>
+        | </?(?i:{_NAMES})(?:{_ATTRIBUTES})?/?> | </{NAME}\s?> | <{NAME}(?:{_ATTRIBUTES})?/>
+        | <{NAME}(?=\s+[\w:.-]{{1,40}}\s?=){_ATTRIBUTES}>
+        | <(?P<element>{NAME})>(?=.{{0,500}}</(?P=element)>)""",
+    "link": rf"!?\[(?=[^\[\]]{{0,300}}{_TARGET}) | {_TARGET}",
+    "strong": r"\*\*(?=[^\s*](?:[^*]{0,300}[^\s*])?\*\*) | (?<=[^\s*])\*\*",
+    "url": rf"""
+          <(?:[A-Za-z][A-Za-z0-9+.-]{{1,15}}:[^\s<>]{{1,2000}}|[\w.+-]{{1,64}}@[\w.-]{{1,200}})>
+        | (?: (?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{{1,15}}://
+            | (?<![\w.@-])(?:www\.|(?:mailto|tel|urn|magnet):(?=[\w+]))
+            | {_DOMAIN}(?=[/:?]) )
+          (?:[^\s<>"„“”»«()\[\]‘’‚`{{}}]|\([^\s<>"()]{{0,200}}\)|\[[\w:.]{{2,40}}\]|\$?\{{\w{{1,50}}\}}){{1,4000}}
+          (?<=[\w/=&\#~+)\}}-])
+        | {_DOMAIN}(?![\w-]|\.\w)""",
+    "email": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
+    "braces": rf"""
+          \{{\s?[\w.-]{{1,80}}\s?,\s?(?:{_FORMATS})\b
+            [^{{}}]{{0,2000}}(?:\{{[^{{}}]{{0,2000}}(?:\{{[^{{}}]{{0,2000}}(?:\{{[^{{}}]{{0,500}}\}}[^{{}}]{{0,500}}){{0,20}}
+            \}}[^{{}}]{{0,2000}}){{0,50}}\}}[^{{}}]{{0,2000}}){{0,50}}\}}
+        | \$?\{{\{{\{{?[^{{}}]{{1,500}}\}}?\}}\}} | \{{%(?:[^%]|%(?!\}})){{0,500}}%\}}
+        | \{{\#(?:[^\#]|\#(?!\}})){{0,500}}\#\}}
+        | [$\#%@]?\{{(?:[^\s{{}}]{{0,500}}|\s?[\w.$:-]{{1,80}}\s?|[\w.]{{0,80}}:[^{{}}]{{0,80}}%[^{{}}]{{0,80}})\}}
+        | [$\#%@]?\{{[^\s{{}}]{{0,500}}(?:\{{[^\s{{}}]{{0,200}}\}}[^\s{{}}]{{0,500}}){{1,20}}\}}""",
+    "windows": rf"""
+          (?: (?<!\w)[A-Z]:(?=[\\/]) | (?<!\\)\\\\[\w.$-]{{1,63}}(?=\\) | (?<!\w)%[A-Za-z_][\w()]{{1,80}}%(?=\\) )
+          (?: [\\/](?: {_FOLDERS} | [\w.+$~-]{{1,60}}(?:\ [\w.()-]{{1,60}}){{1,3}}(?=\\\w)
+            | (?:[\w.+$~%{{}}]|{_DASH}|\(\w{{1,20}}\)){{1,200}} ) ){{0,50}}(?<=[\w$~%}})\\:])[\\/]?""",
+    "printf": r"""
+          %\(\w{1,80}\)[-+\#0-9.]{0,10}[a-zA-Z] | %%(?![0-9])
+        | %(?:\d{1,3}\$)?[-+\#0]{0,5}(?:\d{1,5}|\*)?(?:\.(?:\d{1,5}|\*))?
+            (?:(?:hh?|ll?|[zjtq])?[diux]|[sfFgeEXc@])(?!\w)
+        | (?<!\d)(?<!\d\s)%[A-Za-z](?!\w) | (?<!\d)%[A-Za-z_][\w()]{1,80}% | (?<!\d)(?<!\d\s)%[sd]""",
+    "variable": r"""
+          \$[A-Za-z_]\w{0,80}(?:/[\w.+-]{0,200}\w){0,50} | (?<![\w-])_?[A-Z][A-Z0-9]{0,80}(?:_[A-Z0-9]{1,80})+(?!\w)""",
+    "path": rf"""
+          (?<![\w/.])(?: (?:~|\.{{1,2}})(?:/(?:[\w.+@]|{_DASH}){{0,200}}\w){{1,50}}
+            | (?:/(?:[\w.+@]|{_DASH}){{0,200}}\w){{2,50}}
+            | /(?:bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|srv|sys|tmp|usr|var)\b )/?(?![\w/])
+        | (?<![\w./\\@+-])(?:[\w.+@-]{{1,100}}/){{0,20}}[\w.+-]{{0,100}}
+            \w\.(?:{_SUFFIXES})(?:\.(?:gz|bz2|xz|zip|bak|old|in|asc|sig))?(?![\w-]|\.\w)
+        | (?<![\w./\\@+-])(?:[\w.+@-]{{1,100}}/){{1,20}}[\w.+-]{{0,100}}\w\.[a-z]\w{{0,5}}(?![\w-]|\.\w)""",
+    "flag": rf"""
+          (?<![\w-])--(?!(?:{_WORDS})\b(?!-))[A-Za-z](?:\w|{_DASH}(?=\w)){{0,80}}(?:=[^\s,;"'„“”«»)\]<]{{0,200}}\w)?
+        | (?<![^\s("'„“«»])-[A-Za-z](?![\w-])""",
+    "address": rf"""
+          (?<![\w:.])[0-9A-Fa-f]{{2}}(?:(?::[0-9A-Fa-f]{{2}}){{5}}|(?:-[0-9A-Fa-f]{{2}}){{5}})(?!\w|[:-]\w)
+        | (?<![\w:.])(?=[0-9A-Fa-f:]{{0,39}}[0-9A-Fa-f])(?: (?:[0-9A-Fa-f]{{1,4}}:){{7}}[0-9A-Fa-f]{{1,4}}
+            | (?=[0-9A-Fa-f:]{{0,39}}::)(?!.{{0,39}}:::)[0-9A-Fa-f:]{{2,39}}(?<!:(?<!::)) )
+            (?:%\w{{1,10}}|/\d{{1,3}})?(?!\w|:[\w:])
+        | (?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?::\d{{1,5}}|/\d{{1,2}})?(?![\w]|\.\d)""",
+    "hash": r"""
+          (?<![\w\#&])(?: 0[xX][0-9A-Fa-f]{1,128} | \#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8}|\d{1,9})
+            | [0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12} | (?:sha\d{1,3}|md5)[-:][A-Za-z0-9+/=]{16,128}
+            | (?=[0-9A-Fa-f]{0,127}\d)(?=[0-9A-Fa-f]{0,127}[A-Fa-f])(?:[0-9a-f]{7,128}|[0-9A-F]{7,128}) )(?!\w)""",
+    "iban": r"""
+          (?<!\w)[A-Z]{2}\d{2}\ ?(?:[A-Z]{4}\ ?)?(?:(?=[A-Z]{0,3}\d)[A-Z0-9]{4}\ ?){2,6}
+            (?:(?=[A-Z]{0,3}\d)[A-Z0-9]{1,4}|(?<!\ ))(?!\w)""",
+    "time": rf"""
+          (?<![\w:.])(?:\d{{4}}-\d\d-\d\d[T\ ])?\d{{1,2}}:\d\d:\d\d(?:[.,]\d{{1,9}})?{_ZONE}
+        | (?<![\w:.-])\d{{4}}-\d\d-\d\d(?:T\d\d:\d\d{_ZONE}|(?![\w-]))""",
+    "version": rf"""
+          (?<![\w.,])(?!{_NUMBER})
+          (?: v\d{{1,9}}(?:\.\d{{1,9}}){{0,4}} | \d{{1,9}}(?:\.\d{{1,9}}){{2,4}}
+            | (?<=ersion\ )\d{{1,9}}(?:\.\d{{1,9}}){{1,4}} | \d{{1,9}}\.\d{{1,9}}(?=-?(?:alpha|beta|rc)\.?\d) )
+          (?:-?(?:alpha|beta|dev|post|pre|rc|a|b)\.?\d{{0,9}})?
+          (?:(?:\+|{_DASH})(?:[A-Za-z0-9][\w.]{{0,50}}\w|\d))?(?!\w|\.\d)""",
+    "phone": r"(?<![\w+])\+\d{1,3}[\ /-]?(?:\(0\)\ ?)?\d(?:[\ /-]?\d){5,13}(?!\w)",
+    "emoji": rf"(?:(?:[{_PICTURES}]|[{_SYMBOLS}]\ufe0f|[0-9\#*]\ufe0f?\u20e3)[{_MODIFIERS}]{{0,50}})+",
+    # What reads like a stand-in, and words with characters as URLs write them.
+    "stand_in": r"""
+          (?<![\w%])[\w%]{1,50}(?<=\w)%[0-9A-Fa-f]{2}(?=[A-Za-z%])[\w%]{1,50}
+        | (?<![0-9%])[0-9%]{0,50}%[0-9][0-9%]{0,50}(?:[.,]\d{1,9})? | %[0-9]""",
+}
+
+
+def _compile(*kinds: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{kind}>{_KINDS[kind]})" for kind in kinds), re.VERBOSE)
+
+
+TOKEN: Final = _compile(*_KINDS)
+"""Everything that is copied; of kinds that start at the same character the first counts."""
+
+LITERAL: Final = _compile("tag", "url", "email", "braces", "printf")
+"""Addresses, tags and placeholders: what both sides of a training pair must have."""
+
+HINT: Final = re.compile(
+    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-\d|\+\d|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
+)
+"""What every token has: most lines have none of it, and need not be searched for each kind."""

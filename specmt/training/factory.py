@@ -1,0 +1,110 @@
+"""Makes what trains a verifier or a drafter: module, weights to start from, data, loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from fairseq2.models.transformer import TransformerModel
+from torch import Tensor
+
+from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.folder import VERIFIER, ModelFolder
+from specmt.models.modules import (
+    AutoregressiveDrafter,
+    MaskedDrafter,
+    create_autoregressive,
+    create_drafter,
+    create_verifier,
+    load_verifier_weights,
+)
+from specmt.training.data import ParallelData
+from specmt.training.drafter import BlockOptions, autoregressive_loss, drafter_loss, initialise_from, lay_blocks
+from specmt.training.dropout import use_fast_dropout
+from specmt.training.loop import Trainer, Validate
+from specmt.training.options import TrainOptions
+from specmt.training.verifier import verifier_loss
+
+
+def verifier_trainer(
+    folder: Path,
+    data: ParallelData,
+    config: VerifierConfig,
+    options: TrainOptions,
+    *,
+    initial: Mapping[str, Tensor] | None = None,
+    device: torch.device,
+    validate: Validate | None = None,
+) -> Trainer:
+    """Returns what trains a verifier in a folder.
+
+    :param initial: the weights to start from; by default random ones
+    """
+    torch.manual_seed(options.seed)
+    model = create_verifier(config, device)
+    if initial is not None:
+        load_verifier_weights(model, initial)
+
+    def loss(source: Tensor, source_lengths: Tensor, target: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        return verifier_loss(model, source, source_lengths, target, label_smoothing=options.label_smoothing)
+
+    use_fast_dropout(model)
+    return Trainer(folder, data, model, loss, config, options, device=device, validate=validate)
+
+
+def drafter_trainer(
+    folder: Path,
+    data: ParallelData,
+    verifier: TransformerModel,
+    verifier_config: VerifierConfig,
+    config: DrafterConfig | AutoregressiveConfig,
+    options: TrainOptions,
+    *,
+    block_options: BlockOptions | None = None,
+    initial: Mapping[str, Tensor] | None = None,
+    device: torch.device,
+    validate: Validate | None = None,
+) -> Trainer:
+    """Returns what trains a drafter for a verifier, which stays as it is, in a folder.
+
+    :param data: sentences and what the verifier says of them
+    :param initial: the weights to start from; by default some of the verifier's layers
+    """
+    torch.manual_seed(options.seed)
+    drafter: MaskedDrafter | AutoregressiveDrafter
+    if isinstance(config, DrafterConfig):
+        drafter = masked = create_drafter(config, device)
+        given = len(verifier_config.target_prefix)
+
+        def loss(source: Tensor, lengths: Tensor, target: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
+            # Block places come from torch's own generator, whose state every checkpoint keeps.
+            blocks = lay_blocks(
+                target,
+                target_lengths,
+                block_size=config.block_size,
+                options=block_options or BlockOptions(),
+                generator=torch.default_generator,
+                given=given,
+            )
+            return drafter_loss(masked, verifier, blocks, source, lengths)
+    else:
+        drafter = autoregressive = create_autoregressive(config, device)
+
+        def loss(source: Tensor, lengths: Tensor, target: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
+            return autoregressive_loss(autoregressive, verifier, target, source, lengths)
+
+    initialise_from(drafter, verifier, verifier_config.decoder_layers)
+    with torch.no_grad():
+        for name, weight in (initial or {}).items():
+            drafter.get_parameter(name).copy_(weight)
+    verifier.eval().requires_grad_(False)
+    use_fast_dropout(drafter)
+    return Trainer(folder, data, drafter, loss, verifier_config, options, device=device, validate=validate)
+
+
+def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
+    """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from."""
+    teacher = create_verifier(folder.verifier, device)
+    load_verifier_weights(teacher, folder.weights(VERIFIER))
+    return teacher

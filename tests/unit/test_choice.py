@@ -1,0 +1,78 @@
+"""Which drafters the options mean for a model, and whether how far they look ahead is fixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from specmt.decoding.choice import Choice, choose, make_policy
+from specmt.decoding.policy import NO_DRAFT, BanditPolicy, FixedPolicy
+from specmt.models.hub import Model
+from specmt.options import DecodingOptions
+
+MEMORY = Path("memory.tsv")
+
+
+class Has(NamedTuple):
+    drafters: tuple[str, ...]
+    block_size: int | None = None
+
+
+BOTH, MASKED, NONE = Has(("masked", "autoregressive"), 10), Has(("masked",), 10), Has(())
+LOOKUP = Choice(("lookup",), None, False)
+NOBODY = Choice((), 0, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "wanted"),
+    [
+        ({}, BOTH, Choice(("masked", "autoregressive"), None, False)),
+        ({}, MASKED, Choice(("masked",), None, False)),
+        ({}, NONE, LOOKUP),
+        ({"memory": MEMORY}, MASKED, Choice(("masked", "lookup"), None, False)),
+        ({"memory": MEMORY}, NONE, LOOKUP),
+        ({"block_size": 8}, BOTH, Choice(("masked",), 8, False)),
+        ({"block_size": 8}, NONE, Choice(("lookup",), 8, False)),
+        ({"block_size": 8, "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), 8, True)),
+        ({"strategy": "greedy"}, BOTH, NOBODY),
+        ({"strategy": "beam"}, BOTH, NOBODY),
+        ({"drafter": "none"}, BOTH, NOBODY),
+        # What is drafted decides what comes out.
+        ({"tolerance": 1.0}, BOTH, Choice(("masked",), 10, False)),
+        ({"tolerance": 1.0}, NONE, Choice(("masked",), 10, False)),
+        ({"tolerance": 1.0, "beta": 1}, MASKED, Choice(("masked",), None, False)),
+        ({"temperature": 0.5}, BOTH, Choice(("masked",), 10, False)),
+        ({"temperature": 0.5}, NONE, NOBODY),
+        ({"temperature": 0.5, "drafter": "autoregressive"}, BOTH, Choice(("autoregressive",), 5, False)),
+        ({"drafter": "autoregressive"}, NONE, Choice(("autoregressive",), None, False)),
+        ({"drafter": "self"}, BOTH, Choice(("self",), 16, False)),
+        ({"drafter": "masked+lookup"}, BOTH, Choice(("masked", "lookup"), 32, True)),
+        ({"drafter": "masked", "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), 32, True)),
+        ({"drafter": "lookup", "memory": MEMORY}, BOTH, LOOKUP),
+    ],
+)
+def test_who_drafts(options: dict[str, Any], model: Has, wanted: Choice) -> None:
+    assert choose(DecodingOptions(**options), model) == wanted
+
+
+@pytest.mark.parametrize("tree", ["chain", "best-first"])
+def test_what_a_policy_may_choose(model: Model, tree: Any) -> None:
+    options = DecodingOptions(tree=tree)
+    choice = choose(options, model)
+    policy = make_policy(model, options, choice)
+    assert isinstance(policy, BanditPolicy)
+    arms = {policy.choose(rows, promising) for rows in (1, 8, 32, 1000) for promising in (False, True)}
+    assert NO_DRAFT in arms  # with many sentences side by side there is nothing to gain
+    assert all(arm.drafter is None or arm.drafter < len(choice.names) for arm in arms)
+
+
+def test_a_policy_that_is_fixed(model: Model) -> None:
+    for options, arm in (
+        (DecodingOptions(drafter="masked", block_size=3), (0, 3)),
+        (DecodingOptions(strategy="greedy"), (None, 0)),
+    ):
+        policy = make_policy(model, options, choose(options, model))
+        assert isinstance(policy, FixedPolicy)
+        assert policy.arm == arm

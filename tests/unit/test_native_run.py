@@ -1,0 +1,226 @@
+"""The fused loop of the kernels does what the loop in Python does, draft for draft and token for token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from specmt.decoding import loop, session
+from specmt.decoding.session import decode
+from specmt.decoding.shortlist import Shortlist
+from specmt.engine.backend import Confidence, Drafting, FusedLoop, Ran, Sentences, State
+from specmt.engine.native import NativeVerifier
+from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
+from specmt.types import BOS, EOS, UNK, Hypothesis
+
+pytestmark = pytest.mark.usefixtures("needs_kernels")
+
+TREE: dict[str, Any] = {"tree": "best-first"}
+WAYS: dict[str, dict[str, Any]] = {
+    "greedy": {"strategy": "greedy"},
+    "masked 1": {"block_size": 1},
+    "masked 5": {"block_size": 5},
+    "masked 25": {"block_size": 25},
+    "masked tree": {"block_size": 5, "nodes": 16, "beta": 3, **TREE},
+    "masked tree of one": {"block_size": 1, "nodes": 24, "beta": 5, **TREE},
+    "autoregressive": {"drafter": "autoregressive", "block_size": 4},
+    "autoregressive tree": {"drafter": "autoregressive", "block_size": 5, "nodes": 16, "beta": 3, **TREE},
+    "autoregressive tree of one": {"drafter": "autoregressive", "block_size": 1, "nodes": 4, "beta": 2, **TREE},
+    "broad tree": {"drafter": "autoregressive", "block_size": 2, "nodes": 40, "beta": 20, **TREE},
+    "self": {"drafter": "self", "block_size": 6},
+    "self tree": {"drafter": "self", "block_size": 4, "nodes": 9, "beta": 2, **TREE},
+}
+DOUBTS = {
+    "all": None,
+    "some": Confidence(0.9, -0.4, 0.3),
+    "few": Confidence(1.3, 0.2, 0.8),
+    "none": Confidence(1.0, -40.0, 0.5),
+}
+
+
+@pytest.fixture(params=["float32", "bfloat16", "int8"])
+def native(tiny_model: Path, request: pytest.FixtureRequest) -> Model:
+    model = load_model(tiny_model, dtype=request.param)
+    assert isinstance(model.verifier, NativeVerifier)
+    return model
+
+
+def counts(hypotheses: list[Hypothesis]) -> list[tuple[list[int], int, int, int, int]]:
+    return [(h.tokens, h.stats.tokens, h.stats.verifier_calls, h.stats.drafted, h.stats.accepted) for h in hypotheses]
+
+
+class NotFused:
+    """Stands for a verifier without a loop of its own."""
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[Hypothesis]]]:
+    """Decodes twice: in the fused loop, and in Python."""
+
+    def decode_both(model: Model, sources: list[list[int]], options: DecodingOptions) -> list[list[Hypothesis]]:
+        calls: list[int] = []
+        run = model.verifier.run  # type: ignore[attr-defined]
+
+        def counted(*arguments: Any, **named: Any) -> Ran:
+            ran: Ran = run(*arguments, **named)
+            calls.append(len(ran.drafted))
+            return ran
+
+        with monkeypatch.context() as patch:
+            patch.setattr(model.verifier, "run", counted)
+            fused = decode(model, sources, options)
+            assert sum(calls) > len(calls) > 0
+            calls.clear()
+            patch.setattr(session, "FusedLoop", NotFused)
+            in_python = decode(model, sources, options)
+            assert not calls
+        return [fused, in_python]
+
+    return decode_both
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+@pytest.mark.parametrize("way", WAYS)
+def test_it_says_and_counts_what_the_loop_does(
+    native: Model, sources: list[list[int]], way: str, batch_size: int, both: Callable[..., list[list[Hypothesis]]]
+) -> None:
+    # The last source is long: caches have to grow on the way.
+    sources = [*sources, (sources[0] * 40)[:45]]
+    fused, in_python = both(native, sources, DecodingOptions(batch_size=batch_size, **WAYS[way]))
+    if way in ("autoregressive", "self"):
+        # How many tokens are drafted past the end of a sentence depends on when others end.
+        for h in (*fused, *in_python):
+            h.stats.drafted = 0
+    assert counts(fused) == counts(in_python)
+    assert max(h.stats.tokens for h in fused) > 64
+
+
+@pytest.mark.parametrize("doubt", list(DOUBTS)[1:])
+@pytest.mark.parametrize("way", ["masked 5", "masked tree", "autoregressive", "autoregressive tree"])
+def test_it_verifies_what_is_likely_enough(
+    native: Model,
+    sources: list[list[int]],
+    way: str,
+    doubt: str,
+    both: Callable[..., list[list[Hypothesis]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_trust", lambda *_: DOUBTS[doubt])
+    fused, in_python = both(native, sources, DecodingOptions(batch_size=5, **WAYS[way]))
+    assert counts(fused) == counts(in_python)
+    drafted = sum(h.stats.drafted for h in fused)
+    assert (drafted == 0) == (doubt == "none")
+    if doubt == "some":
+        everything = sum(h.stats.verifier_calls for h in fused) * (WAYS[way].get("nodes") or WAYS[way]["block_size"])
+        assert drafted < 0.9 * everything
+
+
+@pytest.mark.parametrize("way", ["greedy", "masked 5", "masked tree", "autoregressive tree"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_it_writes_the_log_probabilities_of_the_loop(
+    native: Model,
+    sources: list[list[int]],
+    way: str,
+    listed: bool,
+    both: Callable[..., list[list[Hypothesis]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if listed:
+        native.__dict__["shortlist"] = made_shortlist(len(native.pieces))
+    found: list[float] = []
+    sum_up = loop.math.fsum
+
+    def watch(values: list[float]) -> float:
+        found.extend(values)
+        return sum_up(values)
+
+    monkeypatch.setattr(loop.math, "fsum", watch)
+    options = DecodingOptions(batch_size=1, scores=True, shortlist=listed, **WAYS[way])
+    fused, in_python = both(native, sources[:12], options)
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+    assert len(set(found)) > 20 and -100.0 < min(found) < max(found) <= 0.0
+    assert counts(fused) == counts(in_python)
+    assert [h.score for h in fused] == pytest.approx([h.score for h in in_python], rel=1e-12)
+    assert counts(decode(native, sources[:12], replace(options, scores=False))) == counts(fused)
+
+
+@pytest.mark.parametrize("way", ["masked 5", "masked tree", "autoregressive", "autoregressive tree", "self tree"])
+def test_shortlists_in_the_fused_loop(
+    native: Model, sources: list[list[int]], way: str, both: Callable[..., list[list[Hypothesis]]]
+) -> None:
+    native.__dict__["shortlist"] = made_shortlist(len(native.pieces))
+    fused, in_python = both(native, sources, DecodingOptions(batch_size=7, shortlist=True, **WAYS[way]))
+    if way == "autoregressive":
+        for h in (*fused, *in_python):
+            h.stats.drafted = 0
+    assert counts(fused) == counts(in_python)
+
+
+@pytest.mark.parametrize("way", ["masked tree", "autoregressive tree"])
+def test_lists_shorter_than_trees_are_broad(native: Model, sources: list[list[int]], way: str) -> None:
+    pieces = len(native.pieces)
+    native.__dict__["shortlist"] = Shortlist(
+        np.array([EOS], dtype=np.int32), np.zeros(pieces + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    )
+    for h in decode(native, sources[:5], DecodingOptions(shortlist=True, **WAYS[way])):
+        assert h.tokens == []
+
+
+def made_shortlist(pieces: int) -> Shortlist:
+    """Returns a shortlist by chance, in which every piece allows itself."""
+    generator = np.random.default_rng(5)
+    targets = generator.integers(4, pieces, (pieces, 3), dtype=np.int32)
+    targets[:, 0] = np.arange(pieces)
+    frequent = np.unique([UNK, EOS, *generator.integers(4, pieces, 40)]).astype(np.int32)
+    return Shortlist(frequent, np.arange(pieces + 1) * 3, targets.ravel())
+
+
+def open_rows(model: Model, sources: list[list[int]], limits: list[int]) -> tuple[State, Sentences]:
+    """Returns sentences that are about to begin."""
+    count = len(sources)
+    state = model.verifier.new_state(count)
+    model.verifier.start(state, torch.arange(count), model.verifier.encode(sources))
+    tokens = torch.full((count, 64), BOS)
+    return state, Sentences(tokens, np.ones(count, dtype=np.int64), np.array(limits))
+
+
+def fused_of(model: Model) -> FusedLoop:
+    assert isinstance(model.verifier, FusedLoop)
+    return model.verifier
+
+
+def test_it_comes_back_when_enough_sentences_have_ended(native: Model, sources: list[list[int]]) -> None:
+    limits = [5, 9, 9, 20, 30, 40]
+    ended = []
+    for enough in (1, 3, 6):
+        state, sentences = open_rows(native, [(sources[10] * 3)[i : i + 40] for i in range(6)], limits)
+        ran = fused_of(native).run(state, sentences, Drafting(0), iterations=50, enough=enough)
+        done = (sentences.lengths >= limits) | (sentences.tokens.numpy()[range(6), sentences.lengths - 1] == EOS)
+        ended.append(int(done.sum()))
+        # What is −1 comes behind what is not, and there is a token for every other.
+        assert ((ran.accepted >= 0).sum(0) == sentences.lengths - 1).all()
+        assert (np.sort(ran.accepted, axis=0)[::-1] == ran.accepted).all()
+        assert (ran.drafted == ran.accepted).all()
+    assert ended[0] >= 1 and ended[1] >= 3 and ended[2] == 6
+    assert ended[0] < 6
+
+
+def test_it_stops_after_so_many_iterations_and_goes_on_from_there(native: Model, sources: list[list[int]]) -> None:
+    tokens = []
+    for iterations in (30, 7):
+        state, sentences = open_rows(native, [sources[10], sources[9]], [21, 21])
+        while (sentences.lengths < 21).all() and not (sentences.tokens[:, 1:] == EOS).any():
+            before = sentences.lengths.copy()
+            ran = fused_of(native).run(state, sentences, Drafting(0), iterations=iterations, enough=1)
+            assert 0 < len(ran.drafted) <= iterations
+            assert (sentences.lengths - before == len(ran.drafted)).all()
+        tokens.append(sentences.tokens[:, : int(sentences.lengths.min())])
+    assert torch.equal(*tokens)

@@ -1,0 +1,276 @@
+"""What must be copied is masked, and comes out as it went in whatever a model says."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specmt.options import DecodingOptions
+from specmt.text.parts import Part, join, sentences, split, split_pair
+from specmt.text.patterns import HINT, TOKEN
+from specmt.text.placeholders import find_copied, has_words, mask, restore, stand_ins
+from specmt.text.segment import LAYOUT
+from specmt.translator import Translator
+from specmt.types import Hypothesis, Stats
+from tests.golden.robustness import LISTED, listed
+from tests.sessions import FakeSession
+from tests.unit.test_translator import FakeModel
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "literals"),
+    [
+        ("Siehe https://a.de/b?x=1.", "Siehe %1.", ["https://a.de/b?x=1"]),
+        ("Siehe (https://a.de/b_(c)), ok", "Siehe (%1), ok", ["https://a.de/b_(c)"]),
+        ("An a.b@c.de oder www.c.de/x", "An %1 oder %2", ["a.b@c.de", "www.c.de/x"]),
+        ("{name} hat %s und %(n)d und ${X}", "%1 hat %2 und %3 und %4", ["{name}", "%s", "%(n)d", "${X}"]),
+        ("Noch {n, plural, one {# Datei} other {# {x}}}!", "Noch %1!", ["{n, plural, one {# Datei} other {# {x}}}"]),
+        ("Öffne /etc/ssh/sshd_config.", "Öffne %1.", ["/etc/ssh/sshd_config"]),
+        ("In C:\\Temp\\log.txt und ~/x/y", "In %1 und %2", ["C:\\Temp\\log.txt", "~/x/y"]),
+        ("In C:\\Max Muster\\x oder D:\\y und so", "In %1 oder %2 und so", ["C:\\Max Muster\\x", "D:\\y"]),
+        ("Am 2024-01-31 an <a@b.de>: <https://a.de>", "Am %1 an %2: %3", ["2024-01-31", "<a@b.de>", "<https://a.de>"]),
+        ("Auf \\\\srv\\c$\\x, %TEMP%\\y", "Auf %1, %2", ["\\\\srv\\c$\\x", "%TEMP%\\y"]),
+        ("Danke 👍🏽!", "Danke %1!", ["👍🏽"]),
+        ("Er sagte `a b` und ``c`d``.", "Er sagte %1 und %2.", ["`a b`", "``c`d``"]),
+        ("Um 12:34:56.789: fe80::1, 10.0.0.1:80", "Um %1: %2, %3", ["12:34:56.789", "fe80::1", "10.0.0.1:80"]),
+        ("IBAN DE89 3704 0044 0532 0130 00 gilt", "IBAN %1 gilt", ["DE89 3704 0044 0532 0130 00"]),
+        ("0xDEADBEEF, #ff8800, d338109", "%1, %2, %3", ["0xDEADBEEF", "#ff8800", "d338109"]),
+        ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
+        ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
+        ("50 %% von 20%1.", "50 %1 von %2.", ["%%", "20%1"]),
+        ("{x}7 und {x}{y}12", "%1 und %2", ["{x}7", "{x}{y}12"]),
+        ("Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", "Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", []),
+        ("Am 3.10.1990 um 12:34 waren 1.234.567 da.", "Am 3.10.1990 um 12:34 waren 1.234.567 da.", []),
+        ("z.B. Vor- und Nachteile -- std::x, Nutzer_innen", "z.B. Vor- und Nachteile -- std::x, Nutzer_innen", []),
+        ("In /etc/hosts-Datei die --version-Option", "In %1-Datei die %2-Option", ["/etc/hosts", "--version"]),
+        ("Er ging --und kam, ``Gut'' sagt' ``Sie''", "Er ging --und kam, ``Gut'' sagt' ``Sie''", []),
+        ("", "", []),
+    ],
+)
+def test_what_must_be_copied_gets_a_stand_in(text: str, seen: str, literals: list[str]) -> None:
+    (masked,) = mask(text)
+    assert (masked.text, masked.literals) == (seen, [[literal] for literal in literals])
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ('Lies <a href="u">das <b>x</b></a>.', [("Lies %1.", [['<a href="u">', "das <b>x</b>", "</a>"]], "")]),
+        ("Lies [das](u) und **dies**", [("Lies %1 und %2", [["[", "das", "](u)"], ["**", "dies", "**"]], "")]),
+        ("<p>Eins <br/>zwei</p>", [("", [], "<p>"), ("Eins", [], " <br/>"), ("zwei", [], "</p>"), ("", [], "")]),
+        ("<b>a</b>{x}<i>c</i>7", [("%1", [["<b>", "a", "</b>{x}<i>", "c", "</i>7"]], "")]),
+        ("Das <select>-Element, <b> und <p>.", [("Das %1-Element, %2 und %3.", [["<select>"], ["<b>"], ["<p>"]], "")]),
+        ("Ende</b> <y>", [("Ende", [], "</b> "), ("<y>", [], "")]),
+        ("<i><b>a</i></b>", [("%1", [["<i>", "<b>a", "</i>"]], "</b>"), ("", [], "")]),
+        ("2 ** 3 < 4 > 1", [("2 ** 3 < 4 > 1", [], "")]),
+    ],
+)
+def test_text_in_elements_and_links_is_a_text_by_itself(text: str, parts: list[tuple[str, object, str]]) -> None:
+    assert [(each.text, each.literals, each.separator) for each in mask(text)] == parts
+
+
+TRICKY = [
+    "%1",
+    "%",
+    "7",
+    " ",
+    "https://a.de/%2",
+    "{x}",
+    "/a/b",
+    "🎉",
+    "<b>",
+    "</b>",
+    "<br>",
+    "a@b.de",
+    "z",
+    "**",
+    "](u)",
+]
+
+
+@given(st.lists(st.sampled_from(TRICKY)))
+def test_nothing_is_lost(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    parts = mask(text)
+    assert "".join(part.source + part.separator for part in parts) == text
+    for part in parts:
+        numbers = [f"%{number}" for number in range(1, len(part.literals) + 1)]
+        assert stand_ins(part.text) == sorted(numbers)
+
+
+@pytest.mark.parametrize("kind", LISTED)
+def test_lines_without_a_hint_hold_nothing_to_copy(kind: str) -> None:
+    for line, _ in islice(listed("de", kind), 300):
+        assert all(HINT.search(match[0]) for match in TOKEN.finditer(line))
+        assert find_copied(line)
+
+
+def test_stand_ins_get_the_space_that_they_had() -> None:
+    assert restore("%1 %2 %0 %", ["a"]) == "a %2 %0 %"
+    assert restore("Öffne%1und%2x%3", ["a", "b", "c"], "%1, %2x, y%3") == "Öffne a und bxc"
+
+
+@pytest.mark.parametrize(("text", "words"), [("%1: %2 …", False), ("%1", False), ("Siehe %1", True), ("%1 3", True)])
+def test_a_text_of_stand_ins_alone_has_no_words(text: str, *, words: bool) -> None:
+    assert has_words(text) == words
+
+
+UNITS = (
+    "x|a.|%|{|<a |@|😀|a+|a@b.|[|![x](|**a|`|<!--|<%|<a href='|{a{|{n,number|C:\\a|\\\\a\\|A_|--a|ab:|0a|<b>|</b>|a/"
+)
+
+
+@pytest.mark.parametrize("unit", [*UNITS.split("|"), "DE89 1234 ", "http://(", "<b>x</b>", "[a](b"])
+def test_masking_takes_linear_time(unit: str) -> None:
+    text = unit * (50_000 // len(unit))
+    started = time.process_time()
+    parts = split(text, Characters(), 200, protects=True)  # type: ignore[arg-type]
+    # A generous bound, which quadratic time misses by orders of magnitude.
+    assert time.process_time() - started < 30
+    assert join(answer(parts, str)) == text
+
+
+class Characters:
+    """Every four characters are a piece; the text is known by its number."""
+
+    texts: list[str]
+
+    def __init__(self) -> None:
+        self.texts = []
+
+    def encode(self, text: str) -> list[int]:
+        self.texts.append(text)
+        return [len(self.texts) - 1] * -(-len(text) // 4)
+
+
+def answer(parts: list[Part], say: Callable[[str], str], limit: int = 200) -> list[Part]:
+    """Translates parts until nothing is to be translated again."""
+    pieces, todo = Characters(), list(sentences(parts))
+    while todo:
+        part = todo.pop()
+        part.add(Hypothesis([], 0.0), say(part.source if part.is_unmasked else part.text))
+        todo += part.retry(pieces, limit)  # type: ignore[arg-type]
+    return parts
+
+
+def shuffle(text: str) -> str:
+    words = text.split()
+    return " ".join(random.Random(text).sample(words, len(words)))
+
+
+HOSTILE: dict[str, Callable[[str], str]] = {
+    "repeats": str,
+    "shuffles": shuffle,
+    "is silent": lambda text: "",
+    "loses numbers": lambda text: re.sub(r"[0-9]", "", text),
+    "loses the last": lambda text: text.rpartition("%")[0],
+    "doubles": lambda text: f"{text} {text}",
+    "renumbers": lambda text: text.replace("%1", "%2"),
+    "adds digits": lambda text: re.sub("(%[0-9]+)", r"\g<1>0", text),
+    "glues": lambda text: text.replace(" ", ""),
+    "parts": lambda text: text.replace("%", "% "),
+    "translates": lambda text: re.sub(r"[^\W\d]+", "wort", text),
+    "shouts": str.upper,
+    "babbles": lambda text: f"%1 {text} https://b.de %9",
+    "breaks lines": lambda text: text.replace(" ", "\n") + "\r\u2028\t",
+}
+
+
+@pytest.mark.parametrize("kind", LISTED)
+def test_any_model_gives_what_is_listed_as_it_went_in(kind: str) -> None:
+    for number, (line, things) in enumerate(islice(listed("de", kind), 1000)):
+        name = list(HOSTILE)[number % len(HOSTILE)]
+        parts = answer(split(line, Characters(), 200, protects=True), HOSTILE[name])  # type: ignore[arg-type]
+        out = join(parts)
+        assert all(out.count(thing) == line.count(thing) for thing in things), (name, line, out)
+        assert LAYOUT.search(out) is None
+
+
+@given(st.lists(st.sampled_from([*TRICKY, "Wort ", "Satz. ", "\t", "</p>"]), max_size=30), st.sampled_from([*HOSTILE]))
+def test_any_line_can_be_translated_by_any_model(pieces: list[str], name: str) -> None:
+    line = "".join(pieces)
+    parts = answer(split(line, Characters(), 3, protects=True), HOSTILE[name], 3)  # type: ignore[arg-type]
+    assert name != "repeats" or join(parts) == line
+    assert "\n" not in join(parts)
+
+
+@pytest.mark.parametrize("protects", [True, False])
+def test_markup_nests_as_deep_as_it_likes(*, protects: bool) -> None:
+    line = "<b>" * 3000 + "a" + "</b>" * 3000
+    parts = answer(split(line, Characters(), 200, protects=protects), str)  # type: ignore[arg-type]
+    assert join(parts) == line
+    split_pair(line, line, protects=protects)
+
+
+@pytest.mark.parametrize(
+    ("pair", "seen"),
+    [
+        (("{x} bei https://a.de", "https://a.de has {x}"), [("%1 bei %2", "%2 has %1")]),
+        (("{x}, {x}, {y}", "{y}: {x}, {x}, {x}"), [("%1, %2, %3", "%3: %1, %2, {x}")]),
+        (("nichts", "{y} and {z}"), [("nichts", "{y} and {z}")]),
+        (("{x} und %2", "{x} and %1"), [("%1 und %2", "%1 and %1")]),
+        (("{x}", "{x}7 {x}"), [("%1", "{x}7 %1")]),
+        (("Lies <b>das</b>", "Read <b>this</b>"), [("das", "this"), ("Lies %1", "Read %1")]),
+        (("Lies <b>das</b>", "Read <i>this</i>"), [("Lies %1", "Read <i>this</i>")]),
+        (("a\tb<br>c", "x\ty<br>z"), [("a", "x"), ("b", "y"), ("c", "z")]),
+        (("a<br>c", "x z"), [("a<br>c", "x z")]),
+    ],
+)
+def test_both_sides_of_a_pair_have_the_same_stand_ins(pair: tuple[str, str], seen: list[tuple[str, str]]) -> None:
+    assert split_pair(*pair, protects=True) == seen
+
+
+class Careless:
+    """Repeats its input but for the stand-in %2, which it forgets."""
+
+    def __init__(self) -> None:
+        self.model = FakeModel()
+        self.seen: list[str] = []
+
+    def __call__(self, sources: Sequence[list[int]]) -> list[Hypothesis]:
+        texts = [self.model.pieces.decode(ids) for ids in sources]
+        self.seen += texts
+        said = [self.model.pieces.encode(text.replace("%2", "?")) for text in texts]
+        return [Hypothesis(ids, -1.0, Stats(sentences=1, tokens=len(ids) + 1)) for ids in said]
+
+
+def translate(*lines: str, **options: object) -> tuple[list[str], list[str], list[int]]:
+    """Returns translations, what the model saw, and the tokens counted for each line."""
+    decode = Careless()
+    translator = Translator(decode.model, session=FakeSession(decode))  # type: ignore[arg-type]
+    done = list(translator.translate(lines, DecodingOptions(**options)))  # type: ignore[arg-type]
+    assert not any(each.warnings for each in done)
+    return [each.text for each in done], decode.seen, [each.stats.tokens for each in done]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen", "tokens"),
+    [
+        ("a {x} b", ["a %1 b"], 4),
+        ("{x}: {y}", [], 0),
+        (" {z}", [], 0),
+        ("<b>c</b> d", ["%1 d", "c"], 5),
+        ("<b>{x}</b>", [], 0),
+        # Where a stand-in is lost the model sees the line as it is, and both translations count.
+        ("a {x} {y}", ["a %1 %2", "a {x} {y}"], 8),
+        # Where that would be too long (the invisible spaces count), it sees what is between.
+        ("x y {a} z https://b\u200bc\u200bd", ["x y %1 z %2", "x y", "z"], 11),
+        # Where there is text inside, it is not shown whole either.
+        ("x <b>y</b> z {u}", ["x %1 z %2", "y", "x", "z"], 11),
+    ],
+)
+def test_what_the_model_sees(line: str, seen: list[str], tokens: int) -> None:
+    assert translate(line) == ([line], seen, [tokens])
+
+
+def test_without_protection_the_model_sees_everything() -> None:
+    assert translate("a {x} b", protect=False)[1] == ["a {x} b"]
+    # A sample is the model's own.
+    assert translate("a {x} b", strategy="greedy", temperature=0.5)[1] == ["a {x} b"]
