@@ -180,7 +180,7 @@ class Loop:
         self._start(state, rows, encoded)
         for drafter in self.drafters:
             drafter.start(rows, encoded, new)
-        self.tokens[rows, : len(self.opening)] = self.opening
+        self.tokens[first:count, : len(self.opening)] = self.opening
         room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
         for request in new:
             self.next.popleft()

@@ -98,10 +98,11 @@ class NativeVerifier(NativeDecoder):
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the encoder's output (R, D) for sources given as ids without prefix and EOS, one after the other."""
         encoder = self._encoder.struct
-        arrays = [np.array([*self.prefixes.source, *source, EOS], dtype=np.int64) for source in sources]
-        lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+        # Lists: sentences are short, and calls on arrays are not.
+        flat = [token for source in sources for token in (*self.prefixes.source, *source, EOS)]
+        tokens = np.array(flat, dtype=np.int64)
+        lengths = [len(self.prefixes.source) + len(source) + 1 for source in sources]
         starts = begins(lengths)
-        tokens = np.concatenate(arrays)
         check_range("sources", tokens, 0, encoder.vocab)
         states = torch.empty(len(tokens), self.width, dtype=torch.float32)
         for some in self.parts(starts, encoder.layers * (4 * self.width + 2 * encoder.ffn)):
@@ -116,7 +117,7 @@ class NativeVerifier(NativeDecoder):
             )
             self.library.specmt_encode(encoder, call)
             del part
-        return EncoderOutput(states, torch.from_numpy(lengths))
+        return EncoderOutput(states, torch.tensor(lengths))
 
     def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
         """Drafts, verifies and commits, so many iterations at most, or until enough sentences have ended.

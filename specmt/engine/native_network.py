@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -71,12 +72,12 @@ class NativeNetwork:
         """Gives rows (B') new sentences with the encoder's output (R, D) for them."""
         rows = checked("rows", rows, torch.int64, None)
         lengths = checked("lengths", encoded.lengths, torch.int64, len(rows))
-        states = checked("states", encoded.states, torch.float32, int(lengths.sum()), self.width)
+        starts = begins(sizes := lengths.tolist())
+        states = checked("states", encoded.states, torch.float32, int(starts[-1]), self.width)
         self.check_state(state, 0)
         check_range("rows", rows, 0, state.cross.data.shape[2])
-        state.cross.reserve(int(lengths.max()))
+        state.cross.reserve(max(sizes))
         state.cross.lengths[rows] = lengths
-        starts = begins(lengths.numpy())
         for some in self.parts(starts, self.sizes.decoder_layers * 2 * self.width):
             call = Crossing(
                 threads=thread_count(),
@@ -99,6 +100,9 @@ class NativeNetwork:
         :param products: how many a row takes, in units of the width
         """
         most = AT_ONCE / (products * self.width)
+        if starts[-1] <= most:
+            yield slice(0, len(starts) - 1)
+            return
         begin = 0
         while begin < len(starts) - 1:
             end = max(begin + 1, int(np.searchsorted(starts, starts[begin] + most, side="right")) - 1)
@@ -204,6 +208,6 @@ class NativeNetwork:
         return logits, logits.stride(1 if width > 1 else 0)  # that of a dimension of 1 says nothing
 
 
-def begins(lengths: Counts) -> Counts:
+def begins(lengths: Sequence[int]) -> Counts:
     """Returns where each of several sequences begins, and where the last ends; (B) → (B + 1)."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    return np.array([0, *accumulate(lengths)], dtype=np.int64)
