@@ -68,11 +68,20 @@ class SharedSession:
         return key
 
     def work(self, mailbox: Mailbox) -> None:
-        """Lets the session do some work, unless another thread had it finish something for this mailbox meanwhile."""
+        """Lets the session do some work, unless another thread had it finish something for this mailbox meanwhile.
+
+        Whatever fails, fails for all who wait: none of them waits for ever, and the next one begins anew.
+        """
         with self._lock:
-            if not mailbox:
+            if mailbox:
+                return
+            try:
                 for key, hypothesis in self._open().step():
                     self._mailboxes.pop(key).append((key, hypothesis))
+            except BaseException as error:
+                for key, each in self._mailboxes.items():
+                    each.append((key, error))
+                self._mailboxes, self._session = {}, None
 
     def cancel(self, keys: list[int]) -> None:
         """Takes back what is not finished."""
@@ -87,8 +96,8 @@ class SharedSession:
         return self._session
 
 
-Mailbox = deque[tuple[int, Hypothesis]]
-"""What finished, by key."""
+Mailbox = deque[tuple[int, Hypothesis | BaseException]]
+"""What finished, or why it never will, by key."""
 
 Feed = tuple[DecodingOptions, "TranslationMemory | None", "Recorder | None"]
 """How the sentences of a call are decoded: options, what lookups copy from, who notes verifier calls."""
@@ -188,6 +197,8 @@ class Feeder:
         """Takes what finished out of the mailbox."""
         while self._mailbox:
             key, hypothesis = self._mailbox.popleft()
+            if isinstance(hypothesis, BaseException):
+                raise hypothesis
             place = self._places.pop(key)
             place.pending.missing -= 1
             part = place.part

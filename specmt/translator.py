@@ -83,7 +83,7 @@ class Translator:
         """
         self.model = model
         self._loading = loading
-        self._session = SharedSession(lambda: session or _open_session(model))
+        self._session = SharedSession(lambda: _open_session(model) if session is None else session)
         self._memories: dict[tuple[Path | None, bool], TranslationMemory] = {}
         self._lock = threading.Lock()  # of the memories
 

@@ -32,6 +32,11 @@ class BeamSearch:
         self.capacity = capacity
         self.requests: list[Request] = []
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are requests that are not finished."""
+        return bool(self.requests)
+
     def add(self, request: Request) -> None:
         """Takes in a request."""
         self.requests.append(request)

@@ -109,6 +109,11 @@ class Loop:
         self.log_probs = torch.zeros(0, verifier.sizes.max_length)  # (B, T) of the committed tokens, from a fused loop
 
     @property
+    def is_busy(self) -> bool:
+        """Whether there are requests that are not finished."""
+        return bool(self.rows or self.next or self.waiting)
+
+    @property
     def requests(self) -> list[Request]:
         """The requests that are not finished, those being decoded first."""
         return [*(row.request for row in self.rows), *self.next, *self.waiting]

@@ -40,8 +40,12 @@ class _Lane(Protocol):
     """The most sentences side by side."""
 
     @property
+    def is_busy(self) -> bool:
+        """Whether there are requests that are not finished."""
+
+    @property
     def requests(self) -> list[Request]:
-        """The requests that are not finished, those being decoded first."""
+        """Those requests, the ones being decoded first."""
 
     def add(self, request: Request) -> None:
         """Takes in a request."""
@@ -104,7 +108,7 @@ class Session:
 
         :raises MemoryError: there is not enough for a single sentence, which is dropped.
         """
-        kind = next((kind for kind, lane in self._lanes.items() if lane.requests), None)
+        kind = next((kind for kind, lane in self._lanes.items() if lane.is_busy), None)
         if kind is None:
             return []
         lane = self._lanes.pop(kind)
@@ -142,7 +146,7 @@ class Session:
             raise error
 
     def _drop_idle(self) -> None:
-        idle = [kind for kind, lane in self._lanes.items() if not lane.requests]
+        idle = [kind for kind, lane in self._lanes.items() if not lane.is_busy]
         for kind in idle[: max(0, len(idle) - LEAST_IDLE_LANES + 1)]:
             del self._lanes[kind]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -187,6 +188,38 @@ def test_several_threads_are_served_by_one_session() -> None:
     with ThreadPoolExecutor(8) as pool:
         for number, got in enumerate(pool.map(work, range(8))):
             assert got == [f"b{k} a{number}" for k in range(200)]
+
+
+class FailsOnce(FakeSession):
+    """Waits for two sentences, and fails then."""
+
+    failed = False
+
+    def step(self) -> list[tuple[int, Hypothesis]]:
+        if len(self.seen) < 2:
+            return []
+        if not self.failed:
+            self.failed, self.requests = True, []
+            raise MemoryError
+        return super().step()
+
+
+def test_what_fails_in_one_thread_leaves_no_other_waiting() -> None:
+    shared, said = Translator(FakeModel(), session=FailsOnce(reverse)), []  # type: ignore[arg-type]
+
+    def work() -> None:
+        try:
+            said.extend(each.text for each in shared.translate(["a b"]))
+        except MemoryError:
+            said.append("out of memory")
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert said == ["out of memory"] * 2
+    assert [each.text for each in shared.translate(["a b"])] == ["b a"]
 
 
 def test_options_are_checked_before_anything_is_read() -> None:
