@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from specmt.decoding.accept import Verdict
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import Arm, Policy
+from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
@@ -26,9 +26,6 @@ from specmt.types import EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 """Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
-
-SORTED: Final = 4
-"""How many batches of waiting sentences are sorted by length at a time."""
 
 Trust = Callable[[int, int], Confidence | None]
 """Returns which drafts of a drafter, by its number, are worth verifying for a number of active rows."""
@@ -100,8 +97,7 @@ class Loop:
         self.recorder = recorder
         self.fused = fused
         self.shortlist = shortlist
-        self.waiting: deque[Request] = deque()  # in the order in which they came
-        self.next: deque[Request] = deque()  # the first of those that came, the longest first
+        self.queue = Queue()
         self.rows: list[_Row] = []
         self.opening = torch.tensor(verifier.prefixes.start, device=verifier.device)  # what every target begins with
         self.state: State | None = None
@@ -111,16 +107,16 @@ class Loop:
     @property
     def is_busy(self) -> bool:
         """Whether there are requests that are not finished."""
-        return bool(self.rows or self.next or self.waiting)
+        return bool(self.rows or self.queue)
 
     @property
     def requests(self) -> list[Request]:
         """The requests that are not finished, those being decoded first."""
-        return [*(row.request for row in self.rows), *self.next, *self.waiting]
+        return [*(row.request for row in self.rows), *self.queue]
 
     def add(self, request: Request) -> None:
         """Takes in a request."""
-        self.waiting.append(request)
+        self.queue.add(request)
 
     @torch.inference_mode()
     def cancel(self, key: int) -> bool:
@@ -129,12 +125,7 @@ class Loop:
             if row.request.key == key:
                 self._remove(number)
                 return True
-        for queue in (self.next, self.waiting):
-            found = next((request for request in queue if request.key == key), None)
-            if found is not None:
-                queue.remove(found)
-                return True
-        return False
+        return self.queue.cancel(key)
 
     @torch.inference_mode()
     def turn(self) -> list[Finished]:
@@ -151,7 +142,7 @@ class Loop:
             finished, gained = self._step(self.state, arm)
         else:
             # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
-            enough = max(1, count // 4) if self.next or self.waiting else count
+            enough = max(1, count // 4) if self.queue else count
             iterations = self.policy.iterations(count, promising)
             finished, gained = self._run_fused(self.fused, self.state, drafting, iterations, enough)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
@@ -162,15 +153,7 @@ class Loop:
         extra = len(self.verifier.prefixes.source) + 1  # EOS
         widest = max((len(row.request.source) + extra for row in self.rows), default=0)
         new: list[Request] = []
-        while True:
-            if len(new) == len(self.next):
-                if not self.waiting:
-                    break
-                # Sentences of like length end at about the same time, and are encoded together.
-                size = min(len(self.waiting), SORTED * self.capacity)
-                oldest = [self.waiting.popleft() for _ in range(size)]
-                self.next.extend(sorted(oldest, key=lambda request: -len(request.source)))
-            request = self.next[len(new)]
+        for request in self.queue.ahead(self.capacity):
             widest = max(widest, len(request.source) + extra)
             count = len(self.rows) + len(new) + 1
             if count > self.capacity or (count > 1 and count * widest > self.max_source_tokens):
@@ -187,8 +170,8 @@ class Loop:
             drafter.start(rows, encoded, new)
         self.tokens[first:count, : len(self.opening)] = self.opening
         room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
+        self.queue.take(len(new))
         for request in new:
-            self.next.popleft()
             source_length = len(request.source) + 1
             limit = target_limit(source_length, room)
             self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
