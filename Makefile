@@ -17,7 +17,9 @@ export OMP_NUM_THREADS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n 
 install: $(STAMP)
 
 demo: $(STAMP)
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/specmt translate data/sample.de | head -n 8
+	@$(BIN)/specmt evaluate data/sample.de data/sample.en --strategies greedy,speculative,speculative:5 \
+	    --batch-size 1 --latency-lines 0 --bootstrap 0 --metrics bleu,chrf
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -q

@@ -1,3 +1,4 @@
+import platform
 from glob import glob
 
 from setuptools import Extension, setup
@@ -18,14 +19,27 @@ class BuildKernels(build_ext):
             raise  # setuptools goes on: the extension is optional
 
 
-# Read through ctypes, so that building needs a C++ compiler and nothing else. One source includes the others, so that
-# whatever the innermost loops call is inlined.
+# What is not of a family runs on every processor, whatever $CFLAGS says.
+OLDEST = {"x86_64": ["-march=x86-64"], "aarch64": ["-march=armv8-a"]}
+
+# Read through ctypes, so that building needs a C++ compiler and nothing else. One file for each family of instructions
+# says itself what it is compiled for; what computes is chosen when the library is loaded, wherever it was built.
 kernels = Extension(
     "specmt.engine.kernels",
-    sources=["specmt/engine/csrc/kernels.cpp"],
+    sources=sorted(glob("specmt/engine/csrc/*.cpp")),
     depends=glob("specmt/engine/csrc/*.h"),
-    # GCC 12 warns of its own AVX-512 headers.
-    extra_compile_args=["-O3", "-std=c++20", "-pthread", "-Wno-maybe-uninitialized", "-Wno-uninitialized"],
+    extra_compile_args=[
+        "-O3",
+        "-std=c++20",
+        "-pthread",
+        "-fvisibility=hidden",
+        "-ffp-contract=off",  # the same bits everywhere
+        "-fno-fast-math",
+        "-g0",
+        *OLDEST.get(platform.machine(), []),
+        "-Wno-maybe-uninitialized",  # GCC 12 warns of its own AVX-512 headers
+        "-Wno-uninitialized",
+    ],
     language="c++",
     optional=True,
 )

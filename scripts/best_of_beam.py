@@ -24,12 +24,12 @@ from specmt.cli.progress import counting_bar
 from specmt.files import write_whole
 from specmt.models.folder import PIECES, ModelFolder
 from specmt.text.pieces import Pieces
-from specmt.training.data import ParallelData, Sequences
+from specmt.training.data import ParallelData
 from specmt.training.distill import check_same_work
 
 try:
     import ctranslate2
-    from peers.to_ctranslate2 import ids_of, write_ctranslate2
+    from peers.to_ctranslate2 import write_ctranslate2
 except ImportError as error:
     sys.exit(f"best_of_beam.py needs CTranslate2 ({error}): pip install '.[peers]'")
 
@@ -77,13 +77,13 @@ def main(
                 report(number + 1, len(paths))
 
     targets = [target for path in paths for target in json.loads(path.read_text(encoding="utf-8"))]
-    sources = [train.source[i] for i in drawn] + [train.source[i] for i in kept]
-    Sequences.save(out / "train.source", sources)
-    Sequences.save(out / "train.target", targets + [train.target[i] for i in kept])
+    chosen = [(train.source[i], target) for i, target in zip(drawn, targets, strict=True)]
+    chosen += [(train.source[i], train.target[i]) for i in kept]
+    ParallelData.of(chosen).save(out, "train")
     for path in (data / "pieces.model", *data.glob("valid.*.json")):
         shutil.copyfile(path, out / path.name)
     record = json.loads((data / "data.json").read_text(encoding="utf-8"))
-    record |= {"pairs": len(sources), "best_of_beam": len(targets), "model_sha256": folder.sha256}
+    record |= {"pairs": len(chosen), "best_of_beam": len(targets), "model_sha256": folder.sha256}
     write_whole(out / "data.json", json.dumps(record, indent=2) + "\n")
     click.echo(f"{out}: {len(targets):,} pairs in the model's own words, {len(kept):,} as they were.")
 
@@ -93,7 +93,7 @@ def nearest(
 ) -> list[list[int]]:
     """Returns, for each pair of ids, the translation with the highest chrF, or the reference where no beam ended."""
     metric = CHRF()
-    ids = ids_of(pieces)
+    ids = {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
     limit = 2 * max(len(source) for source, _ in pairs) + 20
     results = translator.translate_batch(
         [pieces.pieces(source) for source, _ in pairs],

@@ -1,8 +1,9 @@
 """Runs the C++ kernels under sanitizers (GCC): addresses and undefined behaviour, then threads.
 
-    python scripts/sanitize.py
+    python scripts/sanitize.py [VARIANT…]
 
-Whatever one of them reports ends the run with its report and exit code 1. Takes some minutes.
+Whatever one of them reports ends the run with its report and exit code 1. Takes some minutes for each variant; by
+default those of the most and of the least instructions that this machine runs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from specmt.engine.library import CHOICE, variants
+
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "specmt/engine/csrc/kernels.cpp"
+SOURCES = ROOT / "specmt/engine/csrc"
 # Without -fwrapv, which Python's own flags carry. Threads are checked without the others: they exclude each other.
 BUILDS = {"address,undefined": "libasan.so", "thread": "libtsan.so"}
 EXCEPTIONS = "libstdc++.so.6"  # loaded with the sanitizer, which finds no exceptions otherwise
@@ -62,24 +65,30 @@ def work() -> None:
                         if [hypothesis.tokens for hypothesis in decode(model, some, options)] != wanted:
                             sys.exit(f"{way} said something else after an allocation had failed.")
                 kernels.specmt_fail_allocation(0)
-            print(dtype, way, flush=True)
+            print(kernels.variant, dtype, way, flush=True)
 
 
 def main() -> None:
+    found = variants()
+    wanted = sys.argv[1:] or list(dict.fromkeys(found[:1] + found[-1:]))
+    if not wanted or not set(wanted) <= set(found):
+        sys.exit(f"This machine runs {', '.join(found) or 'no kernels'}.")
     for sanitizers, runtime in BUILDS.items():
         with tempfile.TemporaryDirectory() as folder:
             built = Path(folder) / "kernels.so"
+            sources = [SOURCES / f"{name.replace('-', '_')}.cpp" for name in ("support", *wanted)]
             flags = ["-O1", "-g", "-std=c++20", "-fPIC", "-shared", "-pthread", "-fno-omit-frame-pointer"]
             flags += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-Wno-maybe-uninitialized"]
-            subprocess.run(["g++", *flags, str(SOURCE), "-o", str(built)], check=True)
+            subprocess.run(["g++", *flags, "-ffp-contract=off", *sources, "-o", built], check=True)
             names = [f"-print-file-name={name}" for name in (runtime, EXCEPTIONS)]
             preload = " ".join(subprocess.check_output(["g++", name], text=True).strip() for name in names)
-            environment = os.environ | OPTIONS | {"SPECMT_KERNELS": str(built), "LD_PRELOAD": preload}
-            print(f"-- {sanitizers}", flush=True)
-            # Thread sanitizers need addresses where they expect them.
-            command = ["setarch", "-R", sys.executable, __file__, "--work"]
-            if subprocess.run(command, cwd=ROOT, env=environment).returncode:
-                sys.exit(1)
+            for variant in wanted:
+                environment = os.environ | OPTIONS | {CHOICE: f"{built}:{variant}", "LD_PRELOAD": preload}
+                print(f"-- {sanitizers}", flush=True)
+                # Thread sanitizers need addresses where they expect them.
+                command = ["setarch", "-R", sys.executable, __file__, "--work"]
+                if subprocess.run(command, cwd=ROOT, env=environment).returncode:
+                    sys.exit(1)
 
 
 if __name__ == "__main__":

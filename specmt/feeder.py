@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, final
 
-from specmt.decoding.request import Request
+from specmt.decoding.request import Missing, Request
 from specmt.options import DecodingOptions
 from specmt.text.parts import Part, sentences, split
 from specmt.types import Hypothesis, Line
@@ -17,6 +17,7 @@ from specmt.types import Hypothesis, Line
 if TYPE_CHECKING:
     from specmt.decoding.memory import TranslationMemory
     from specmt.decoding.trace import Recorder
+    from specmt.requirements import Requirements
     from specmt.text.pieces import PieceModel
 
 AHEAD: Final = 6
@@ -57,12 +58,14 @@ class SharedSession:
         self._keys = count()
         self._mailboxes: dict[int, Mailbox] = {}  # of the requests that are not finished
 
-    def submit(self, mailbox: Mailbox, source: list[int], place: tuple[int, int], feed: Feed) -> int:
+    def submit(
+        self, mailbox: Mailbox, source: list[int], place: tuple[int, int], feed: Feed, missing: Missing | None = None
+    ) -> int:
         """Takes in a sentence; returns its key."""
         with self._lock:
             key = next(self._keys)
             options, memory, recorder = feed
-            request = Request(key, source, *place, options=options, memory=memory, recorder=recorder)
+            request = Request(key, source, *place, options=options, missing=missing, memory=memory, recorder=recorder)
             self._open().submit(request)
             self._mailboxes[key] = mailbox
         return key
@@ -114,7 +117,7 @@ class Pending:
 
 
 @dataclass
-class _Place:
+class Place:
     """Where a sentence belongs."""
 
     pending: Pending
@@ -123,22 +126,52 @@ class _Place:
     """Which of the line's sentences it is."""
 
 
+@dataclass(frozen=True)
+class Cutter:
+    """Makes sentences of lines, and takes what the model said of them."""
+
+    pieces: PieceModel
+
+    limit: int
+    """The most pieces of a sentence, without EOS."""
+
+    protects: bool
+    """Whether what must be copied gets stand-ins."""
+
+    requirements: Requirements | None = None
+    """What translations must contain."""
+
+    def missing_in(self, part: Part) -> Missing | None:
+        """Returns what tells the session what a translation still lacks."""
+        return None if self.requirements is None else self.requirements.missing_in(part)
+
+    def cut(self, line: Line) -> Pending:
+        """Returns a line with its parts."""
+        return Pending(line, split(line.text, self.pieces, self.limit, protects=self.protects))
+
+    @staticmethod
+    def places(pending: Pending) -> Iterator[Place]:
+        """Yields the sentences of a line, to be decoded in any order."""
+        return (Place(pending, part, number) for number, part in enumerate(sentences(pending.parts)))
+
+    def take(self, place: Place, hypothesis: Hypothesis) -> Iterator[Place]:
+        """Puts a hypothesis in its place; yields what is to be decoded next, since it lacks something."""
+        place.part.add(hypothesis, self.pieces.decode(hypothesis.tokens))
+        # Where the model did not copy its stand-ins, it is asked again, in other ways.
+        for again in place.part.retry(self.pieces, self.limit):
+            yield Place(place.pending, again, place.number)
+
+
 @final
 class Feeder:
     """Keeps a session busy with the sentences of lines, and hands the lines on in order."""
 
-    def __init__(self, session: SharedSession, pieces: PieceModel, limit: int, feed: Feed, *, protects: bool) -> None:
-        """
-        :param limit: the most pieces of a sentence, without EOS
-        :param protects: whether what must be copied gets stand-ins
-        """
+    def __init__(self, session: SharedSession, cutter: Cutter, feed: Feed) -> None:
         self._session = session
-        self._pieces = pieces
-        self._limit = limit
+        self._cutter = cutter
         self._feed = feed
-        self._protects = protects
         self._mailbox: Mailbox = deque()
-        self._places: dict[int, _Place] = {}  # of the sentences that are not finished, by key
+        self._places: dict[int, Place] = {}  # of the sentences that are not finished, by key
         self._pending: deque[Pending] = deque()
 
     def run(self, lines: Iterator[Line], ready: Callable[[], bool]) -> Iterator[Pending]:
@@ -182,14 +215,15 @@ class Feeder:
     def _submit(self, lines: list[Line]) -> None:
         """Splits lines into sentences and gives those to the session."""
         for line in lines:
-            pending = Pending(line, split(line.text, self._pieces, self._limit, protects=self._protects))
+            pending = self._cutter.cut(line)
             self._pending.append(pending)
-            for number, part in enumerate(sentences(pending.parts)):
-                self._submit_part(_Place(pending, part, number))
+            for place in self._cutter.places(pending):
+                self._submit_part(place)
 
-    def _submit_part(self, place: _Place) -> None:
+    def _submit_part(self, place: Place) -> None:
         where = place.pending.line.index, place.number
-        key = self._session.submit(self._mailbox, place.part.ids, where, self._feed)
+        missing = self._cutter.missing_in(place.part)
+        key = self._session.submit(self._mailbox, place.part.ids, where, self._feed, missing)
         self._places[key] = place
         place.pending.missing += 1
 
@@ -201,8 +235,5 @@ class Feeder:
                 raise hypothesis
             place = self._places.pop(key)
             place.pending.missing -= 1
-            part = place.part
-            part.add(hypothesis, self._pieces.decode(hypothesis.tokens))
-            # Where the model did not copy its stand-ins, it is asked again, in other ways.
-            for again in part.retry(self._pieces, self._limit):
-                self._submit_part(_Place(place.pending, again, place.number))
+            for again in self._cutter.take(place, hypothesis):
+                self._submit_part(again)

@@ -10,9 +10,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, final
 
 from specmt import signals
+from specmt.errors import OutputError
 
 _numbers: Final = itertools.count()
 
@@ -80,6 +82,19 @@ def write_whole(path: Path, text: str) -> None:
     """Writes a text file under a temporary name and renames it."""
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def check_writable(folder: Path) -> None:
+    """Makes a folder where there is none.
+
+    :raises OutputError: nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written ({error.strerror}).") from error
 
 
 def _prefix(target: Path) -> str:

@@ -54,6 +54,20 @@ class Calibration:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AlignmentHeads:
+    """The attention heads that tell which source pieces a target piece comes from."""
+
+    layer: int
+    """The decoder layer, from 0."""
+
+    heads: tuple[int, ...]
+    """The heads of that layer, whose attention is averaged."""
+
+    reads: Literal["input", "output"] = "input"
+    """Whether a token's attention is that of the position where it is read, or of the one where it is predicted."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecodingOptions:
     """How to decode. All values are checked when an instance is made.
 
@@ -105,6 +119,9 @@ class DecodingOptions:
     length_penalty: float = 1.0
     """The exponent of the length normalisation, for the strategy ``beam``."""
 
+    n_best: int = 1
+    """How many translations of a line, for the strategy ``beam``: at most as many as there are beams."""
+
     batch_size: int = 32
     """The most sentences decoded side by side."""
 
@@ -113,6 +130,18 @@ class DecodingOptions:
 
     scores: bool = False
     """Whether hypotheses carry their log-probability; with a shortlist, that among what it allows."""
+
+    glossary: Path | None = None
+    """Terms, as TSV, whose translations must be in those of the lines that they are in."""
+
+    keep_numbers: bool = False
+    """Whether the numbers of a line must be in its translation."""
+
+    check: bool = False
+    """Whether translations carry warnings of what may be wrong with them (specmt.text.checks)."""
+
+    alignments: bool = False
+    """Whether translations carry which words of the source their words come from."""
 
     shortlist: bool = False
     """Whether only pieces may be said that the model's shortlist allows for the source: faster with large vocabularies,
@@ -150,8 +179,13 @@ class DecodingOptions:
         if "lookup" in self.drafters and not self.lossless:
             # What is drafted depends on what was translated before, and so would the output.
             raise UsageError(f"`tolerance` must be 0 with the drafter lookup, but is {self.tolerance} instead.")
+        _check_range("n_best", self.n_best, self.beam_size)
         if self.shortlist and self.strategy == "beam":
             raise UsageError("`shortlist` must be false for beam search, but is true instead.")
+        for name in ("glossary", "keep_numbers"):
+            if getattr(self, name):
+                # Beams and samples are what the model says; a shortlist may lack what must be said.
+                self.check_constraint(name)
         if self.tree == "sampled" and not self.samples:
             raise UsageError("`tree` sampled needs a `temperature` above 0.")
         if not self.samples:
@@ -167,6 +201,16 @@ class DecodingOptions:
             raise UsageError(
                 f"`drafter` must be masked, autoregressive or none when sampling, but is {names!r} instead."
             )
+
+    def check_constraint(self, name: str) -> None:
+        """Checks that translations can be made to contain something.
+
+        :param name: the option that asks for it
+        :raises UsageError: they are those of beam search, samples, or made with a shortlist.
+        """
+        if self.strategy == "beam" or self.samples or self.shortlist:
+            what = "beam search" if self.strategy == "beam" else "sampling" if self.samples else "a `shortlist`"
+            raise UsageError(f"`{name}` does not go together with {what}; leave one out.")
 
     @property
     def drafters(self) -> tuple[str, ...]:
@@ -202,7 +246,7 @@ def _check_range(name: str, value: int, most: int) -> None:
 
 _Has = Callable[[DecodingOptions], bool]
 _NEEDS: Final[tuple[tuple[tuple[str, ...], str, _Has], ...]] = (
-    (("beam_size", "length_penalty"), "`strategy` beam", lambda options: options.strategy == "beam"),
+    (("beam_size", "length_penalty", "n_best"), "`strategy` beam", lambda options: options.strategy == "beam"),
     (
         ("drafter", "memory", "tree", "block_size", "nodes", "width", "beta", "tolerance"),
         "`strategy` speculative",

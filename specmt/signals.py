@@ -7,6 +7,8 @@ until the main thread runs Python code. Signals are left alone before :func:`ins
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 try:
@@ -61,6 +63,39 @@ def set_reset(sequence: bytes) -> None:
     """
     if compiled is not None:
         compiled.set_reset(sequence)
+
+
+@contextmanager
+def graceful(numbers: Iterable[int], stop: Callable[[], object]) -> Iterator[None]:
+    """In this block the first of these signals calls a function in the main thread, and the next ends the program.
+
+    It belongs to the main thread. A signal that is ignored stays so.
+    """
+    import signal
+
+    told = False
+
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal told
+        if told:
+            os._exit(128 + number)
+        told = True
+        stop()
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, handle)
+            if compiled is not None and _installed:
+                compiled.hand(number, True)  # so that the next one need not wait for Python
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, handler)
+                if compiled is not None and _installed:
+                    compiled.hand(number, False)
 
 
 class interruptible:  # noqa: N801  (a context manager, named like those of contextlib)

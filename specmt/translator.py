@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
@@ -14,10 +15,17 @@ import specmt
 from specmt.decoding.choice import Choice, choose
 from specmt.decoding.memory import TranslationMemory
 from specmt.errors import DataError, ModelError, UsageError
-from specmt.feeder import AnySession, Feeder, Pending, SharedSession
-from specmt.options import DecodingOptions
-from specmt.text.memory import read_memory
-from specmt.text.parts import is_short, join, sentences, split_pair
+from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession
+from specmt.options import AlignmentHeads, DecodingOptions
+from specmt.pairs import read_pairs
+from specmt.requirements import Requirements
+from specmt.text.alignment import align
+from specmt.text.checks import check
+from specmt.text.glossary import Glossary, make_glossary, read_glossary
+from specmt.text.n_best import alternatives
+from specmt.text.numbers import required_numbers
+from specmt.text.parts import Part, is_short, join, sentences, split_pair
+from specmt.text.required import Finder, uses
 from specmt.types import Line, Stats, Translation
 
 if TYPE_CHECKING:
@@ -64,6 +72,10 @@ class LoadedModel(Protocol):
         """Whether it was made for stand-ins for what must be copied."""
 
     @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """The heads that alignments are read from."""
+
+    @property
     def sha256(self) -> str:
         """The hash of its weights."""
 
@@ -83,9 +95,11 @@ class Translator:
         """
         self.model = model
         self._loading = loading
-        self._session = SharedSession(lambda: _open_session(model) if session is None else session)
+        self._given = session
+        self._session = SharedSession(self.open_session)
         self._memories: dict[tuple[Path | None, bool], TranslationMemory] = {}
-        self._lock = threading.Lock()  # of the memories
+        self._glossaries: dict[Path, Glossary] = {}
+        self._lock = threading.Lock()  # of the memories and glossaries
 
     @classmethod
     def from_pretrained(
@@ -124,6 +138,7 @@ class Translator:
         lines: Iterable[str | Line],
         options: DecodingOptions | None = None,
         *,
+        glossary: Mapping[str, Sequence[str]] | None = None,
         recorder: Recorder | None = None,
     ) -> Iterator[Translation]:
         """Translates lines lazily and in order; more of them are read while the first ones are decoded.
@@ -132,10 +147,12 @@ class Translator:
         for the next line. A translation memory is read at once, when it is first asked for. What is translated with
         lookups is remembered for those to come, in later calls too.
 
+        :param glossary: terms and what they may be in translations, beside those of the options' glossary
         :param recorder: notes every verifier call
         :raises ModelError: the options ask for a drafter or a shortlist that the model lacks.
-        :raises InputNotFoundError: the translation memory cannot be read.
-        :raises DataError: the translation memory is damaged.
+        :raises InputNotFoundError: the translation memory or the glossary cannot be read.
+        :raises DataError: the translation memory or the glossary is damaged.
+        :raises UsageError: there is a glossary beside beam search, sampling or a shortlist.
         """
         options = options or DecodingOptions()
         if options.shortlist:
@@ -147,7 +164,15 @@ class Translator:
                 f"{self.model.path}: the model has no {missing[0]} drafter; leave `--drafter` and `--tolerance` out, "
                 "or train one with `specmt train drafter`."
             )
-        return self._translate(lines, options, self._memory(options, choice), recorder)
+        return self._translate(lines, options, self._memory(options, choice), recorder, self.cutter(options, glossary))
+
+    def open_session(self) -> AnySession:
+        """Returns a session over the model, for a feeder of one's own (:mod:`specmt.serve`)."""
+        if self._given is not None:
+            return self._given
+        from specmt.decoding.session import Session  # here, since it imports torch
+
+        return Session(cast("Model", self.model))
 
     def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
         """Translates a sentence and returns what happened on the way.
@@ -166,9 +191,13 @@ class Translator:
             raise DataError(f"The sentence must have 1 to {limit} pieces, but has {len(ids)} instead.")
         recorder = Recorder(options.beta)
         model, memory = cast("Model", self.model), self._memory(options, choose(options, self.model))
-        (hypothesis,) = decode(model, [ids], options, memory=memory, recorder=recorder)
+        aligned = replace(options, alignments=True)
+        (hypothesis,) = decode(model, [ids], aligned, memory=memory, recorder=recorder)
+        part = Part(text.strip(), ids=ids)
+        part.add(hypothesis, self.model.pieces.decode(hypothesis.tokens))
+        alignment = align(part.text, part.translation, [part], self.model.pieces)
         is_greedy = options.lossless and not options.samples
-        return Trace(ids, recorder.iterations[0], hypothesis.tokens, is_greedy)
+        return Trace(ids, recorder.iterations[0], hypothesis.tokens, is_greedy, alignment)
 
     def drafts_are_fixed(self, options: DecodingOptions) -> bool:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
@@ -200,12 +229,17 @@ class Translator:
             signature |= {"temperature": options.temperature, "top_k": options.top_k, "seed": options.seed}
         if options.strategy == "beam":
             signature |= {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
-        for name in ("device", "dtype", "numerics"):
+            if options.n_best > 1:
+                signature["n_best"] = options.n_best
+        for name in ("device", "dtype", "numerics", "kernels"):
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
-        if options.shortlist:
-            signature["shortlist"] = True
+        for name in ("shortlist", "keep_numbers", "alignments"):
+            if getattr(options, name):
+                signature[name] = True
+        if options.glossary is not None:
+            signature["glossary"] = options.glossary.name
         signature["protect"] = self._protects(options)
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
@@ -225,13 +259,34 @@ class Translator:
                 self._memories[key] = self._read_memory(*key)
             return self._memories[key]
 
+    def _requirements(
+        self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None
+    ) -> Requirements | None:
+        """Returns what translations must contain, if anything."""
+        finders: list[Finder] = []
+        if glossary is not None:
+            options.check_constraint("glossary")
+            finders.append(make_glossary(glossary, self.model.pieces))
+        if options.glossary is not None:
+            finders.append(self._glossary(options.glossary))
+        if options.keep_numbers:
+            source, target = self.model.languages
+            finders.append(partial(required_numbers, source=source, target=target))
+        return Requirements(finders, self.model.pieces, self.model.alignment_heads) if finders else None
+
+    def _glossary(self, path: Path) -> Glossary:
+        with self._lock:
+            if path not in self._glossaries:
+                self._glossaries[path] = read_glossary(path, self.model.pieces, *self.model.languages)
+            return self._glossaries[path]
+
     def _read_memory(self, path: Path | None, protects: bool) -> TranslationMemory:
         memory = TranslationMemory()
         if path is None:
             return memory
         pieces = self.model.pieces
         limit = self.model.max_source_length
-        whole = read_memory(path, *self.model.languages)
+        whole = read_pairs(path, *self.model.languages)
         # Nothing as long as what is left out is ever translated whole.
         parts = (part for pair in whole for part in split_pair(*pair, protects=protects))
         pairs = (part for part in parts if all(is_short(text, limit) for text in part))
@@ -248,37 +303,49 @@ class Translator:
         options: DecodingOptions,
         memory: TranslationMemory | None,
         recorder: Recorder | None,
+        cutter: Cutter,
     ) -> Iterator[Translation]:
-        limit, protects = self.model.max_source_length - 1, self._protects(options)  # EOS
-        feeder = Feeder(self._session, self.model.pieces, limit, (options, memory, recorder), protects=protects)
+        feeder = Feeder(self._session, cutter, (options, memory, recorder))
         numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
         for pending in feeder.run(numbered, getattr(lines, "ready", lambda: True)):
-            yield self._translation(pending, options)
+            yield self.translation(pending, options)
 
-    def _translation(self, pending: Pending, options: DecodingOptions) -> Translation:
+    def cutter(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None = None) -> Cutter:
+        """Returns what makes sentences of lines.
+
+        :param glossary: terms and what they may be in translations, beside those of the options' glossary
+        """
+        limit = self.model.max_source_length - 1  # EOS
+        return Cutter(self.model.pieces, limit, self._protects(options), self._requirements(options, glossary))
+
+    def translation(self, pending: Pending, options: DecodingOptions) -> Translation:
+        """Returns the translation of a line whose sentences are all decoded."""
         line, parts = pending.line, pending.parts
         warnings = []
         if any(part.is_cut for part in sentences(parts)):
             limit = self.model.max_source_length - 1  # EOS
             count = len(list(sentences(parts)))
             warnings.append(f"line is longer than {limit} pieces and was translated in {count} parts")
+        terms = [use for part in sentences(parts) for use in uses(part)]
+        warnings += [f"{use.source!r} should be {' or '.join(use.forms)}, but is not" for use in terms if not use.found]
         hypotheses = [hypothesis for part in parts for hypothesis in part.final]
         stats = sum((each.stats for part in parts for each in part.all), Stats())
+        text, pieces = join(parts), self.model.pieces
+        if options.check:
+            warnings += check(line.text, text, self.model.languages)
+        score = math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan
         return Translation(
             line,
-            join(parts),
-            tokens=[piece for hypothesis in hypotheses for piece in self.model.pieces.pieces(hypothesis.tokens)],
-            score=math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan,
+            text,
+            tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
+            score=score,
             stats=replace(stats, lines=1, sentences=len(hypotheses)),
             lossless=options.lossless,
+            alternatives=alternatives(parts, pieces.decode, options.n_best - 1, score) if options.n_best > 1 else [],
+            alignment=align(line.text, text, parts, pieces) if options.alignments else None,
+            terms=terms,
             warnings=warnings,
         )
-
-
-def _open_session(model: LoadedModel) -> AnySession:
-    from specmt.decoding.session import Session  # here, since it imports torch
-
-    return Session(cast("Model", model))
 
 
 def _load(folder: str, loading: dict[str, Any]) -> Translator:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from itertools import zip_longest
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 PAD: Final = 0
 UNK: Final = 1
 BOS: Final = 2
 EOS: Final = 3
 """The ids of the special pieces, the same in every model of ours."""
+
+
+Span = tuple[int, int]
+"""The start and the end of a part of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +73,50 @@ class Stats:
 
     def count_call(self, accepted: int) -> None:
         """Counts a verifier call that accepted so many tokens."""
-        self.verifier_calls += 1
-        self.accepted += accepted
-        self.accepted_counts += [0] * (accepted + 1 - len(self.accepted_counts))
-        self.accepted_counts[accepted] += 1
+        self.count_calls([0] * accepted + [1])
+
+    def count_calls(self, counts: list[int]) -> None:
+        """Counts verifier calls.
+
+        :param counts: how many accepted 0, 1, 2, … tokens
+        """
+        self.verifier_calls += sum(counts)
+        self.accepted += sum(accepted * count for accepted, count in enumerate(counts))
+        self.accepted_counts = [sum(pair) for pair in zip_longest(self.accepted_counts, counts, fillvalue=0)]
 
     def __add__(self, other: Stats) -> Stats:
         values = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.type != "list[int]"}
         counts = [sum(pair) for pair in zip_longest(self.accepted_counts, other.accepted_counts, fillvalue=0)]
         return Stats(**values, accepted_counts=counts)
+
+
+class Found(NamedTuple):
+    """A translation of a sentence that beam search found."""
+
+    tokens: list[int]
+    """Target piece ids, without BOS and without EOS."""
+
+    score: float
+    """As that of a hypothesis."""
+
+    loss: float = 0.0
+    """How far it lies below the best one in what they are compared by."""
+
+
+class TermUse(NamedTuple):
+    """What became of something that a translation must contain."""
+
+    source: str
+    """What it is in the source."""
+
+    forms: tuple[str, ...]
+    """What it may be in the translation."""
+
+    found: str | None
+    """Which of those is there."""
+
+    met: Literal["freely", "by constraint", "not"]
+    """Whether the model said it by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +130,24 @@ class Hypothesis:
     """The sum of the verifier's log-probabilities over the tokens and EOS; NaN where it was not asked for."""
 
     stats: Stats = field(default_factory=Stats)
+
+    attention: npt.NDArray[np.float32] | None = field(default=None, compare=False)
+    """(T, S) the attention that each token has to each id of its source, where alignments were asked for."""
+
+    given: int = 0
+    """How many of the tokens were not the model's choice: those up to the last term that had to be there."""
+
+    alternatives: tuple[Found, ...] = ()
+    """The further ones of an n-best list, the best first."""
+
+
+class Alternative(NamedTuple):
+    """Another translation of a line."""
+
+    text: str
+
+    score: float
+    """As that of a translation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,5 +172,48 @@ class Translation:
     """Whether the text is what the strategy stands for: what greedy decoding or beam search would have said, or, where
     there is a temperature, a fair sample of the model."""
 
+    alternatives: list[Alternative] = field(default_factory=list)
+    """The further ones of an n-best list, the best first."""
+
+    alignment: list[tuple[int, int]] | None = None
+    """Pairs of a source word and a word of the translation that comes from it, sorted, words being what white space
+    separates, counted from 0; ``None`` where it was not asked for."""
+
+    terms: list[TermUse] = field(default_factory=list)
+    """What the glossary, or the numbers of the line, asked for."""
+
     warnings: list[str] = field(default_factory=list)
     """What the user should be told about this line, without the line number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Inline markup in the text of a segment: a pair around some of it, a point in it, or a placeholder in it."""
+
+    start: int
+    """Where in the text it starts."""
+
+    end: int
+    """Where in the text it ends. Without ``close``: where it starts, for a point; else the end of its stand-in."""
+
+    open: Span
+    """Where in the document the markup is that opens it, or all of it."""
+
+    close: Span | None = None
+    """Where in the document the markup is that closes a pair."""
+
+    children: tuple[Tag, ...] = ()
+    """The tags in a pair, in order."""
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether it is a stand-in in the text."""
+        return self.close is None and self.start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A text and its inline tags, well nested and in order."""
+
+    text: str
+    tags: tuple[Tag, ...] = ()

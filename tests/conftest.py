@@ -21,7 +21,7 @@ from specmt.models.config import (
     autoregressive_config_for,
     drafter_config_for,
 )
-from specmt.models.folder import ModelFolder, add_drafter, write_folder
+from specmt.models.folder import ModelFolder, add_drafter
 from specmt.models.hub import Model, load_model
 from specmt.models.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.options import DecodingOptions
@@ -30,6 +30,7 @@ from specmt.training.prepare import train_pieces
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
+from tests.folders import write_model
 
 from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
 
@@ -129,14 +130,7 @@ def tiny_model_without_drafter(
     tiny_verifier: TransformerModel, pieces_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     path = tmp_path_factory.mktemp("models") / "without"
-    write_folder(
-        path,
-        source="de",
-        target="en",
-        pieces=pieces_path,
-        verifier=VERIFIER,
-        verifier_weights=weights_of(tiny_verifier),
-    )
+    write_model(path, pieces_path, VERIFIER, weights_of(tiny_verifier))
     return path
 
 
@@ -146,7 +140,6 @@ def tiny_model(
     tiny_model_without_drafter: Path,
     drafter_config: DrafterConfig,
     autoregressive_config: AutoregressiveConfig,
-    pieces_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A model folder whose drafters have learnt a little from the verifier's own output."""
@@ -173,16 +166,7 @@ def tiny_model(
 
     optimise(drafter, loss)
     path = tmp_path_factory.mktemp("models") / "tiny"
-    write_folder(
-        path,
-        source="de",
-        target="en",
-        pieces=pieces_path,
-        verifier=VERIFIER,
-        verifier_weights=weights_of(tiny_verifier),
-        drafter=drafter_config,
-        drafter_weights=weights_of(drafter),
-    )
+    add_drafter(path, teacher.folder, drafter_config, weights_of(drafter))
 
     autoregressive = create_autoregressive(autoregressive_config, torch.device("cpu"))
     initialise_from(autoregressive, tiny_verifier, VERIFIER.decoder_layers)

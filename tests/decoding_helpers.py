@@ -21,7 +21,8 @@ from specmt.decoding.loop import Loop
 from specmt.decoding.policy import Arm, FixedPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Node, Tree, make_tree
-from specmt.engine.backend import Confidence, EncoderOutput
+from specmt.engine.backend import EncoderOutput
+from specmt.engine.fused import Confidence
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, UNK, Hypothesis, Stats

@@ -1,11 +1,12 @@
-"""Sessions that decode by a function instead of a model."""
+"""Sessions that decode by a function instead of a model, and a model to go with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from specmt.decoding.request import Request
-from specmt.types import Hypothesis
+from specmt.types import Hypothesis, Stats
 
 
 class FakeSession:
@@ -29,3 +30,51 @@ class FakeSession:
         before = len(self.requests)
         self.requests = [request for request in self.requests if request.key != key]
         return len(self.requests) < before
+
+
+class WordPieces:
+    """Every word is a piece, as long as it is not one of the unencodable."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def encode(self, text: str) -> list[int]:
+        ids = []
+        for word in text.replace("\u200b", " ").split():
+            if word not in self.words:
+                self.words.append(word)
+            ids.append(self.words.index(word))
+        return ids
+
+    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    encode_targets = encode_batch
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(self.pieces(ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.words[i] for i in ids]
+
+
+class FakeModel:
+    block_size = 7
+
+    def __init__(self, path: Path = Path("fake"), *, has_drafter: bool = True) -> None:
+        self.pieces = WordPieces()
+        self.max_source_length = 6
+        self.languages = ("de", "en")
+        self.path = path
+        self.drafters = ("masked",) if has_drafter else ()
+        self.protects = True
+        self.sha256 = "0" * 64
+
+
+def reverse(sources: Sequence[list[int]]) -> list[Hypothesis]:
+    assert sources
+    assert all(1 <= len(ids) < FakeModel().max_source_length for ids in sources)
+    return [
+        Hypothesis(ids[::-1], -float(len(ids)), Stats(sentences=1, tokens=len(ids) + 1, verifier_calls=1))
+        for ids in sources
+    ]

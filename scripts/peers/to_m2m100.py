@@ -23,19 +23,9 @@ from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGen
 from specmt.engine.transformer import sinusoids
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
+from specmt.models.interop.hugging_face import fairseq_name
 from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, PAD
-
-PARTS = {
-    "self_attn.output_proj": "self_attn.out_proj",
-    "encoder_decoder_attn_layer_norm": "encoder_attn_layer_norm",
-    "encoder_decoder_attn.output_proj": "encoder_attn.out_proj",
-    "encoder_decoder_attn": "encoder_attn",
-    "ffn_layer_norm": "final_layer_norm",
-    "ffn.inner_proj": "fc1",
-    "ffn.output_proj": "fc2",
-}
-"""What M2M100 calls the parts of a layer, where it has other names, longer names of ours first."""
 
 
 @torch.no_grad()
@@ -63,7 +53,7 @@ def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100Fo
     table = sinusoids(config.max_length, config.model_dim)
     for name, stack in (("encoder.", model.model.encoder), ("decoder.", model.model.decoder)):
         ours = {key.removeprefix(name): tensor.float() for key, tensor in weights.items() if key.startswith(name)}
-        missing, odd = stack.load_state_dict({_rename(key): tensor for key, tensor in ours.items()}, strict=False)
+        missing, odd = stack.load_state_dict({fairseq_name(key): tensor for key, tensor in ours.items()}, strict=False)
         odd += [key for key in missing if not key.startswith("embed_")]
         if odd:
             raise ValueError(f"The weights of the {name[:-1]} do not fit M2M100: {', '.join(odd)}.")
@@ -85,13 +75,6 @@ def write_m2m100(folder: ModelFolder, out: Path) -> None:
     pieces = Pieces(folder.verified(PIECES))
     ids = {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
     (out / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
-
-
-def _rename(key: str) -> str:
-    for ours, theirs in PARTS.items():
-        if f".{ours}." in key:
-            return key.replace(f".{ours}.", f".{theirs}.")
-    return key
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from specmt import signals
-from specmt.cli.console import printed
+from specmt.cli.console import load, note, printed
 from specmt.cli.options import model_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, SpecmtError, UsageError
@@ -52,7 +51,7 @@ def _listed(name: str, text: str) -> Callable[[F], F]:
     return click.option(option, callback=_numbers, metavar="N,…", help=f"{text}  [default: {default}]")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
 @model_options
 @click.option(
@@ -99,7 +98,7 @@ def bench(
         out = stack.enter_context(Output(None))
         json_out = None if json_ is None else stack.enter_context(Output(json_))
         plot_out = None if picture is None else stack.enter_context(Output(picture))
-        loaded, sources, name = _load(file, model, options, loading)
+        loaded, sources, name = _load(file, model, options, loading, quiet=quiet)
 
         from specmt.evaluation.bench_report import draw
         from specmt.evaluation.machine import describe_machine
@@ -108,10 +107,10 @@ def bench(
         signature = Translator(loaded).signature(DecodingOptions(batch_size=1)) | describe_machine()
         found = Bench(options, signature, text=name, sentences=len(sources))
         if found.load_average > _BUSY and not quiet:
-            _note(f"other work keeps {found.load_average:.1f} processors busy; times will be too long, and ratios off.")
+            note(f"other work keeps {found.load_average:.1f} processors busy; times will be too long, and ratios off.")
         stopped = _run(found, loaded, sources, quiet=quiet)
         if stopped is not None and not quiet:
-            _note("stopped; the figures are partial.")
+            note("stopped; the figures are partial.")
         out.write(_shown(found))
         if json_out is not None:
             json_out.write(json.dumps(found.record(), indent=2, ensure_ascii=False) + "\n")
@@ -121,12 +120,8 @@ def bench(
         raise stopped
 
 
-def _note(message: str) -> None:
-    click.echo(f"specmt: note: {message}", err=True)
-
-
 def _load(
-    file: Path | None, name: str | None, options: BenchOptions, loading: dict[str, Any]
+    file: Path | None, name: str | None, options: BenchOptions, loading: dict[str, Any], *, quiet: bool
 ) -> tuple[Model, list[list[int]], str]:
     """Returns the model, sentences as ids, and the name of the text that they are from."""
     from specmt.models.folder import find
@@ -147,9 +142,7 @@ def _load(
     if not lines:
         raise DataError(f"{text}: has no line of text.")
 
-    from specmt.models.hub import load_model
-
-    model = load_model(name, **loading)
+    model = load(name, quiet=quiet, **loading)
     most = model.max_source_length - 1  # EOS
     sources = [ids for ids in model.pieces.encode_batch(lines) if 1 <= len(ids) <= most]
     if not sources:
@@ -163,10 +156,7 @@ def _run(found: Bench, model: Model, sources: list[list[int]], *, quiet: bool) -
     from specmt.evaluation.bench import measure
 
     try:
-        with (
-            signals.interruptible(),
-            share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report,
-        ):
+        with signals.interruptible(), share_bar(quiet=quiet) as report:
             for step in measure(found, model, sources):
                 report(*step)
     except KeyboardInterrupt as interrupt:

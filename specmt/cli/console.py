@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from specmt.models.hub import Model
 
 
 def printed(write: Callable[[Console], object], *, width: int | None = 120) -> str:
@@ -30,6 +34,16 @@ def note(message: str) -> None:
     click.echo(f"specmt: note: {message}", err=True)
 
 
+def load(name: str | Path | None, *, quiet: bool = False, **loading: Any) -> Model:
+    """Loads a model (`specmt.models.hub.load_model`), with a note where the kernels are missing."""
+    from specmt.models.hub import load_model
+
+    model = load_model(name, **loading)
+    if not quiet and (missing := missing_kernels(model)) is not None:
+        note(missing)
+    return model
+
+
 def missing_kernels(model: Any) -> str | None:
     """Returns what to tell of a loaded model that could use the C++ kernels, if only they were there."""
     from specmt.engine import library
@@ -38,3 +52,13 @@ def missing_kernels(model: Any) -> str | None:
     if not reason or model.device != "cpu" or model.dtype not in ("float32", "bfloat16"):
         return None
     return f"PyTorch computes, 4 to 8 times slower than the C++ kernels, because {reason}."
+
+
+def show_warnings(*, quiet: bool) -> None:
+    """Sends what the library warns of to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("specmt: warning: %(message)s"))
+    logger = logging.getLogger("specmt")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.ERROR if quiet else logging.WARNING)

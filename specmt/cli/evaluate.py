@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import time
@@ -16,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specmt import signals
-from specmt.cli.console import printed
+from specmt.cli.console import load, note, printed
 from specmt.cli.options import model_options
 from specmt.cli.progress import rate_bar, spinner
-from specmt.errors import OutputError, UsageError
+from specmt.errors import UsageError
 from specmt.evaluation.quality import METRICS, make_metric, score
 from specmt.evaluation.sets import EvaluationSet, SetFiles, name_of, named_set, parse_set, read_set
 from specmt.evaluation.strategies import Strategy, baseline_of, parse_strategies
+from specmt.files import check_writable
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input
 
@@ -44,7 +44,7 @@ def _number(name: str, default: int | None, text: str, *, least: int = 0) -> Cal
     return click.option(name, type=kind, default=default, show_default=default is not None, metavar="N", help=text)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, metavar="[SRC REF...]")
 @click.option(
     "--strategies",
@@ -144,16 +144,15 @@ def evaluate(
         json_out = None if json_file is None or prints_json else stack.enter_context(Output(json_file))
         plot_out = None if plot is None else stack.enter_context(Output(plot))
         if report is not None:
-            _make_folder(report)
+            check_writable(report)
 
         from specmt.evaluation.machine import describe_machine
         from specmt.evaluation.plot import draw
         from specmt.evaluation.results import Evaluation
-        from specmt.models.hub import load_model
         from specmt.translator import Translator
 
         started = time.perf_counter()
-        loaded = load_model(model, **loading)
+        loaded = load(model, quiet=quiet, **loading)
         seconds = time.perf_counter() - started
         translator, machine = Translator(loaded, **loading), describe_machine()
         labels, baseline = [strategy.label for strategy in chosen], baseline_of(chosen).label
@@ -169,7 +168,7 @@ def evaluate(
         if not measured:
             raise KeyboardInterrupt
         if evaluation.partial and not quiet:
-            click.echo("specmt: note: interrupted; the results so far follow (Ctrl-C: without scores)", err=True)
+            note("interrupted; the results so far follow (Ctrl-C: without scores)")
         try:
             with signals.interruptible():
                 _score(measured, titles, target, baseline, bootstrap)
@@ -244,8 +243,7 @@ def _measure(
         for test in tests
     ]
     lines = sum(len(group) for each in sets for run in (each.batched, each.single) for group in run.groups)
-    enabled = sys.stderr is not None and sys.stderr.isatty() and not quiet
-    with rate_bar(lines * len(strategies) * (repeats + 1), enabled=enabled) as report:
+    with rate_bar(lines * len(strategies) * (repeats + 1), quiet=quiet) as report:
         for each in sets:
             measured.append(each)
             for run in (each.batched, each.single):
@@ -270,18 +268,6 @@ def _warn(measured: Sequence[Measured]) -> None:
             for warning in every.warnings:
                 place = f"{each.test_set.name}:{every.line.index + 1}"
                 click.echo(f"specmt: warning: {place}: {warning}", err=True)
-
-
-def _make_folder(path: Path) -> None:
-    """
-    :raises OutputError: there can be no such folder, or it cannot be written to.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be made a folder ({error.strerror}).") from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise OutputError(f"{path}: cannot be written to (Permission denied).")
 
 
 def _write_report(
@@ -315,8 +301,8 @@ def _shown(evaluation: Evaluation) -> str:
         for table in tables(evaluation):
             console.print(table.rich())
             console.print()
-        for note in notes(evaluation):
-            console.print(note, markup=False)
+        for said in notes(evaluation):
+            console.print(said, markup=False)
         for label, signature in signatures(evaluation, short=True).items():
             console.print(f"{label}: {signature}", markup=False, style="dim", soft_wrap=True)
 

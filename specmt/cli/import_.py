@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from specmt.cli.progress import spinner
 from specmt.text.printable import printable
+
+if TYPE_CHECKING:
+    from specmt.models.folder import ModelFolder
 
 
 @click.group("import")
@@ -35,14 +41,9 @@ def marian(
       specmt import marian Helsinki-NLP/opus-mt-de-en runs/opus-de-en
       specmt import marian downloads/opus-mt-en-gem runs/en-de --from en --to de
     """
-    from specmt.cli.progress import spinner
     from specmt.models.interop.marian import import_marian
 
-    with spinner("importing") as report:
-        model = import_marian(
-            source, folder, languages=(source_language, target_language), token=target_token, progress=report
-        )
-    click.echo(f"{printable(str(folder))}: {model.source}→{model.target}", err=True)
+    _run(import_marian, source, folder, languages=(source_language, target_language), token=target_token)
 
 
 @import_.command()
@@ -61,9 +62,12 @@ def nllb(source: str, folder: Path, source_language: str, target_language: str) 
       specmt import nllb facebook/nllb-200-distilled-600M runs/nllb-de-en --from deu_Latn --to eng_Latn
       specmt import nllb nllb-200_dense_distill_600m runs/nllb-fr-de --from fr --to de
     """
-    from specmt.cli.progress import spinner
     from specmt.models.interop.nllb import import_nllb
 
+    _run(import_nllb, source, folder, languages=(source_language, target_language))
+
+
+def _run(read: Callable[..., ModelFolder], source: str, folder: Path, **how: Any) -> None:
     with spinner("importing") as report:
-        model = import_nllb(source, folder, languages=(source_language, target_language), progress=report)
+        model = read(source, folder, progress=report, **how)
     click.echo(f"{printable(str(folder))}: {model.source}→{model.target}", err=True)

@@ -22,7 +22,9 @@ from specmt.text.printable import printable
 
 _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
+    "jobs": ("specmt.cli.jobs:jobs", "Look at translations that are made in parts, and merge them."),
     "evaluate": ("specmt.cli.evaluate:evaluate", "Measure quality and speed of strategies, side by side."),
+    "serve": ("specmt.cli.serve:serve", "Serve translations over HTTP, and a page to type into."),
     "trace": ("specmt.cli.trace.command:trace", "Show how a sentence is translated, step by step."),
     "bench": ("specmt.cli.bench:bench", "Measure what drafting costs and brings on this machine."),
     "prepare": ("specmt.cli.prepare:prepare", "Turn parallel text into training data."),
@@ -30,6 +32,7 @@ _COMMANDS: Final = {
     "shortlist": ("specmt.cli.shortlist:shortlist", "Learn a vocabulary shortlist, for models with many pieces."),
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
     "import": ("specmt.cli.import_:import_", "Convert a model of another program."),
+    "memory": ("specmt.cli.memory:memory", "Make a translation memory of translated documents."),
     "models": ("specmt.cli.models:models", "List models, show what is in them, verify them."),
 }
 

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 _BAR: Final = 40
 _MEBIBYTE: Final = 2**20
-_HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
-@click.group(context_settings=_HELP)
+@click.group()
 def models() -> None:
     """See the models that there are: those that come with the program, and yours.
 
@@ -44,7 +43,7 @@ def models() -> None:
     """
 
 
-@models.command("list", context_settings=_HELP)
+@models.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Write an array of objects.")
 def list_(as_json: bool) -> None:
     """List the models that `--model` knows by name."""
@@ -60,7 +59,7 @@ def list_(as_json: bool) -> None:
     _write(_as_json(found) if as_json else _rendered([_list_table(found).rich()]))
 
 
-@models.command(context_settings=_HELP)
+@models.command()
 @click.argument("model", metavar="[NAME|DIR]", required=False)
 @click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language.")
 @click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language.")
@@ -86,7 +85,7 @@ def show(model: str | None, source: str, target: str, as_json: bool, card: bool)
     _write(_as_json(found) if as_json else _rendered(_shown(found)))
 
 
-@models.command(context_settings=_HELP)
+@models.command()
 @click.argument("model", metavar="NAME|DIR")
 def path(model: str) -> None:
     """Print the folder of a model."""
@@ -97,7 +96,7 @@ def path(model: str) -> None:
     _write(f"{printable(folder) if sys.stdout.isatty() else folder}\n")
 
 
-@models.command(context_settings=_HELP)
+@models.command()
 @click.argument("names", metavar="[NAME|DIR]...", nargs=-1)
 @click.option("-q", "--quiet", is_flag=True, help="Nothing but what is wrong.")
 def verify(names: tuple[str, ...], quiet: bool) -> None:
@@ -116,7 +115,7 @@ def verify(names: tuple[str, ...], quiet: bool) -> None:
             wrong += _complain(error)
     size = sum(map(_bytes, found)) or 1
     done = 0
-    with share_bar(enabled=not quiet and sys.stderr is not None and sys.stderr.isatty()) as report:
+    with share_bar(quiet=quiet) as report:
 
         def advance(count: int) -> None:
             nonlocal done
@@ -161,18 +160,18 @@ def _complain(error: ModelError) -> int:
 
 
 def _backend(folder: ModelFolder) -> str:
-    """Returns what this machine runs a model on by default: the family of kernels, or PyTorch and why."""
-    from specmt.engine.library import HEAD_DIMS, LANES, kernels, numerics, why_absent
+    """Returns what this machine runs a model on by default: the variant of the kernels, or PyTorch and why."""
+    from specmt.engine.library import HEAD_DIMS, LANES, variant, why_absent
     from specmt.models.device import choose_device
 
     config, device = folder.verifier, choose_device("auto")
     if device.type != "cpu":
         return f"torch (on {device.type})"
-    if kernels() is None:
+    if variant() == "none":
         return f"torch (no C++ kernels, because {why_absent()})"
     if config.model_dim % LANES or config.ffn_dim % LANES or config.model_dim // config.num_heads not in HEAD_DIMS:
         return "torch (the C++ kernels are not made for the sizes of this model)"
-    return numerics()
+    return f"kernels ({variant()})"
 
 
 def _list_table(found: list[dict[str, Any]]) -> Table:

@@ -20,37 +20,32 @@ _DEFAULTS: Final = DecodingOptions()
 _LOADING: Final = ("source", "target", "device", "dtype", "threads")
 
 
-def model_options(function: F) -> F:
-    """Adds which model is loaded and where it computes: ``model``, and ``loading``, the other arguments of loaders."""
+def place_options(function: F) -> F:
+    """Adds where a model computes: ``loading``, arguments of loaders."""
 
     @wraps(function)
     def command(**values: Any) -> Any:
-        loading = {name: values.pop(name) for name in _LOADING}
+        loading = {name: values.pop(name) for name in _LOADING if name in values}
         device = loading["device"]
         check_threads(loading["threads"])
         if re.fullmatch(r"auto|cpu|cuda(:\d+)?", device) is None:
             raise UsageError(f"`device` must be auto, cpu, cuda or cuda:N, but is {device!r} instead.")
         return function(loading=loading, **values)
 
+    dtype = "Number format. auto: bfloat16 where the processor computes in it, else float32."
     options = [
-        click.option(
-            "--model", metavar="NAME|DIR", help="Model name or folder.  [default: bundled, for --from and --to]"
-        ),
-        click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language."),
-        click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language."),
-        click.option(
-            "--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where to compute."
-        ),
-        click.option(
-            "--dtype",
-            type=click.Choice(DTYPES),
-            default="auto",
-            show_default=True,
-            help="Number format. auto: bfloat16 where the processor computes in it, else float32.",
-        ),
-        click.option("--threads", type=int, metavar="N", help="CPU threads.  [default: as many as are fastest]"),
+        _option("device", "auto", "Where to compute.", metavar="auto|cpu|cuda[:N]"),
+        _option("dtype", "auto", dtype, type=click.Choice(DTYPES)),
+        _option("threads", None, "CPU threads.  [default: as many as are fastest]", type=int, metavar="N"),
     ]
     return _add(options, command)  # type: ignore[return-value]
+
+
+def model_options(function: F) -> F:
+    """Adds which model is loaded and where it computes: ``model``, and ``loading``, the other arguments of loaders."""
+    name = "Model name or folder.  [default: bundled, for --from and --to]"
+    options = [click.option("--model", metavar="NAME|DIR", help=name), *LANGUAGES]
+    return _add(options, place_options(function))
 
 
 def decoding_options(
@@ -64,108 +59,87 @@ def decoding_options(
     does = {
         "speculative": "draft and verify.",
         "greedy": "token by token, the same output.",
-        "beam": "beam search, for comparison.",
+        "beam": "beam search.",
     }
     options = [
-        click.option(
-            "--strategy",
-            type=click.Choice(strategies),
-            default=_DEFAULTS.strategy,
-            show_default=True,
-            help=" ".join(f"{name}: {does[name]}" for name in strategies),
+        decoding_option(
+            "strategy", " ".join(f"{name}: {does[name]}" for name in strategies), type=click.Choice(strategies)
         ),
-        click.option(
-            "--drafter",
-            default=_DEFAULTS.drafter,
-            show_default=True,
-            metavar="|".join(DRAFTERS),
-            help="What proposes tokens in the speculative strategy. masked: a decoder that fills a block of [MASK] "
-            "slots in one pass. autoregressive: a small decoder, token by token. self: the verifier in its fastest "
-            "number format. lookup: n-grams of the source, of earlier output and of --memory. auto: one that the model "
-            "has. Several together: joined by +.",
+        decoding_option(
+            "drafter",
+            "What proposes tokens in the speculative strategy. masked: a decoder that fills a block of [MASK] slots in "
+            "one pass. autoregressive: a small decoder, token by token. self: the verifier in its fastest number "
+            "format. lookup: n-grams of the source, of earlier output and of --memory. auto: one that the model has. "
+            "Several together: joined by +.",
+            "|".join(DRAFTERS),
         ),
-        click.option(
-            "--memory",
+        decoding_option(
+            "memory",
+            "Drafts from a translation memory, TSV or TMX (.gz too); the output stays the same.",
+            "FILE",
             type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Drafts from a translation memory, TSV or TMX (.gz too); the output stays the same.",
         ),
-        click.option(
-            "--tree",
+        decoding_option(
+            "tree",
+            "Shape of drafts. chain: one candidate a position. best-first: the likeliest paths. sampled: paths drawn "
+            "without replacement, with --temperature.",
             type=click.Choice(TREES),
-            default=_DEFAULTS.tree,
-            show_default=True,
-            help="Shape of drafts. chain: one candidate a position. best-first: the likeliest paths. sampled: paths "
-            "drawn without replacement, with --temperature.",
         ),
-        click.option(
-            "--block-size",
+        decoding_option(
+            "block_size",
+            f"Tokens drafted ahead, at most {LIMITS['block_size']}. {block_sizes}",
+            "K|own|auto" if block_size == "own" else "K|auto",
             callback=_count,
-            metavar="K|own|auto" if block_size == "own" else "K|auto",
             default=block_size,
-            show_default=True,
-            help=f"Tokens drafted ahead, at most {LIMITS['block_size']}. {block_sizes}",
         ),
-        click.option(
-            "--nodes",
+        decoding_option(
+            "nodes",
+            f"Tokens of a best-first tree, at most {LIMITS['nodes']}. auto: chosen by speed.",
+            "N|auto",
             callback=_count,
-            metavar="N|auto",
             default="auto",
-            show_default=True,
-            help=f"Tokens of a best-first tree, at most {LIMITS['nodes']}. auto: chosen by speed.",
         ),
-        click.option(
-            "--width",
-            type=int,
-            default=_DEFAULTS.width,
-            show_default=True,
-            metavar="W",
-            help="Paths of a sampled tree.",
-        ),
-        click.option(
-            "--beta",
-            type=int,
-            default=_DEFAULTS.beta,
-            show_default=True,
-            metavar="B",
-            help="Candidates a position: children of a node in a best-first tree, and the verifier's best tokens that "
+        decoding_option("width", "Paths of a sampled tree.", "W"),
+        decoding_option(
+            "beta",
+            "Candidates a position: children of a node in a best-first tree, and the verifier's best tokens that "
             "--tolerance considers.",
+            "B",
         ),
-        click.option(
-            "--tolerance",
-            type=float,
-            default=_DEFAULTS.tolerance,
-            show_default=True,
-            metavar="T",
-            help="How far an accepted token's log-probability may lie below the best. 0: lossless, the output of "
-            "greedy decoding.",
+        decoding_option(
+            "tolerance",
+            "How far an accepted token's log-probability may lie below the best. 0: lossless, the output of greedy "
+            "decoding.",
+            "T",
         ),
-        click.option(
-            "--temperature",
-            type=float,
-            default=_DEFAULTS.temperature,
-            show_default=True,
-            metavar="T",
-            help="Above 0: sample translations from the verifier at this temperature.",
+        decoding_option("temperature", "Above 0: sample translations from the verifier at this temperature.", "T"),
+        decoding_option(
+            "shortlist",
+            "Compute only the target pieces that the model's vocabulary shortlist (`specmt shortlist`) has for the "
+            "source: faster with large vocabularies; output may differ.",
+            flag="--shortlist/--no-shortlist",
         ),
-        click.option(
-            "--shortlist/--no-shortlist",
-            default=_DEFAULTS.shortlist,
-            show_default=True,
-            help="Compute only the target pieces that the model's vocabulary shortlist (`specmt shortlist`) has for "
-            "the source: faster with large vocabularies; output may differ.",
-        ),
-        click.option("--top-k", type=int, metavar="K", help="Sample from the K best tokens.  [default: all]"),
-        click.option(
-            "--seed",
-            type=int,
-            default=_DEFAULTS.seed,
-            show_default=True,
-            metavar="S",
-            help="Seed of sampling; a sample depends on it and the line alone.",
-        ),
+        decoding_option("top_k", "Sample from the K best tokens.  [default: all]", "K", type=int),
+        decoding_option("seed", "Seed of sampling; a sample depends on it and the line alone.", "S"),
     ]
     return lambda function: _add(options, function)
+
+
+def decoding_option(name: str, text: str, metavar: str | None = None, **more: Any) -> Callable[[F], F]:
+    """Returns the decorator that adds the option of a field of `DecodingOptions`, with its default."""
+    return _option(name, more.pop("default", getattr(_DEFAULTS, name)), text, metavar=metavar, **more)
+
+
+def _option(name: str, default: object, text: str, *, flag: str = "", **more: Any) -> Callable[[F], F]:
+    flag = flag or f"--{name.replace('_', '-')}"
+    return click.option(flag, name, default=default, show_default=default is not None, help=text, **more)
+
+
+LANGUAGES: Final = (
+    click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language."),
+    click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language."),
+)
+"""Adds the languages of a model."""
 
 
 def given_options() -> frozenset[str]:

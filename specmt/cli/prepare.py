@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import click
+
+PAIR: Final = (click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, dir_okay=False))
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--train",
-    "train",
-    type=(click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, dir_okay=False)),
+    type=PAIR,
     multiple=True,
     required=True,
     metavar="SOURCE TARGET",
     help="Parallel training files, plain or .gz; repeat for more, name one twice to count it twice.",
 )
-@click.option(
-    "--valid",
-    "valid",
-    type=(click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, dir_okay=False)),
-    multiple=True,
-    metavar="SOURCE TARGET",
-    help="Parallel validation files.",
-)
+@click.option("--valid", type=PAIR, multiple=True, metavar="SOURCE TARGET", help="Parallel validation files.")
 @click.option("--vocab-size", default=8000, show_default=True, help="Number of pieces, shared by both languages.")
 @click.option("--max-length", default=128, show_default=True, help="Leave out pairs with more pieces on a side.")
 @click.option("--max-ratio", default=3.0, show_default=True, help="Leave out pairs whose sides differ by more.")
@@ -33,16 +28,7 @@ import click
 @click.option(
     "--pieces", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Use this SentencePiece model."
 )
-def prepare(
-    folder: Path,
-    train: tuple[tuple[Path, Path], ...],
-    valid: tuple[tuple[Path, Path], ...],
-    vocab_size: int,
-    max_length: int,
-    max_ratio: float,
-    sample: int,
-    pieces: Path | None,
-) -> None:
+def prepare(folder: Path, **values: Any) -> None:
     """Train a SentencePiece model and encode parallel text into FOLDER.
 
     \b
@@ -53,15 +39,6 @@ def prepare(
     from specmt.training.prepare import PrepareOptions
     from specmt.training.prepare import prepare as run
 
-    options = PrepareOptions(
-        train=train,
-        valid=valid,
-        vocab_size=vocab_size,
-        max_length=max_length,
-        max_ratio=max_ratio,
-        sample=sample,
-        pieces=pieces,
-    )
     with spinner("preparing") as report:
-        result = run(folder, options, progress=report)
+        result = run(folder, PrepareOptions(**values), progress=report)
     click.echo(f"{folder}: {result.kept} pairs kept, {result.left_out} left out, {result.vocab_size} pieces", err=True)

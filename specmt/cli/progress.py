@@ -64,9 +64,9 @@ def counting_bar(text: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def share_bar(*, enabled: bool) -> Iterator[Callable[[str, float], None]]:
+def share_bar(*, quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
     """Yields a function that takes what comes next and the share of the whole that is done, and shows the time left."""
-    if not enabled:
+    if quiet or not _has_terminal():
         yield lambda *_: None
         return
     with _bar("bar", "share", "left", "{task.description}") as progress:
@@ -75,9 +75,9 @@ def share_bar(*, enabled: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 @contextmanager
-def rate_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+def rate_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """Yields a function that takes how many more lines are done: a bar with lines a second and the time left."""
-    if not enabled:
+    if quiet or not _has_terminal():
         yield lambda _: None
         return
     started = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Final
@@ -19,14 +19,15 @@ _DRAFT_STATS: Final = ("verifier_calls", "drafted", "accepted", "mean_accepted_l
 cost leaves these to ``--stats``."""
 
 
-def renderer(format_: str, *, counts: bool) -> Callable[[Translation], str]:
+def renderer(format_: str, *, counts: bool, n_best: int = 1) -> Callable[[Translation], str]:
     """Returns the function that writes a translation as text, tsv or jsonl.
 
     :param counts: whether a line's drafts depend on the line alone.
+    :param n_best: how many translations a line of tsv has room for
     """
     if format_ == "jsonl":
         return partial(_jsonl, names=_LINE_STATS + (_DRAFT_STATS if counts else ()))
-    return _tsv if format_ == "tsv" else _text
+    return partial(_tsv, n_best=n_best) if format_ == "tsv" else _text
 
 
 def statistics(total: Stats, options: DecodingOptions) -> dict[str, object]:
@@ -60,11 +61,26 @@ def _text(translation: Translation) -> str:
     return translation.text + translation.line.ending
 
 
-def _tsv(translation: Translation) -> str:
+def _tsv(translation: Translation, n_best: int) -> str:
+    """Source, translation, score and alignment if asked for, then the same of the other translations but for alignment.
+
+    Where there are fewer of those, their fields are empty.
+    """
+    has_scores = not math.isnan(translation.score)
     fields = [translation.line.text.translate(_TSV_ESCAPES), translation.text.translate(_TSV_ESCAPES)]
-    if not math.isnan(translation.score):
+    if has_scores:
         fields.append(f"{translation.score:.6f}")
+    if translation.alignment is not None:
+        fields.append(_pharaoh(translation.alignment))
+    for other in translation.alternatives:
+        fields += [other.text.translate(_TSV_ESCAPES), f"{other.score:.6f}"][: 1 + has_scores]
+    fields += [""] * ((n_best - 1 - len(translation.alternatives)) * (1 + has_scores))
     return "\t".join(fields) + "\n"
+
+
+def _pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+    """Returns pairs of words as the field writes them, after the decoder Pharaoh: source-target, counted from 0."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)
 
 
 def _jsonl(translation: Translation, names: tuple[str, ...]) -> str:
@@ -77,4 +93,13 @@ def _jsonl(translation: Translation, names: tuple[str, ...]) -> str:
         "stats": {name: getattr(translation.stats, name) for name in names},
         "lossless": translation.lossless,
     }
+    if translation.alternatives:
+        record["alternatives"] = [
+            {"translation": other.text, "score": None if math.isnan(other.score) else other.score}
+            for other in translation.alternatives
+        ]
+    if translation.alignment is not None:
+        record["alignment"] = _pharaoh(translation.alignment)
+    if translation.terms:
+        record["terms"] = [use._asdict() for use in translation.terms]
     return json.dumps(record, ensure_ascii=False) + "\n"

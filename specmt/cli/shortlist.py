@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from specmt.cli.options import place_options
 from specmt.errors import UsageError
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("model", metavar="NAME|DIR")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
@@ -22,9 +24,7 @@ from specmt.errors import UsageError
 @click.option("--frequent", default=1500, show_default=True, help="So many target pieces may always be said.")
 @click.option("--associated", default=100, show_default=True, help="So many more, at most, for each source piece.")
 @click.option("--batch-size", default=64, show_default=True, help="Sentences side by side.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i].")
-@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
-@click.option("--threads", type=int, help="CPU threads; all by default.")
+@place_options
 def shortlist(
     model: str,
     files: tuple[Path, ...],
@@ -33,9 +33,7 @@ def shortlist(
     frequent: int,
     associated: int,
     batch_size: int,
-    device: str,
-    dtype: str,
-    threads: int | None,
+    loading: dict[str, Any],
 ) -> None:
     """Learn which target pieces may be said of a source, for `specmt translate --shortlist`.
 
@@ -49,12 +47,13 @@ def shortlist(
     """
     if bool(files) == (distilled is not None):
         raise UsageError("Name either FILES or `--distilled`.")
-    if limit < 1:
-        raise UsageError(f"`limit` must be at least 1, but is {limit} instead.")
+    for name, value in (("limit", limit), ("frequent", frequent), ("associated", associated)):
+        if value < 1:
+            raise UsageError(f"`{name}` must be at least 1, but is {value} instead.")
 
+    from specmt.cli.console import load
     from specmt.cli.progress import counting_bar
     from specmt.models.folder import ASSETS, find
-    from specmt.models.hub import load_model
     from specmt.text.pieces import load_pieces
     from specmt.training.shortlist import learn_shortlist, read_distilled, translate_files, write_shortlist
 
@@ -65,7 +64,7 @@ def shortlist(
         pieces = load_pieces(folder.files, folder.verified)
         data = read_distilled(distilled, pieces, limit=limit)
     else:
-        loaded = load_model(folder.path, device=device, dtype=dtype, threads=threads)
+        loaded = load(folder.path, **loading)
         pieces = loaded.pieces
         with counting_bar("translating") as report:
             data = translate_files(loaded, files, limit=limit, batch_size=batch_size, report=report)

@@ -24,6 +24,14 @@ FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 F = TypeVar("F", bound=Callable[..., Any])
 
+SHAPE: Final = {
+    "model_dim": "architecture's width",
+    "num_heads": "number of heads",
+    "ffn_dim": "inner width of feed-forward networks",
+    "encoder_layers": "number of encoder layers",
+    "decoder_layers": "number of decoder layers",
+}
+
 
 @click.group()
 def train() -> None:
@@ -61,6 +69,14 @@ def training_options(**defaults: float) -> Callable[[F], F]:
     return decorate
 
 
+def shape_options(function: F) -> F:
+    """Adds what may change the architecture of a verifier."""
+    for name, text in reversed(SHAPE.items()):
+        option = click.option(f"--{name.replace('_', '-')}", type=int, help=f"Change the {text}.")
+        function = option(function)
+    return function
+
+
 @train.command("verifier")
 @click.argument("folder", type=FOLDER)
 @click.option("--data", required=True, type=FOLDER, help="Prepared data.")
@@ -72,11 +88,7 @@ def training_options(**defaults: float) -> Callable[[F], F]:
     "must have its pieces.",
 )
 @click.option("--arch", default="small", show_default=True, help="Architecture: small or base.")
-@click.option("--model-dim", type=int, help="Change the architecture's width.")
-@click.option("--num-heads", type=int, help="Change the number of heads.")
-@click.option("--ffn-dim", type=int, help="Change the inner width of feed-forward networks.")
-@click.option("--encoder-layers", type=int, help="Change the number of encoder layers.")
-@click.option("--decoder-layers", type=int, help="Change the number of decoder layers.")
+@shape_options
 @click.option("--from", "source", default="de", show_default=True, help="Source language.")
 @click.option("--to", "target", default="en", show_default=True, help="Target language.")
 def verifier(
@@ -113,8 +125,7 @@ def verifier(
     from specmt.training.validate import Validator, snapshot, weights_of
     from specmt.training.verifier import with_layers
 
-    shape = ("model_dim", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers")
-    changes = {name: value for name in shape if (value := values.pop(name)) is not None}
+    changes = {name: value for name in SHAPE if (value := values.pop(name)) is not None}
     if not (data / PIECES).exists():
         raise InputNotFoundError(f"{data / PIECES}: no such file; run `specmt prepare` first.")
     pieces = Pieces(data / PIECES)

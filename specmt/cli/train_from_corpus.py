@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specmt import signals
-from specmt.cli.console import printed
+from specmt.cli.console import missing_kernels, note, printed
 from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
 from specmt.errors import UsageError
+from specmt.files import check_writable
 from specmt.options import check_threads
+from specmt.text.lines import open_input
 
 if TYPE_CHECKING:
     from specmt.training.work import Work
@@ -59,16 +60,15 @@ def train_from_corpus(
         raise UsageError("`--corpus` is for one process; with torchrun, use `specmt distill` and `--data`.")
     from specmt.models.folder import ModelFolder
     from specmt.training import pipeline
-    from specmt.training.data import open_text
 
     for path in files:
-        open_text(path).close()
+        open_input(path).close()
     parent = ModelFolder.read(verifier_path)
     run = folder or Path(f"{verifier_path.resolve()}.training")
     place = into or verifier_path
     pipeline.check_place(place, parent, run)
     for each in (run, place):
-        pipeline.check_writable(each)
+        check_writable(each)
 
     import torch
 
@@ -96,6 +96,8 @@ def train_from_corpus(
     all_threads = torch.get_num_threads()
     with spinner("loading the verifier"):
         model = load_model(verifier_path, device=device, threads=threads)
+    if (missing := missing_kernels(model)) is not None:
+        note(missing)
     with spinner("reading the text"):
         corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
         of = identity(parent, corpus.sha256, config, blocks, ancestor)
@@ -129,7 +131,7 @@ def train_from_corpus(
         del job.teacher
         with signals.interruptible(), spinner("calibrating"):
             calibration = job.calibrate(weights)
-        with signals.interruptible(), share_bar(enabled=sys.stderr.isatty()) as share:
+        with signals.interruptible(), share_bar() as share:
             payoff = measure_payoff(model, evenly(corpus.held_out, lines), report=share)
         job.install(place, replace(config, block_size=best_block_size(payoff)), weights, calibration)
     except KeyboardInterrupt:

@@ -1,9 +1,8 @@
-"""`specmt translate`: lines in, lines out."""
+"""`specmt translate`: lines in, lines out; documents as documents."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import stat
 import sys
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specmt.cli.console import missing_kernels, note
+from specmt.cli.console import missing_kernels, note, show_warnings
+from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
+from specmt.cli.job import Cluster, Run, check_job, parse_shard, run_job
 from specmt.cli.options import check_languages, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
@@ -32,9 +33,16 @@ _file = click.Path(path_type=Path, allow_dash=True)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("file", type=_file, required=False)
+@click.argument("files", type=_file, nargs=-1, metavar="[FILE]...")
 @click.option("-i", "--input", "input_", type=_file, metavar="FILE", help="Read this file; the same as FILE.")
-@click.option("-o", "--output", type=_file, metavar="FILE", help="Write to this file; it appears when complete.")
+@click.option(
+    "-o",
+    "--output",
+    type=_file,
+    metavar="FILE",
+    help="Write to this file, which appears when complete; or to this folder, for several files.",
+)
+@document_options
 @model_options
 @decoding_options(block_sizes="auto: chosen by speed; with --tolerance, the model's own number.")
 @click.option("--beam-size", type=int, default=_DEFAULTS.beam_size, show_default=True, metavar="N", help="Beams.")
@@ -45,6 +53,14 @@ _file = click.Path(path_type=Path, allow_dash=True)
     show_default=True,
     metavar="A",
     help="Exponent of the length normalisation of beam search.",
+)
+@click.option(
+    "--n-best",
+    type=int,
+    default=_DEFAULTS.n_best,
+    show_default=True,
+    metavar="N",
+    help="Translations of a line by beam search, at most as many as beams; tsv and jsonl.",
 )
 @click.option(
     "--deterministic/--no-deterministic",
@@ -80,9 +96,27 @@ _file = click.Path(path_type=Path, allow_dash=True)
     type=click.Choice(("text", "tsv", "jsonl")),
     default="text",
     show_default=True,
-    help=r"text: the translation. tsv: source, translation (tab as \t, backslash as \\). jsonl: an object a line.",
+    help=r"text: the translation. tsv: source, translation (tab as \t, backslash as \\), then what is asked for. "
+    "jsonl: an object a line.",
+)
+@click.option(
+    "--glossary",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Terms that must be used, TBX or TSV: term, translation, or several with | between. Not for beams, samples.",
+)
+@click.option("--keep-numbers", is_flag=True, help="The numbers of a line must be in its translation.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Warn where numbers, placeholders, addresses, tags, the mark at the end or the length do not fit.",
 )
 @click.option("--scores", is_flag=True, help="Add log-probabilities, to tsv and jsonl.")
+@click.option(
+    "--alignments",
+    is_flag=True,
+    help="Add which words come from which, as SOURCE-TARGET pairs counted from 0, to tsv and jsonl.",
+)
 @click.option(
     "--stats",
     type=click.Path(path_type=Path),
@@ -96,10 +130,34 @@ _file = click.Path(path_type=Path, allow_dash=True)
     show_default=True,
     help="Bytes that are not UTF-8: stop with the line number, or put U+FFFD.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Keep what is done in OUTPUT.job, and go on from there when the same command runs again.",
+)
+@click.option(
+    "--processes",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Share the work among N processes, which share the model's memory. As with --resume.",
+)
+@click.option(
+    "--shard",
+    callback=parse_shard,
+    metavar="I/N",
+    help="Do the I-th part of N, on any machine that sees the same files; `specmt jobs merge` puts them together.",
+)
+@click.option(
+    "--ray",
+    metavar="ADDRESS|auto|local",
+    help="Do the work on a Ray cluster, in actors of --threads threads. As with --resume.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress, notes and warnings.")
 @click.option("-v", "--verbose", is_flag=True, help="A summary at the end, on standard error.")
 def translate(
-    file: Path | None,
+    files: tuple[Path, ...],
     input_: Path | None,
     output: Path | None,
     model: str | None,
@@ -108,11 +166,19 @@ def translate(
     format_: str,
     stats: Path | None,
     errors: Any,
+    resume: bool,
+    processes: int,
+    shard: tuple[int, int] | None,
+    ray: str | None,
     quiet: bool,
     verbose: bool,
+    documents: DocumentOptions,
     **decoding: Any,
 ) -> None:
     """Translate FILE line by line: as many lines out as in, in the same order.
+
+    Documents (PO, XLIFF, HTML, Markdown, JSON, subtitles, DOCX, …) are known by their suffix, or by --file-format:
+    what is text in them is translated, everything else stays as it is. Of a folder every document is translated.
 
     Without FILE, or with -, it reads standard input and answers each line as it comes. Files ending in .gz are
     decompressed and compressed. Blank lines, line endings and the space around a line stay as they are.
@@ -122,46 +188,80 @@ def translate(
       specmt translate letter.de -o letter.en
       specmt translate letter2.de --memory letter.tsv --format tsv -o letter2.tsv
       zcat corpus.de.gz | specmt translate --format tsv --scores > corpus.tsv
+      specmt translate --from en --to de messages.po -o messages.de.po
+      specmt translate handbuch/ -o manual/ --report report.html
       specmt translate news.de --strategy speculative --beta 3 --tolerance 1 --stats stats.json
     """
     options = DecodingOptions(**decoding)
     given = given_options()
     check_effects(options, given)
-    _show_warnings(quiet=quiet)
-    if file is not None and input_ is not None:
+    show_warnings(quiet=quiet)
+    if files and input_ is not None:
         raise UsageError("FILE and `--input` name the input twice; leave one out.")
-    if options.scores and format_ == "text":
-        raise UsageError("`--scores` needs `--format tsv` or `--format jsonl`.")
+    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
+    for name, wanted in more.items():
+        if wanted and format_ == "text":
+            raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
     if quiet and verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
-    source, output = _path(file or input_), _path(output)
-    _check_files(source, options.memory, output, stats)
+    sources, output = [_path(path) for path in files or (input_,)], _path(output)
+    source = sources[0]
+    tasks = find_tasks(sources, output, documents.file_format)
+    check_documents(tasks, given, format_)
+    is_job = resume or shard is not None or ray is not None or "processes" in given
+    if is_job:
+        check_job(source, output, processes, shard, ray)
+    for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
+        _check_files(read, options.memory, options.glossary, written, stats)
 
     from specmt.translator import Translator
 
     with ExitStack() as stack:
         # Whatever can go wrong with files does so before the model is loaded.
-        lines = read_lines(source, errors=errors)
-        out = stack.enter_context(Output(output))
+        for task in tasks:
+            if task.source is None or not task.source.is_fifo():
+                open_input(task.source).close()
+        lines = None if tasks else read_lines(source, errors=errors)
+        out = None if tasks or is_job else stack.enter_context(Output(output))
+        report_out = None if documents.report is None else stack.enter_context(Output(documents.report))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
+        if options.glossary is not None and not options.glossary.is_fifo():
+            open_input(options.glossary).close()
         if not (options.lossless or quiet):
             note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
         if options.shortlist and not quiet:
             note("with a shortlist, output may differ from that of the whole vocabulary.")
         started = time.perf_counter()
-        translator = Translator.from_pretrained(model, **loading, deterministic=deterministic)
+        # With one thread where the process is to be forked: others, of OpenMP, would be missing in the forks.
+        shared = {"threads": 1} if processes > 1 else {}
+        translator = Translator.from_pretrained(model, **loading | shared, deterministic=deterministic)
         check_languages(translator.model.languages, loading, given)
         if not quiet and (missing := missing_kernels(translator.model)) is not None:
             note(missing)
         translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started
-        render = renderer(format_, counts=translator.drafts_are_fixed(options))
-        total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
+        render = renderer(format_, counts=translator.drafts_are_fixed(options), n_best=options.n_best)
+        total: Stats | None
+        if lines is None:
+            total = translate_tasks(translator, tasks, options, documents, report_out, quiet=quiet)
+        elif out is not None:
+            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
+        else:
+            assert source is not None and output is not None  # check_job
+            threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
+            run = Run(translator, options, render, errors, None if quiet else _warn)
+            cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
+            form = {"format": format_}
+            total = run_job(
+                run, source, output, form, shard=shard, processes=processes, threads=threads, cluster=cluster
+            )
+        if total is None:
+            return
         if stats_out is not None:
-            settings = {"load_seconds": load_seconds, "signature": translator.signature(options)}
-            report = statistics(total, options) | settings
+            context = {"load_seconds": load_seconds, "signature": translator.signature(options)}
+            report = statistics(total, options) | context
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
         note(summary(total, options))
@@ -203,11 +303,13 @@ def _warn(name: str, translation: Translation) -> None:
         click.echo(f"specmt: warning: {name}:{translation.line.index + 1}: {warning}", err=True)
 
 
-def _check_files(source: Path | None, memory: Path | None, output: Path | None, stats: Path | None) -> None:
+def _check_files(
+    source: Path | None, memory: Path | None, glossary: Path | None, output: Path | None, stats: Path | None
+) -> None:
     """
     :raises UsageError: a file that is read or written would be written over; links and redirections are followed.
     """
-    used = [("the input", 0 if source is None else source), ("`--memory`", memory)]
+    used = [("the input", 0 if source is None else source), ("`--memory`", memory), ("`--glossary`", glossary)]
     for name, path in (("`--output`", output), ("`--stats`", stats)):
         if path is not None and (place := _place(path)) is not None:
             for other, each in used:
@@ -223,16 +325,6 @@ def _place(path: Path | int) -> object:
     except OSError:
         return None if isinstance(path, int) else os.path.realpath(path)
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
-
-
-def _show_warnings(*, quiet: bool) -> None:
-    """Sends what the library warns of to standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("specmt: warning: %(message)s"))
-    logger = logging.getLogger("specmt")
-    logger.handlers = [handler]
-    logger.propagate = False
-    logger.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def _path(path: Path | None) -> Path | None:

@@ -1,124 +1,307 @@
-"""Beam search through fairseq2's own generator: the reference that quality and speed are compared with."""
+"""Beam search: the likeliest translations among those that a few hypotheses a sentence lead to.
+
+Every step looks at the 2 K best continuations of a sentence's K hypotheses. Ends among the first K of them are found
+translations, and the first K that are none go on. A sentence ends with its K-th found translation, or at its limit,
+where hypotheses can only end. Found translations are compared by their log-probability divided by a power of their
+length (Wu et al. 2016, section 7, without its constants), as fairseq2 does it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
+import numpy as np
 import torch
 
 from specmt.decoding.loop import Finished, target_limit
+from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
-from specmt.engine.backend import NO_PREFIXES, Prefixes
-from specmt.engine.cache import round_up
-from specmt.options import DecodingOptions
-from specmt.types import BOS, EOS, PAD, UNK, Hypothesis, Stats
+from specmt.engine.backend import EncoderOutput, State, Verifier
+from specmt.engine.beams import Beams, FusedBeam
+from specmt.options import AlignmentHeads, DecodingOptions
+from specmt.types import EOS, Found, Hypothesis, Stats
 
-if TYPE_CHECKING:
-    from fairseq2.models.transformer import TransformerModel
+MOST_STEPS = 1 << 20
+"""The steps that a fused search may make at a time: time ends it sooner."""
 
-    from specmt.models.hub import Model
+
+class Continuation(NamedTuple):
+    """A hypothesis with one more token; the better ones are less, among equals those of earlier hypotheses."""
+
+    cost: np.float32
+    """Minus the sum of its log-probabilities."""
+
+    parent: int
+    token: int
+
+
+@dataclass
+class _Row:
+    """A sentence being decoded."""
+
+    request: Request
+    before: float
+    """The log-probability of what was committed before anything was decoded."""
+
+
+def advance(beams: Beams, row: int, ids: list[list[int]], log_probs: list[list[float]]) -> list[int]:
+    """Takes the best continuations of a sentence's hypotheses.
+
+    :param ids: (K', C) the likeliest tokens of each hypothesis that goes on
+    :param log_probs: (K', C)
+    :returns: the hypotheses that those which now go on come from; none if the sentence has ended
+    """
+    width, length = beams.tokens.shape[1], int(beams.lengths[row])
+    scores = beams.scores[row]
+    every = [
+        Continuation(-(scores[parent] + np.float32(log_prob)), parent, token)
+        for parent, (tokens, values) in enumerate(zip(ids, log_probs, strict=True))
+        for token, log_prob in zip(tokens, values, strict=True)
+        if log_prob > -math.inf
+    ]
+    best = sorted(every)[: 2 * width]
+    beams.calls[row] += 1
+    for each in best[:width]:
+        if each.token == EOS and beams.found[row] < width:
+            number = int(beams.found[row])
+            beams.found_tokens[row, number, :length] = beams.tokens[row, each.parent, :length]
+            beams.found_tokens[row, number, length] = EOS
+            beams.found_lengths[row, number] = length + 1
+            beams.found_scores[row, number] = -each.cost
+            beams.found[row] += 1
+    live = [each for each in best if each.token != EOS][:width]
+    if beams.found[row] == width or length + 1 >= beams.limits[row]:
+        live = []
+    parents = [each.parent for each in live]
+    count = beams.counts[row] = len(live)
+    beams.tokens[row, :count, :length] = beams.tokens[row, parents, :length]
+    beams.tokens[row, :count, length] = [each.token for each in live]
+    beams.scores[row, :count] = [-each.cost for each in live]
+    beams.lengths[row] += bool(live)
+    return parents
+
+
+def ranked(beams: Beams, row: int, length_penalty: float) -> list[tuple[int, float]]:
+    """Returns the numbers of a sentence's found translations and what they are worth, the best first.
+
+    Among equals it is the first found.
+    """
+    count = int(beams.found[row])
+    lengths = (beams.found_lengths[row, :count] - 1).tolist()
+    with np.errstate(divide="ignore", over="ignore"):
+        divisors = np.array([np.float64(length) ** length_penalty for length in lengths], dtype=np.float32)
+        values = beams.found_scores[row, :count] / divisors
+    return sorted(enumerate(values.tolist()), key=lambda each: -each[1])
 
 
 @final
 class BeamSearch:
-    """Takes the turns of a session that are for beam search."""
+    """Searches sentences side by side; when one is finished, a waiting one takes its row at once.
 
-    def __init__(self, model: Model, options: DecodingOptions, capacity: int) -> None:
-        self.model = model
+    Active rows stand in front: row numbers change when a sentence in the middle finishes. A fused search keeps all
+    hypotheses of a sentence in one row of the caches; the one in Python gives each a row, which moves as they do.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        options: DecodingOptions,
+        *,
+        capacity: int,
+        max_source_tokens: int,
+        fused: FusedBeam | None = None,
+        heads: AlignmentHeads | None = None,
+    ) -> None:
+        """
+        :param capacity: the most sentences side by side
+        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
+        :param fused: the verifier, if it can run steps by itself
+        :param heads: whose attention hypotheses are to carry
+        """
+        self.verifier = verifier
         self.options = options
         self.capacity = capacity
-        self.requests: list[Request] = []
+        self.max_source_tokens = max_source_tokens
+        self.fused = fused
+        self.heads = heads
+        self.queue = Queue()
+        self.rows: list[_Row] = []
+        self.state: State | None = None
+        self.each = options.beam_size if fused is None else 1  # rows of the caches for a sentence
+        self.opening = verifier.prefixes.start  # what every target begins with
+        self.beams = self._room_for(0)
 
     @property
     def is_busy(self) -> bool:
         """Whether there are requests that are not finished."""
-        return bool(self.requests)
+        return bool(self.rows or self.queue)
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests that are not finished, those being decoded first."""
+        return [*(row.request for row in self.rows), *self.queue]
 
     def add(self, request: Request) -> None:
         """Takes in a request."""
-        self.requests.append(request)
+        self.queue.add(request)
 
+    @torch.inference_mode()
     def cancel(self, key: int) -> bool:
         """Drops a request; returns whether it was there."""
-        before = len(self.requests)
-        self.requests = [request for request in self.requests if request.key != key]
-        return len(self.requests) < before
+        for number, row in enumerate(self.rows):
+            if row.request.key == key:
+                self._remove(number)
+                return True
+        return self.queue.cancel(key)
 
+    @torch.inference_mode()
     def turn(self) -> list[Finished]:
-        """Decodes what has come; returns all of it."""
-        model, requests = self.model, self.requests
-        options = replace(self.options, batch_size=self.capacity)
-        sources = [request.source for request in requests]
-        found = beam_search(model.reference, sources, options, model.verifier.prefixes)
-        self.requests = []
-        return [(request.key, hypothesis) for request, hypothesis in zip(requests, found, strict=True)]
-
-
-def beam_search(
-    model: TransformerModel,
-    sources: Sequence[list[int]],
-    options: DecodingOptions,
-    prefixes: Prefixes = NO_PREFIXES,
-) -> list[Hypothesis]:
-    """Decodes sentences given as ids without EOS, those of similar length side by side.
-
-    fairseq2 knows one length limit a batch only. Sentences share a batch only if they share a limit, which is that of
-    the loop for the source length rounded up: a translation does not depend on what it is batched with.
-    """
-    from fairseq2.data.tokenizers import VocabularyInfo
-    from fairseq2.generation.beam_search import BeamSearchSeq2SeqGenerator
-    from fairseq2.nn import BatchLayout
-
-    table = model.get_parameter("decoder_frontend.embed.weight")
-    info = VocabularyInfo(size=table.shape[0], unk_idx=UNK, bos_idx=BOS, eos_idx=EOS, pad_idx=PAD)
-    hypotheses: dict[int, Hypothesis] = {}
-    longest = model.max_target_seq_len - len(prefixes.target)
-    for indices in _batches(sources, options, longest):
-        ids = [[*prefixes.source, *sources[index], EOS] for index in indices]
-        lengths = [len(row) for row in ids]
-        width = max(lengths)
-        batch = torch.tensor([row + [PAD] * (width - len(row)) for row in ids], device=table.device)
-        prompts = torch.tensor([prefixes.start] * len(ids), device=table.device)
-        generator = BeamSearchSeq2SeqGenerator(
-            model,
-            info,
-            beam_size=options.beam_size,
-            len_penalty=options.length_penalty,
-            max_seq_len=_limit(sources[indices[0]], longest) + len(prefixes.start),
-            max_gen_len=(0, longest),
-            echo_prompt=True,
-        )
-        output = generator(batch, BatchLayout.of(batch, lengths), prompts, BatchLayout.of(prompts))
-        for index, candidates in zip(indices, output.hypotheses, strict=True):
-            tokens = candidates[0].seq[len(prefixes.start) :].tolist()
-            # The candidate's own score is divided by a power of the length; its steps are log-probabilities.
-            steps = candidates[0].step_scores
-            score = math.nan
-            if steps is not None and options.scores:
-                score = float(steps[len(prefixes.start) :].double().sum())
-            stats = Stats(
-                sentences=1, source_tokens=len(sources[index]) + 1, tokens=len(tokens), verifier_calls=len(tokens)
-            )
-            hypotheses[index] = Hypothesis([i for i in tokens if i not in (BOS, EOS)], score, stats)
-    return [hypotheses[index] for index in range(len(sources))]
-
-
-def _limit(source: list[int], longest: int) -> int:
-    return target_limit(round_up(len(source) + 1), longest)
-
-
-def _batches(sources: Sequence[list[int]], options: DecodingOptions, longest: int) -> list[list[int]]:
-    order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
-    batches: list[list[int]] = []
-    for index in order:
-        batch = batches[-1] if batches else []
-        widest = len(sources[batch[0]]) + 1 if batch else 0
-        full = len(batch) == options.batch_size or (len(batch) + 1) * widest > options.batch_tokens
-        if not batch or full or _limit(sources[batch[0]], longest) != _limit(sources[index], longest):
-            batches.append([index])
+        """Admits waiting sentences, makes a step or several, and returns what finished."""
+        self._admit()
+        if not self.rows or self.state is None:
+            return []
+        count = len(self.rows)
+        beams = self.beams.part(slice(count))
+        if self.fused is None:
+            self._step(self.state, beams)
         else:
-            batch.append(index)
-    return batches
+            # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
+            enough = max(1, count // 4) if self.queue else count
+            self.fused.search(self.state, beams, iterations=MOST_STEPS, enough=enough)
+        return list(self._finish(np.flatnonzero(beams.counts == 0).tolist()))
+
+    def _admit(self) -> None:
+        """Encodes waiting sentences into free rows."""
+        extra = len(self.verifier.prefixes.source) + 1  # EOS
+        lengths = [len(row.request.source) for row in self.rows]
+        new = self.queue.admissible(lengths, extra, self.capacity, self.max_source_tokens)
+        if not new:
+            return
+        encoded = self.verifier.encode([request.source for request in new])
+        first, count = len(self.rows), len(self.rows) + len(new)
+        before = self._start(self._make_room(count), first, encoded)
+        self.queue.take(len(new))
+        beams, opening = self.beams, len(self.opening)
+        room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
+        for row, request in enumerate(new, first):
+            beams.tokens[row, 0, :opening] = self.opening
+            beams.slots[row, 0, :opening] = np.arange(opening)
+            beams.counts[row], beams.lengths[row], beams.extents[row] = 1, opening, opening - 1
+            beams.limits[row] = opening + target_limit(len(request.source) + 1, room)
+            beams.scores[row, 0] = before[row - first]
+            beams.found[row] = beams.calls[row] = 0
+            self.rows.append(_Row(request, before[row - first]))
+
+    def _room_for(self, rows: int) -> Beams:
+        return Beams.empty(rows, self.options.beam_size, self.verifier.sizes.max_length + 1)
+
+    def _make_room(self, rows: int) -> State:
+        """Makes sure that there are caches and hypotheses for so many sentences; returns the caches."""
+        if self.state is None:
+            self.state = self.verifier.new_state(rows * self.each)
+        self.state.grow(rows * self.each, self.capacity * self.each)
+        if rows > len(self.beams.counts):
+            beams = self._room_for(self.state.rows // self.each)
+            beams.put(slice(len(self.beams.counts)), self.beams)
+            self.beams = beams
+        return self.state
+
+    def _start(self, state: State, first: int, encoded: EncoderOutput) -> list[float]:
+        """Gives rows from `first` on new sentences, and lets the verifier read what every target begins with.
+
+        :returns: (B') the log-probabilities of that
+        """
+        read, count = len(self.opening) - 1, len(encoded.lengths)
+        device = self.verifier.device
+        rows = (first + torch.arange(count, device=device)) * self.each
+        before = [0.0] * count
+        if read == 0:
+            self.verifier.start(state, rows, encoded)
+        else:
+            # In caches of their own: the verifier scores first rows, and these are the last.
+            fresh = self.verifier.new_state(count)
+            places = torch.arange(count, device=device)
+            self.verifier.start(fresh, places, encoded)
+            opening = torch.tensor(self.opening, device=device).expand(count, -1)
+            logits = self.verifier.score(opening[:, :read], torch.zeros_like(places), fresh)
+            before = self.verifier.log_probs(logits, opening[:, 1:].contiguous()).cumsum(1)[:, -1].tolist()
+            state.put(rows, fresh, read)
+        for row in rows.tolist():
+            for other in range(row + 1, row + self.each):
+                state.move(row, other, read)
+        return before
+
+    def _step(self, state: State, beams: Beams) -> None:
+        """Makes one step."""
+        count, width, _ = beams.tokens.shape
+        last = np.repeat(beams.lengths - 1, width)
+        tokens = beams.tokens.reshape(count * width, -1)[np.arange(count * width), last]
+        # Rows beyond a sentence's hypotheses compute noise.
+        device = self.verifier.device
+        starts = torch.from_numpy(last).to(device)
+        logits = self.verifier.score(torch.from_numpy(tokens)[:, None].to(device), starts, state)
+        ids, log_probs = (each.tolist() for each in self.verifier.likeliest(logits[:, 0], 2 * width))
+        at_limit = beams.lengths + 1 >= beams.limits
+        ends: list[list[float]] = []
+        if at_limit.any():
+            ends = self.verifier.log_probs(logits, torch.full_like(starts, EOS)[:, None]).tolist()
+        order = np.arange(count * width)
+        for row in range(count):
+            some = slice(row * width, row * width + int(beams.counts[row]))
+            said = ([[EOS]] * len(ends[some]), ends[some]) if at_limit[row] else (ids[some], log_probs[some])
+            parents = advance(beams, row, *said)
+            order[row * width : row * width + len(parents)] = [row * width + parent for parent in parents]
+        length = int(beams.lengths.max())
+        data = state.cache.data
+        data[:, :, : len(order), :, :length] = data[:, :, torch.from_numpy(order).to(device), :, :length]
+
+    def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
+        """Yields the hypotheses of rows, in ascending order, and frees them."""
+        hypotheses = [self._hypothesis(number) for number in finished]
+        if self.heads is not None and self.state is not None and finished:
+            rows, targets = [number * self.each for number in finished], [each.tokens for each in hypotheses]
+            attention = self.verifier.attention(self.state, rows, targets, self.heads)
+            pairs = zip(hypotheses, attention, strict=True)
+            hypotheses = [replace(hypothesis, attention=weights) for hypothesis, weights in pairs]
+        for number, hypothesis in zip(finished, hypotheses, strict=True):
+            yield self.rows[number].request.key, hypothesis
+        for number in reversed(finished):
+            self._remove(number)
+
+    def _hypothesis(self, number: int) -> Hypothesis:
+        beams, row = self.beams, self.rows[number]
+        order = ranked(beams, number, self.options.length_penalty)[: self.options.n_best]
+        found = [
+            Found(
+                beams.found_tokens[number, each, len(self.opening) : beams.found_lengths[number, each] - 1].tolist(),
+                float(beams.found_scores[number, each]) - row.before if self.options.scores else math.nan,
+                order[0][1] - value,
+            )
+            for each, value in order
+        ]
+        if not found:  # where no number is one
+            found = [Found([], math.nan)]
+        calls = int(beams.calls[number])
+        stats = Stats(
+            sentences=1,
+            source_tokens=len(row.request.source) + 1,
+            tokens=len(found[0].tokens) + 1,
+            verifier_calls=calls,
+            accepted_counts=[calls],
+        )
+        return Hypothesis(found[0].tokens, found[0].score, stats, alternatives=tuple(found[1:]))
+
+    def _remove(self, number: int) -> None:
+        """Frees a row by moving the last active one into its place, so that active rows stay in front."""
+        last = len(self.rows) - 1
+        if number != last and self.state is not None:
+            beams = self.beams
+            length = int(beams.lengths[last] if self.fused is None else beams.extents[last])
+            for each in range(self.each):
+                self.state.move(last * self.each + each, number * self.each + each, length)
+            beams.put(slice(number, number + 1), beams.part(slice(last, last + 1)))
+            self.rows[number] = self.rows[last]
+        self.rows.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from specmt.decoding.policy import Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens
@@ -80,6 +81,18 @@ def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
 def own_block_size(name: str, model: HasDrafters) -> int:
     """Returns the block size of a drafter where nobody says another."""
     return (model.block_size if name == "masked" else None) or AHEAD[name]
+
+
+def one_drafter(options: DecodingOptions, model: HasDrafters, *, own_size: bool = True) -> DecodingOptions:
+    """Returns options with which one drafter, and lookups, draft every time: a sight for those who want to watch.
+
+    :param own_size: whether the block size is the drafter's own
+    """
+    names = choose(options, model).names
+    if options.drafter == "auto" and names:  # one is shown, where others would take turns
+        shown = dict.fromkeys(name for name in names if name in (names[0], "lookup"))
+        options = replace(options, drafter="+".join(shown))
+    return replace(options, block_size=own_block_size(names[0], model)) if own_size and names else options
 
 
 def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Policy:

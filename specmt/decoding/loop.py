@@ -9,10 +9,12 @@ from time import perf_counter
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from specmt.decoding.accept import Verdict
+from specmt.decoding.constraints import place_term
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.queue import Queue
@@ -20,8 +22,10 @@ from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, no_tree, nodes_of
-from specmt.engine.backend import Confidence, Drafting, EncoderOutput, FusedLoop, Ran, Sentences, State, Verifier
+from specmt.engine.backend import Attention, EncoderOutput, State, Verifier
+from specmt.engine.fused import EXACT, Confidence, Drafting, FusedLoop, Ran, Rule, Sentences
 from specmt.engine.window import branches
+from specmt.options import AlignmentHeads
 from specmt.types import EOS, Hypothesis, Stats
 
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
@@ -44,6 +48,9 @@ class _Row:
 
     log_probs: list[float] = field(default_factory=list)
     """Of the committed tokens, where scores are asked for; added up at the end, however many came at a time."""
+
+    given: int = 0
+    """How many of its tokens were given, for the sake of terms that must be in it."""
 
     stats: Stats = field(default_factory=Stats)
 
@@ -76,7 +83,9 @@ class Loop:
         trust: Trust = lambda drafter, rows: None,
         recorder: Recorder | None = None,
         fused: FusedLoop | None = None,
+        rule: Rule = EXACT,
         shortlist: Shortlist | None = None,
+        heads: AlignmentHeads | None = None,
     ) -> None:
         """
         :param capacity: the most sentences side by side
@@ -84,7 +93,9 @@ class Loop:
         :param scores: whether to sum up log-probabilities
         :param recorder: notes every verifier call
         :param fused: the verifier, if it can run these iterations by itself and nobody wants to watch
+        :param rule: what it accepts, as the acceptor
         :param shortlist: which tokens may be said of a sentence; by default all
+        :param heads: whose attention hypotheses are to carry
         """
         self.verifier = verifier
         self.drafters = drafters
@@ -96,7 +107,9 @@ class Loop:
         self.trust = trust
         self.recorder = recorder
         self.fused = fused
+        self.rule = rule
         self.shortlist = shortlist
+        self.heads = heads
         self.queue = Queue()
         self.rows: list[_Row] = []
         self.opening = torch.tensor(verifier.prefixes.start, device=verifier.device)  # what every target begins with
@@ -146,19 +159,13 @@ class Loop:
             iterations = self.policy.iterations(count, promising)
             finished, gained = self._run_fused(self.fused, self.state, drafting, iterations, enough)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
-        return list(self._finish(finished))
+        return list(self._finish([number for number in finished if not self._goes_on(self.state, number)]))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
         extra = len(self.verifier.prefixes.source) + 1  # EOS
-        widest = max((len(row.request.source) + extra for row in self.rows), default=0)
-        new: list[Request] = []
-        for request in self.queue.ahead(self.capacity):
-            widest = max(widest, len(request.source) + extra)
-            count = len(self.rows) + len(new) + 1
-            if count > self.capacity or (count > 1 and count * widest > self.max_source_tokens):
-                break
-            new.append(request)
+        lengths = [len(row.request.source) for row in self.rows]
+        new = self.queue.admissible(lengths, extra, self.capacity, self.max_source_tokens)
         if not new:
             return
         encoded = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
@@ -222,8 +229,8 @@ class Loop:
             limits=np.array([opening + row.limit for row in self.rows]),
             log_probs=self.log_probs[:count] if self.scores else None,
         )
-        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=enough)
-        gained = self._count(ran, (sentences.lengths - opening - done).tolist())
+        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=enough, rule=self.rule)
+        gained = self._count(ran, sentences.lengths - opening - done)
         for number, row in enumerate(self.rows):
             row.stats.tokens = int(sentences.lengths[number]) - opening
             if self.scores:
@@ -233,24 +240,24 @@ class Loop:
         ended = (last == EOS) | (sentences.lengths >= sentences.limits)
         return np.flatnonzero(ended).tolist(), gained
 
-    def _count(self, ran: Ran, committed: list[int]) -> float:
+    def _count(self, ran: Ran, committed: npt.NDArray[np.int64]) -> float:
         """Adds up what came of the iterations of a fused loop; returns how many tokens a sentence got, on average.
 
         :param committed: (B) how many tokens each sentence got
         """
-        gained, left = 0.0, list(committed)
-        for accepted, drafted in zip(ran.accepted.tolist(), ran.drafted.tolist(), strict=True):
-            active = tokens = 0
-            for number, row in enumerate(self.rows):
-                stands = accepted[number]
-                if stands >= 0:
-                    row.stats.count_call(stands)
-                    row.stats.drafted += drafted[number]
-                    got = min(stands + 1, left[number])  # less where a sentence ends within a draft
-                    left[number] -= got
-                    active, tokens = active + 1, tokens + got
-            gained += tokens / max(active, 1)
-        return gained
+        if len(ran.accepted) == 0:
+            return 0.0
+        active = ran.accepted >= 0  # (I, B)
+        drafted = np.where(active, ran.drafted, 0).sum(0).tolist()
+        for number, row in enumerate(self.rows):
+            row.stats.count_calls(np.bincount(ran.accepted[active[:, number], number]).tolist())
+            row.stats.drafted += drafted[number]
+        tokens = ran.accepted + 1  # of calls, or 0
+        # A sentence that ends within a draft got less than its last call accepted.
+        cut = tokens.sum(0) - committed
+        last = active.sum(0) - 1
+        tokens[last, np.arange(len(last))] -= cut
+        return float((tokens.sum(1) / np.maximum(active.sum(1), 1)).sum())
 
     def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
         """Runs one iteration over the active rows.
@@ -299,17 +306,49 @@ class Loop:
         self._write(lengths, verdict.tokens)
         return finished, gained / count
 
+    def _said(self, number: int) -> list[int]:
+        """Returns what a row has said, without EOS."""
+        opening = len(self.opening)
+        ids: list[int] = self.tokens[number, opening : opening + self.rows[number].stats.tokens].tolist()
+        return ids[:-1] if ids[-1] == EOS else ids
+
+    def _goes_on(self, state: State, number: int) -> bool:
+        """Puts terms into a finished row that it lacks; returns whether it is to be decoded further."""
+        row, opening = self.rows[number], len(self.opening)
+        while row.request.missing is not None:
+            said = self._said(number)
+            constraint = row.request.missing(said, row.given)
+            if constraint is None:
+                break
+            free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
+            placed = place_term(self.verifier, state, number, constraint, free, row.given, row.limit)
+            if placed is None:
+                break
+            row.stats.tokens = placed.place + len(placed.tokens)
+            row.given = row.stats.tokens - 1
+            row.stats.drafted += placed.nodes
+            row.stats.count_call(len(placed.tokens) - 1)
+            row.log_probs[placed.place :] = placed.log_probs if self.scores else []
+            begin = opening + placed.place
+            self.tokens[number, begin : opening + row.stats.tokens] = torch.tensor(placed.tokens).to(self.tokens)
+            for drafter in self.drafters:
+                drafter.rewind(number, begin)
+            if placed.tokens[-1] != EOS and row.stats.tokens < row.limit:
+                return True
+        return False
+
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
-        opening = len(self.opening)
-        for number in finished:
+        said = [self._said(number) for number in finished]
+        attention: Sequence[Attention | None] = [None] * len(finished)
+        if self.heads is not None and self.state is not None and finished:
+            attention = self.verifier.attention(self.state, finished, said, self.heads)
+        for number, ids, weights in zip(finished, said, attention, strict=True):
             row = self.rows[number]
-            ids = self.tokens[number, opening : opening + row.stats.tokens].tolist()
-            if ids[-1] == EOS:
-                ids.pop()
             for drafter in self.drafters:
                 drafter.finish(number, ids)
-            yield row.request.key, Hypothesis(ids, math.fsum(row.log_probs) if self.scores else math.nan, row.stats)
+            score = math.fsum(row.log_probs) if self.scores else math.nan
+            yield row.request.key, Hypothesis(ids, score, row.stats, weights, row.given)
         for number in reversed(finished):
             self._remove(number)
 

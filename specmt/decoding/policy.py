@@ -19,7 +19,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from specmt.decoding.tree import Tree, prune
-from specmt.engine.backend import Confidence
+from specmt.engine.fused import Confidence
 from specmt.options import Calibration
 
 Floats = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, final
 
 from specmt.decoding.request import Request
@@ -57,6 +57,24 @@ class Queue:
                 self._sorted.extend(sorted(oldest, key=lambda request: -len(request.source)))
             yield self._sorted[number]
             number += 1
+
+    def admissible(self, lengths: Sequence[int], extra: int, capacity: int, most: int) -> list[Request]:
+        """Returns the requests that can join others; they stay.
+
+        :param lengths: the source lengths of those others
+        :param extra: what every source has beside its ids
+        :param capacity: the most sentences side by side
+        :param most: the most padded source ids side by side; one sentence is always let in
+        """
+        widest = max(lengths, default=0)
+        new: list[Request] = []
+        for request in self.ahead(capacity):
+            widest = max(widest, len(request.source))
+            count = len(lengths) + len(new) + 1
+            if count > capacity or (count > 1 and count * (widest + extra) > most):
+                break
+            new.append(request)
+        return new
 
     def take(self, count: int) -> None:
         """Removes the first ones that `ahead` yields."""

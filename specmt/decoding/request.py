@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from specmt.options import DecodingOptions
+from specmt.options import AlignmentHeads, DecodingOptions
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from specmt.decoding.memory import TranslationMemory
     from specmt.decoding.trace import Recorder
+
+
+class Term(NamedTuple):
+    """Something that a translation must contain."""
+
+    pieces: tuple[int, ...]
+    """Where it is among the source ids."""
+
+    forms: tuple[tuple[int, ...], ...]
+    """What it may be, as target ids."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """What a translation lacks."""
+
+    terms: tuple[Term, ...]
+    """All of it, at least one."""
+
+    heads: AlignmentHeads
+    """Whose attention tells where it belongs."""
+
+    begins: npt.NDArray[np.bool_]
+    """(V) whether a token is not within a word: the ones that may follow a term, and that one may stand before."""
+
+
+Missing = Callable[[list[int], int], Constraint | None]
+"""Returns what a translation lacks, given its tokens and how many of them were given; ``None`` if it will do."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +60,9 @@ class Request:
 
     options: DecodingOptions = field(default_factory=DecodingOptions)
     """How to decode it; requests with equal options are decoded side by side."""
+
+    missing: Missing | None = None
+    """Says what must be in its translation, once there is one."""
 
     memory: TranslationMemory | None = None
     """What lookups copy from; what they lead to is added."""

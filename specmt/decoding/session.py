@@ -19,7 +19,8 @@ from specmt.decoding.policy import best_confidence
 from specmt.decoding.request import Request
 from specmt.decoding.sample import accept_by_rejection, sampling
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import Confidence, FusedLoop
+from specmt.engine.beams import FusedBeam
+from specmt.engine.fused import EXACT, Confidence, FusedLoop, Rule
 from specmt.errors import UsageError
 from specmt.options import DecodingOptions
 from specmt.types import Hypothesis
@@ -154,15 +155,19 @@ class Session:
         """Returns a lane for requests like one."""
         model, options = self._model, like.options
         capacity = min(options.batch_size, self._capacity or options.batch_size)
+        heads = model.folder.alignment_heads if options.alignments else None
+        verifier, most = model.verifier, max(1, options.batch_tokens * capacity // options.batch_size)
         if options.strategy == "beam":
-            return BeamSearch(model, options, capacity)
+            fused_beam = verifier if isinstance(verifier, FusedBeam) else None
+            return BeamSearch(
+                verifier, options, capacity=capacity, max_source_tokens=most, fused=fused_beam, heads=heads
+            )
         choice = choose(options, model)
         memory = like.memory if like.memory is not None or not choice.looks_up else TranslationMemory()
         drafters: list[Drafter] = [make_drafter(name, model, capacity, options, memory) for name in choice.names]
         if choice.together:
             sizes = [options.block_size or own_block_size(name, model) for name in choice.names]
             drafters = [CombinedDrafter(drafters, sizes)]
-        is_exact = options.lossless and not options.samples
         verifier = model.verifier
         watched = like.recorder is not None
         return Loop(
@@ -171,12 +176,14 @@ class Session:
             make_policy(model, options, choice),
             make_acceptor(options),
             capacity=capacity,
-            max_source_tokens=max(1, options.batch_tokens * capacity // options.batch_size),
+            max_source_tokens=most,
             scores=options.scores,
             trust=partial(_trust, model, choice),
             recorder=like.recorder,
-            fused=verifier if isinstance(verifier, FusedLoop) and is_exact and not watched else None,
+            fused=verifier if isinstance(verifier, FusedLoop) and not options.samples and not watched else None,
+            rule=EXACT if options.lossless else Rule(options.beta, options.tolerance),
             shortlist=model.shortlist if options.shortlist else None,
+            heads=heads,
         )
 
 

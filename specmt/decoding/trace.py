@@ -77,6 +77,9 @@ class Trace:
     lossless: bool
     """Whether it is what greedy decoding would have said."""
 
+    alignment: list[tuple[int, int]] = field(default_factory=list)
+    """Pairs of a source word and a word of the translation that comes from it."""
+
 
 class Recorder:
     """Writes down what the loop does, by the key of the request."""

@@ -22,6 +22,10 @@ class Architecture:
     first_position: int = 0
     """The position of the first token."""
 
+    copies: int = 1
+    """How many copies of a narrower model stand side by side in its dimensions (scripts/widen.py), each with the
+    positions of that one."""
+
     scaled_embedding: bool = True
     """Whether token embeddings are multiplied by √D."""
 

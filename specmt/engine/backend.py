@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,10 @@ from torch import Tensor
 from specmt.engine.architecture import OURS, Architecture
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.window import Branches
+from specmt.options import AlignmentHeads
 from specmt.types import BOS
 
-Counts: TypeAlias = npt.NDArray[np.int64]
+Attention: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,87 +150,6 @@ class Slots:
         return Slots(*(tensor[number, None] for tensor in (self.logits, self.hidden, self.last)))
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """The first B rows of a state, for a fused loop, which changes what is here."""
-
-    tokens: Tensor
-    """(B, T) the committed tokens, from BOS on."""
-
-    lengths: Counts
-    """(B) how many they are."""
-
-    limits: Counts
-    """(B) how many they may become."""
-
-    log_probs: Tensor | None = None
-    """(B, T) in float32, the log-probability of each token that is committed; ``None`` where nobody asks."""
-
-
-@dataclass(frozen=True)
-class Confidence:
-    """Decides which drafted nodes are verified: those whose path is likely enough to be accepted.
-
-    A token drafted with probability p after accepted ones is accepted with probability
-    1 / (1 + exp(−scale · log(p / (1 − p)) − shift)); a path with the product of those of its nodes.
-    """
-
-    scale: float
-    shift: float
-
-    floor: float
-    """The least probability that a path must have."""
-
-
-@dataclass(frozen=True)
-class Drafting:
-    """How a fused loop drafts."""
-
-    block_size: int
-    """How many tokens ahead; 0 for none."""
-
-    network: Drafter | Scorer | None = None
-    """The drafter's network; ``None`` where nothing is drafted."""
-
-    state: State | None = None
-    """The drafter's caches."""
-
-    seen: Tensor | None = None
-    """(B) how many of the committed tokens are in them."""
-
-    nodes: int = 0
-    """The most nodes N of best-first trees; 0 drafts chains."""
-
-    breadth: int = 1
-    """How many candidates β may follow a token of a tree."""
-
-    confidence: Confidence | None = None
-    """Without, all drafts are verified."""
-
-
-class Ran(NamedTuple):
-    """What came of the iterations of a fused loop, −1 where a sentence had ended before."""
-
-    drafted: Counts
-    """(I, B) how many drafted tokens were verified."""
-
-    accepted: Counts
-    """(I, B) how many of them were accepted."""
-
-
-@runtime_checkable
-class FusedLoop(Protocol):
-    """A verifier that runs iterations of the loop by itself, with exact acceptance."""
-
-    def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
-        """Drafts, verifies and commits, so many iterations at most, or until enough sentences have ended.
-
-        It comes back after about 50 ms, so that signals are handled, and where caches have to grow.
-
-        :raises MemoryError: there is not enough; what was committed stands.
-        """
-
-
 class Network(Protocol):
     """What verifier and drafter have in common."""
 
@@ -259,6 +179,14 @@ class Scorer(Network, Protocol):
     def log_probs(self, logits: Tensor, tokens: Tensor) -> Tensor:
         """Returns the log-probabilities (B', W) of tokens (B', W), given logits (B', W, V), in float32."""
 
+    def likeliest(self, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Returns the likeliest tokens (B', C) but for PAD, best first, and their log-probabilities in float32.
+
+        Among equals it is the lowest.
+
+        :param logits: (B', V)
+        """
+
     def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the best tokens (B', W, C), best first, and their log-probabilities among themselves.
 
@@ -279,6 +207,17 @@ class Verifier(Scorer, Protocol):
     """Encodes sources, too."""
 
     prefixes: Prefixes
+
+    def attention(
+        self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
+    ) -> list[Attention]:
+        """Returns the attention (T, S) that each token of targets has to each id of its source.
+
+        Prefixes and EOS are left out on both sides, so that what a token has adds up to less than 1.
+
+        :param rows: (B') where the sources are in the state
+        :param targets: (B') translations as ids, whole
+        """
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the memory of sources given as ids without prefix and EOS."""

@@ -35,7 +35,7 @@ class KernelBackend(Backend):
     @property
     @override
     def numerics(self) -> str:
-        return f"{library.numerics()}-{_name(self.dtype)}"
+        return library.numerics(self.dtype)
 
     @override
     def row_cost(self, width: int) -> float:

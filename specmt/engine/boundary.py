@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Sentences, State
+from specmt.engine.backend import State
+from specmt.engine.beams import Beams
+from specmt.engine.fused import Sentences
 
 
 def checked(name: str, tensor: Tensor, dtype: torch.dtype, *shape: int | None) -> Tensor:
@@ -97,3 +101,37 @@ def check_counts(sentences: Sentences, room: int) -> None:
         raise ValueError("`lengths` must be under `limits`: sentences that have ended are none to run.")
     check_range("lengths", lengths, 1, room)
     check_range("limits", limits, 1, room + 1)
+
+
+def check_beams(beams: Beams, room: int, vocab_size: int) -> None:
+    """Checks the hypotheses of a beam search.
+
+    :param room: the most places of the cache that they may have used
+    :raises TypeError: an array is of another type, or has gaps.
+    :raises ValueError: they do not fit.
+    """
+    rows, width, length = beams.tokens.shape
+    shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
+    for each in fields(beams):
+        array = getattr(beams, each.name)
+        wanted = np.float32 if each.name in ("scores", "found_scores") else np.int64
+        if array.dtype != wanted or not array.flags.c_contiguous or array.shape != shapes.get(array.ndim):
+            raise TypeError(
+                f"`{each.name}` must be an array in C order for {rows} sentences, but is {array!r} instead."
+            )
+    active = beams.counts > 0
+    check_range("counts", beams.counts, 0, width + 1)
+    check_range("found", beams.found, 0, width + 1)
+    check_range("extents", beams.extents, 0, room + 1)
+    if not active.any():
+        return
+    lengths = beams.lengths[active]
+    check_range("limits", beams.limits[active], 2, length + 1)
+    check_range("lengths", lengths, 1, length)
+    if not bool((lengths < beams.limits[active]).all()):
+        raise ValueError("`lengths` must be under `limits`: sentences that have ended are none to run.")
+    for row in np.flatnonzero(active):
+        hypotheses = slice(0, int(beams.counts[row])), slice(0, int(beams.lengths[row]))
+        check_range("tokens", beams.tokens[row][hypotheses], 0, vocab_size)
+        if beams.lengths[row] > 1:
+            check_range("slots", beams.slots[row][hypotheses][:, :-1], 0, room)

@@ -6,16 +6,18 @@ import ctypes
 import functools
 import importlib.util
 import os
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from specmt.engine.backend import Sizes
+from specmt.errors import UsageError
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 13
+REVISION: Final = 14
 """The same number as in csrc/structures.h."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
@@ -25,7 +27,12 @@ TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
 """How many inputs of an output stand side by side."""
 
 CHOICE: Final = "SPECMT_KERNELS"
-"""The environment variable that says `none` for PyTorch alone, or which other build to load."""
+"""The environment variable that says which variant is to compute, or `none` for PyTorch alone. For tests of other
+builds it can be the path of one, too, and `path:variant`."""
+
+OWN_BFLOAT16: Final = ("avx512-bf16", "amx")
+"""Variants whose instructions round sums of products of bfloat16 in their own way. All others widen them to float32 and
+give the same bits; so do all variants in float32 and int8."""
 
 # The structures of csrc/structures.h, field by field.
 _pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -219,19 +226,59 @@ class Run(ctypes.Structure):
         ("floor", ctypes.c_double),
         ("drafted", _pointer),
         ("accepted", _pointer),
+        ("beta", _int32),
+        ("tolerance", ctypes.c_float),
+    )
+
+
+class Alignment(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("sentences", _int32),
+        ("layer", _int32),
+        ("tokens", _pointer),
+        ("starts", _pointer),
+        ("places", _pointer),
+        ("sources", _pointer),
+        ("cross", Cache),
+        ("heads", _pointer),
+        ("stride", _int64),
+        ("weights", _pointer),
+    )
+
+
+class Beam(ctypes.Structure):
+    _fields_ = (
+        ("threads", _int32),
+        ("sentences", _int32),
+        ("width", _int32),
+        ("iterations", _int32),
+        ("enough", _int32),
+        ("room", _int64),
+        ("end", _int64),
+        ("never", _int64),
+        ("network", ctypes.POINTER(Network)),
+        ("self", Cache),
+        ("cross", Cache),
+        ("sources", _pointer),
+        ("stride", _int64),
+        ("tokens", _pointer),
+        ("slots", _pointer),
+        ("scores", _pointer),
+        ("counts", _pointer),
+        ("lengths", _pointer),
+        ("limits", _pointer),
+        ("extents", _pointer),
+        ("found_tokens", _pointer),
+        ("found_lengths", _pointer),
+        ("found_scores", _pointer),
+        ("found", _pointer),
+        ("calls", _pointer),
     )
 
 
 ALL, LAST, SLOTS = range(3)
 """Whose logits a step is asked for."""
-
-REASONS: Final = {
-    1: "they were built for another version; install again",
-    2: "the processor lacks AVX-512",
-    3: "the processor lacks bfloat16 instructions (AVX512_BF16)",
-    4: "the processor lacks int8 instructions (AVX512_VNNI)",
-}
-"""Why a processor does not run them, by what `specmt_support` returns."""
 
 _network, _lists, _int = ctypes.POINTER(Network), ctypes.POINTER(Shortlist), ctypes.c_int
 _CALLS: Final[dict[str, tuple[Any, ...]]] = {
@@ -245,54 +292,100 @@ _CALLS: Final[dict[str, tuple[Any, ...]]] = {
     "draft": (ctypes.POINTER(Draft),),
     "expand": (ctypes.POINTER(Draft), ctypes.POINTER(Expansion)),
     "run": (ctypes.POINTER(Run),),
+    "likeliest": (_pointer, _int64, _int, _int, _int, _int64, _int, _pointer, _pointer),
+    "align": (_network, ctypes.POINTER(Alignment)),
+    "beam": (ctypes.POINTER(Beam),),
 }
 """What functions that can fail are given."""
 
 
-_STRUCTURES: Final = (Network, Layer, Shortlist, Step, Encoding, Crossing, Draft, Expansion, Run)
+_STRUCTURES: Final = (Network, Layer, Shortlist, Step, Encoding, Crossing, Draft, Expansion, Run, Alignment, Beam)
+
+
+class Kernels(SimpleNamespace):
+    """The functions of one variant."""
+
+    def __init__(self, library: ctypes.CDLL, variant: str) -> None:
+        super().__init__()
+        self.variant = variant
+        """The family of instructions that it is compiled for."""
+        prefix = f"specmt_{variant.replace('-', '_')}"
+        for name, arguments in _CALLS.items():
+            function = getattr(library, f"{prefix}_{name}")
+            function.argtypes, function.errcheck = arguments, _check
+            setattr(self, f"specmt_{name}", function)
+        self.specmt_fail_allocation = getattr(library, f"{prefix}_fail_allocation")
+        self.specmt_fail_allocation.argtypes, self.specmt_fail_allocation.restype = (_int64,), _int64
 
 
 class _Found(NamedTuple):
     library: ctypes.CDLL | None
+    variants: tuple[str, ...] = ()
     reason: str = ""
-    tiles: bool = False
-    """Whether the processor multiplies tiles (AMX), which gives other bits in bfloat16."""
+    """Why there are none."""
 
 
-def kernels() -> ctypes.CDLL | None:
-    """Returns the kernels; ``None`` where there are none (`why_absent`)."""
-    return _find(os.environ.get(CHOICE, "")).library
+def variants() -> tuple[str, ...]:
+    """Returns the variants that this machine runs, the fastest first, whatever the environment asks for."""
+    return _load(_built()).variants
+
+
+def kernels() -> Kernels | None:
+    """Returns the kernels; ``None`` where there are none (`why_absent`).
+
+    :raises UsageError: the environment asks for some that this machine cannot run.
+    """
+    return _choose(os.environ.get(CHOICE, ""))[0]
 
 
 def why_absent() -> str:
     """Returns why there are no kernels, to stand behind "because"; empty where there are."""
-    return _find(os.environ.get(CHOICE, "")).reason
+    return _choose(os.environ.get(CHOICE, ""))[1]
 
 
-def numerics() -> str:
-    """Returns the name of the kernel family: bits differ from one to another."""
-    return "kernels-amx" if _find(os.environ.get(CHOICE, "")).tiles else "kernels-avx512bf16"
+def variant() -> str:
+    """Returns the variant of the kernels that computes, or `none`."""
+    found = kernels()
+    return "none" if found is None else found.variant
+
+
+def numerics(dtype: torch.dtype) -> str:
+    """Returns the name of what the kernels compute in a type: bits differ from one to another, and not within one."""
+    family = "kernels"
+    if dtype == torch.bfloat16 and variant() in OWN_BFLOAT16:
+        family += f"-{variant().replace('-', '')}"
+    return f"{family}-{str(dtype).removeprefix('torch.')}"
 
 
 @functools.cache
-def _find(choice: str) -> _Found:
+def _choose(choice: str) -> tuple[Kernels | None, str]:
+    """Returns the kernels that are asked for, or why there are none."""
     if choice == "none":
-        return _Found(None, f"the environment says {CHOICE}=none")
-    path = choice or _built()
+        return None, f"the environment says {CHOICE}=none"
+    path, _, wanted = choice.partition(":") if os.sep in choice else (_built(), "", choice)
+    library, found, reason = _load(path)
+    if wanted and wanted not in found:
+        possible, because = ", ".join((*found, "none")), f", because {reason}" if reason else ""
+        raise UsageError(f"`{CHOICE}` must be one of {possible} on this machine, but is {wanted!r} instead{because}.")
+    return (None if library is None else Kernels(library, wanted or found[0])), reason
+
+
+@functools.cache
+def _load(path: str | None) -> _Found:
     if path is None:
-        return _Found(None, "they were not built, which takes a C++20 compiler such as GCC 11 when specmt is installed")
+        reason = "they were not built, which takes a C++20 compiler such as GCC 11 when specmt is installed"
+        return _Found(None, reason=reason)
     try:
         library = ctypes.CDLL(path)
-        reason = library.specmt_support(REVISION, ctypes.c_size_t(sum(map(ctypes.sizeof, _STRUCTURES))))
+        if not library.specmt_matches(REVISION, ctypes.c_size_t(sum(map(ctypes.sizeof, _STRUCTURES)))):
+            return _Found(None, reason="they were built for another version; install again")
+        library.specmt_variants.restype = library.specmt_needed.restype = ctypes.c_char_p
+        found = tuple(library.specmt_variants().decode().split())
+        if not found:
+            return _Found(None, reason=f"the processor lacks {library.specmt_needed().decode()}")
+        return _Found(library, found)
     except (OSError, AttributeError) as error:
-        return _Found(None, f"they cannot be loaded: {error}")
-    if reason:
-        return _Found(None, REASONS[reason])
-    for name, arguments in _CALLS.items():
-        function = getattr(library, f"specmt_{name}")
-        function.argtypes, function.errcheck = arguments, _check
-    library.specmt_fail_allocation.argtypes, library.specmt_fail_allocation.restype = (_int64,), _int64
-    return _Found(library, tiles=bool(library.specmt_tiles(1)))
+        return _Found(None, reason=f"they cannot be loaded: {error}")
 
 
 def _built() -> str | None:

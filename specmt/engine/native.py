@@ -1,6 +1,6 @@
 """Verifier and drafters on the C++ kernels: one call runs a whole stack, or the whole loop, and nothing is padded.
 
-A row's bits depend on its own sentence alone, by construction (csrc/kernels.cpp), so that no granule is needed here.
+A row's bits depend on its own sentence alone, by construction (csrc/calls.h), so that no granule is needed here.
 Keys and values are kept in bfloat16 where weights are in bfloat16 or int8; every sum over floats is taken in float32.
 """
 
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import NO_PREFIXES, Drafting, EncoderOutput, Prefixes, Ran, Sentences, Sizes, State
-from specmt.engine.boundary import check_counts, check_range, checked, writable
+from specmt.engine.attention import pick_weights, read_targets
+from specmt.engine.backend import NO_PREFIXES, Attention, EncoderOutput, Prefixes, Sizes, State
+from specmt.engine.beams import Beams
+from specmt.engine.boundary import check_beams, check_counts, check_range, checked, writable
 from specmt.engine.candidates import CANDIDATES, tree_size
-from specmt.engine.library import Encoding, Run, cache_view
+from specmt.engine.fused import EXACT, Drafting, Ran, Rule, Sentences
+from specmt.engine.library import Alignment, Beam, Encoding, Run, cache_view
 from specmt.engine.native_drafter import NativeDrafter
 from specmt.engine.native_network import MOST_AHEAD, NativeNetwork, begins
 from specmt.engine.packed import Stack, keep_table, make_filter
@@ -24,9 +29,13 @@ from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of
 from specmt.engine.transformer import Weights, verifier_tables
 from specmt.engine.window import Branches
-from specmt.types import EOS, UNK
+from specmt.options import AlignmentHeads
+from specmt.types import EOS, PAD, UNK
 
 __all__ = ["NativeDecoder", "NativeDrafter", "NativeVerifier"]
+
+STEPS_AHEAD: Final = 8
+"""For how many steps of beam search there must be room at least: caches that grow are copied."""
 
 
 class NativeDecoder(NativeNetwork):
@@ -53,6 +62,18 @@ class NativeDecoder(NativeNetwork):
             found.data_ptr(),
         )
         return found
+
+    def likeliest(self, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Returns the likeliest tokens (B', C) but for PAD, best first, and their log-probabilities in float32."""
+        logits, stride = self.rows_of(logits[:, None], len(logits), 1)
+        shape = len(logits), min(count, self.vocab_size)
+        ids, log_probs = torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.float32)
+        outputs = ids.data_ptr(), log_probs.data_ptr()
+        rows, threads = len(logits), thread_count()
+        self.library.specmt_likeliest(
+            logits.data_ptr(), stride, rows, self.vocab_size, shape[1], PAD, threads, *outputs
+        )
+        return ids, log_probs
 
     def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the best tokens (B', W, C), best first, and their log-probabilities among themselves.
@@ -119,7 +140,51 @@ class NativeVerifier(NativeDecoder):
             del part
         return EncoderOutput(states, torch.tensor(lengths))
 
-    def run(self, state: State, sentences: Sentences, drafting: Drafting, *, iterations: int, enough: int) -> Ran:
+    def attention(
+        self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
+    ) -> list[Attention]:
+        """Returns the attention (T, S) that each token of targets has to each id of its source."""
+        read = read_targets(self.prefixes, targets, heads)
+        tokens = np.array([token for target in read for token in target], dtype=np.int64)
+        starts = begins([len(target) for target in read])
+        places = torch.tensor(rows)
+        check_range("targets", tokens, 0, self.vocab_size)
+        self.check_state(state, 0)
+        check_range("rows", places, 0, state.cross.data.shape[2])
+        counted = np.zeros(self.sizes.heads, dtype=np.int8)
+        counted[list(heads.heads)] = 1
+        sources = state.cross.lengths[places].tolist()
+        weights = torch.empty(len(tokens), max(sources))
+        for some in self.parts(starts, (heads.layer + 1) * (4 * self.width + 2 * self.decoder.struct.ffn)):
+            begin = starts[some.start]
+            call = Alignment(
+                threads=thread_count(),
+                sentences=some.stop - some.start,
+                layer=heads.layer,
+                tokens=tokens[begin:].ctypes.data,
+                starts=(part := starts[some.start : some.stop + 1] - begin).ctypes.data,
+                places=places[some.start :].data_ptr(),
+                sources=state.cross.lengths.data_ptr(),
+                cross=cache_view(state.cross.data),
+                heads=counted.ctypes.data,
+                stride=weights.shape[1],
+                weights=weights[begin:].data_ptr(),
+            )
+            self.library.specmt_align(self.decoder.struct, call)
+            del part
+        each = zip(np.split(weights.numpy(), starts[1:-1]), targets, sources, strict=True)
+        return [pick_weights(self.prefixes, *one, heads) for one in each]
+
+    def run(
+        self,
+        state: State,
+        sentences: Sentences,
+        drafting: Drafting,
+        *,
+        iterations: int,
+        enough: int,
+        rule: Rule = EXACT,
+    ) -> Ran:
         """Drafts, verifies and commits, so many iterations at most, or until enough sentences have ended.
 
         It comes back after about 50 ms, so that signals are handled, and where caches have to grow.
@@ -157,6 +222,8 @@ class NativeVerifier(NativeDecoder):
             limits=sentences.limits.ctypes.data,
             drafted=drafted.ctypes.data,
             accepted=accepted.ctypes.data,
+            beta=rule.beta,
+            tolerance=rule.tolerance,
         )
         if sentences.log_probs is not None:
             log_probs = writable("log_probs", sentences.log_probs, torch.float32, count, None)
@@ -170,6 +237,37 @@ class NativeVerifier(NativeDecoder):
             self._draft_by(drafting, call, longest)
         made = self.library.specmt_run(call)
         return Ran(drafted[:made], accepted[:made])
+
+    def search(self, state: State, beams: Beams, *, iterations: int, enough: int) -> None:
+        """Goes on with hypotheses, so many steps at most, or until enough sentences have ended.
+
+        Those of a sentence share a row of the state. It comes back after about 50 ms, so that signals are handled, and
+        where caches have to grow.
+
+        :raises MemoryError: there is not enough.
+        """
+        count, width, length = beams.tokens.shape
+        state.cache.reserve(int(beams.extents.max()) + STEPS_AHEAD * width)
+        self.check_state(state, count)
+        check_beams(beams, state.cache.capacity - width, self.vocab_size)
+        arrays = {each.name: getattr(beams, each.name).ctypes.data for each in fields(beams)}
+        call = Beam(
+            threads=thread_count(),
+            sentences=count,
+            width=width,
+            iterations=iterations,
+            enough=enough,
+            room=state.cache.capacity,
+            end=EOS,
+            never=PAD,
+            network=ctypes.pointer(self.decoder.struct),
+            self=cache_view(state.cache.data),
+            cross=cache_view(state.cross.data),
+            sources=state.cross.lengths.data_ptr(),
+            stride=length,
+            **arrays,
+        )
+        self.library.specmt_beam(call)
 
     @staticmethod
     def _draft_by(drafting: Drafting, call: Run, longest: int) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Counts, EncoderOutput, Sizes, State
+from specmt.engine.backend import EncoderOutput, Sizes, State
 from specmt.engine.boundary import check_range, check_state, checked, writable
 from specmt.engine.cache import CrossCache, KVCache
+from specmt.engine.fused import Counts
 from specmt.engine.library import ALL, LAST, SLOTS, Crossing, Step, cache_view, kernels, why_absent
 from specmt.engine.packed import Stack, keep_table, pack
 from specmt.engine.pool import thread_count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Prefixes, Sizes, Slots, State, best_tokens
+from specmt.engine.attention import pick_weights, read_targets
+from specmt.engine.backend import NO_PREFIXES, Attention, EncoderOutput, Prefixes, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import CANDIDATES, Correction, best_chain, best_first, expand
 from specmt.engine.linear import Linear
@@ -26,6 +28,7 @@ from specmt.engine.transformer import (
     within_range,
 )
 from specmt.engine.window import Branches
+from specmt.options import AlignmentHeads
 from specmt.types import EOS, PAD
 
 
@@ -157,6 +160,16 @@ class DecoderNetwork(_Network):
         """Returns the log-probabilities (B', W) of tokens (B', W), given logits (B', W, V), in float32."""
         return logits.float().log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
 
+    def likeliest(self, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Returns the likeliest tokens (B', C) but for PAD, best first, and their log-probabilities in float32."""
+        log_probs = logits.float().log_softmax(1)
+        log_probs[:, PAD] = -math.inf
+        # Whole numbers in the order of the log-probabilities, and of ids among equals, so that no two are the same.
+        bits = log_probs.view(torch.int32).long()
+        order = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits) << 32
+        ids = (order - torch.arange(logits.shape[1], device=logits.device)).topk(min(count, logits.shape[1]))[1]
+        return ids, log_probs.gather(1, ids)
+
     def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the best tokens (B', W, C), best first, and their log-probabilities among themselves.
 
@@ -220,6 +233,22 @@ class VerifierNetwork(DecoderNetwork):
         return EncoderOutput(
             self.encoder(self.embed_source(ids, self._clamp(positions)), lengths, self.shapes), lengths
         )
+
+    def attention(
+        self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
+    ) -> list[Attention]:
+        """Returns the attention (T, S) that each token of targets has to each id of its source."""
+        found = []
+        # One by one, so that there is nothing to pad.
+        read = read_targets(self.prefixes, targets, heads)
+        for row, target, ids in zip(rows, targets, read, strict=True):
+            length = int(state.cross.lengths[row])
+            tokens = torch.tensor([ids], dtype=torch.int64, device=self.device)
+            embedded = self.embed(tokens, self._clamp(torch.arange(len(ids), device=self.device)[None]))
+            cross = state.cross.data[:, :, row : row + 1, :, :length]
+            weights = self.decoder.attention(embedded, cross, heads.layer, heads.heads, self.shapes)
+            found.append(pick_weights(self.prefixes, weights.cpu().numpy(), target, length, heads))
+        return found
 
 
 class DrafterNetwork(_Network):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import Array
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from specmt.engine.boundary import check_range, checked
 from specmt.engine.cache import round_up
-from specmt.engine.library import LANES, TOGETHER, Linear, Network, Shortlist
+from specmt.engine.library import LANES, TOGETHER, Kernels, Linear, Network, Shortlist
 from specmt.engine.pool import thread_count
 
 
@@ -51,7 +50,7 @@ class ShortProjection:
 
 
 def shorten(
-    library: ctypes.CDLL, network: Network, shortlists: Sequence[Tensor], dtype: torch.dtype
+    library: Kernels, network: Network, shortlists: Sequence[Tensor], dtype: torch.dtype
 ) -> list[ShortProjection]:
     """Returns what the kernels compute of a network's projection for each of several sentences.
 

@@ -7,7 +7,7 @@ over keys in position order, padded as the shapes say (specmt.engine.shapes).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import torch
@@ -168,12 +168,12 @@ def length_mask(lengths: Tensor, width: int) -> Tensor:
 
 def sinusoids(length: int, width: int, architecture: Architecture = OURS) -> Tensor:
     """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side."""
-    half = width // 2
+    half = width // architecture.copies // 2
     steps = half - 1 if architecture.positions == "sinusoidal" else half
     rates = torch.exp(torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / steps))
     first = architecture.first_position
     angles = torch.outer(torch.arange(first, first + length, dtype=torch.float32), rates)
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
+    return torch.cat([angles.sin(), angles.cos()], dim=1).repeat(1, architecture.copies)
 
 
 def embedding_scale(width: int, architecture: Architecture) -> float:
@@ -295,6 +295,30 @@ class Decoder:
         return self.run(
             x, places, limits, cache.data, cross.data[:, :, :, :, :source], cross.lengths, length, shapes, order
         )
+
+    def attention(self, x: Tensor, cross: Tensor, last: int, heads: Sequence[int], shapes: ShapePolicy) -> Tensor:
+        """Returns the attention (T, S) of a target's tokens to its source, added up over heads of a layer.
+
+        :param x: (1, T, D) the target, embedded
+        :param cross: (L, 2, 1, H, S, D_h) keys and values of its source
+        :param last: the number of the layer; those behind it are not run
+        """
+        length = x.shape[1]
+        limits = torch.arange(1, length + 1, device=x.device)
+        mask = length_mask(limits, length).transpose(0, 2)  # (1, 1, T, T)
+        source_mask = x.new_zeros(1, 1, 1, cross.shape[4], dtype=torch.float32)
+        for number, layer in enumerate(self.layers[: last + 1]):
+            qkv = layer.qkv(layer.attention_norm.before(x)).view(1, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
+            x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
+            queries = layer.cross_query(layer.cross_norm.before(x)).view(1, length, self.heads, -1).transpose(1, 2)
+            keys, values = cross[number]
+            if number < last:
+                attended = attend(queries, keys, values, source_mask, shapes)
+                x = layer.cross_norm.after(x + layer.cross_out(attended.transpose(1, 2).reshape(x.shape)))
+                x = layer.ffn(x)
+        scores = torch.matmul(queries[0, list(heads)].float(), keys[0, list(heads)].float().transpose(1, 2))
+        return scores.softmax(-1).sum(0)
 
     def run(
         self,

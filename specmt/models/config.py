@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from reprlib import repr as shortened
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from specmt.engine.architecture import Architecture
 from specmt.errors import UsageError
-from specmt.options import Calibration
+from specmt.options import AlignmentHeads, Calibration
 
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "model_dim": (1, 1 << 16),
@@ -23,6 +23,7 @@ LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "source_vocab_size": (1, 1 << 24),
     "max_length": (1, 1 << 16),
     "first_position": (0, 1 << 16),
+    "copies": (1, 64),
     "block_size": (1, 1000),
     "correction_rank": (16, 1 << 16),
 }
@@ -165,18 +166,11 @@ class ShortlistConfig:
             check_number(name, getattr(self, name), 0.0, most)
 
 
-VERIFIER_ARCHS: Final[dict[str, Callable[[], VerifierConfig]]] = {
-    "small": VerifierConfig,
-    "base": lambda: VerifierConfig(model_dim=512, num_heads=8, ffn_dim=2048),
+ARCHS: Final[Mapping[str, Mapping[str, int]]] = {
+    "small": {},
+    "base": {"model_dim": 512, "num_heads": 8, "ffn_dim": 2048},
 }
-DRAFTER_ARCHS: Final[dict[str, Callable[[], DrafterConfig]]] = {
-    "small": DrafterConfig,
-    "base": lambda: DrafterConfig(model_dim=512, num_heads=8, ffn_dim=2048),
-}
-AUTOREGRESSIVE_ARCHS: Final[dict[str, Callable[[], AutoregressiveConfig]]] = {
-    "small": AutoregressiveConfig,
-    "base": lambda: AutoregressiveConfig(model_dim=512, num_heads=8, ffn_dim=2048),
-}
+"""What differs from the defaults in named configurations, of drafters too."""
 
 LARGE: Final = 100_000
 """From how many pieces on a drafter uses its verifier's table."""
@@ -190,9 +184,9 @@ def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
 
     :raises UsageError: ``arch`` is not known, or a field has an impossible value.
     """
-    if arch not in VERIFIER_ARCHS:
-        raise UsageError(f"`arch` must be one of {', '.join(VERIFIER_ARCHS)}, but is {arch!r} instead.")
-    return replace(VERIFIER_ARCHS[arch](), **changes)  # type: ignore[arg-type]
+    if arch not in ARCHS:
+        raise UsageError(f"`arch` must be one of {', '.join(ARCHS)}, but is {arch!r} instead.")
+    return VerifierConfig(**{**ARCHS[arch], **changes})  # type: ignore[arg-type]
 
 
 def drafter_config_for(verifier: VerifierConfig, **changes: int | float) -> DrafterConfig:
@@ -241,6 +235,8 @@ def _check(config: NetworkConfig) -> None:
         raise UsageError(
             f"`model_dim` must be a multiple of 2 × `num_heads`, {unit}, but is {config.model_dim} instead."
         )
+    if config.num_heads % config.copies != 0:
+        raise UsageError(f"`num_heads` must be a multiple of `copies`, but is {config.num_heads} instead.")
     if not (isinstance(config.dropout, int | float) and 0.0 <= config.dropout < 1.0):
         raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {shortened(config.dropout)} instead.")
 
@@ -304,6 +300,23 @@ def check_files(record: object) -> dict[str, str]:
         if not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
             raise UsageError(f"The sha256 of {name} must be 64 hexadecimal digits, but is {shortened(digest)} instead.")
     return dict(record)
+
+
+def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads: object) -> AlignmentHeads:
+    """Returns the attention heads for alignments from a configuration.
+
+    :raises UsageError: they are none of the verifier's.
+    """
+    _check_whole("layer", layer, 0, verifier.decoder_layers - 1)
+    if not (isinstance(heads, list) and heads):
+        raise UsageError(f"`heads` must be a list of heads, but is {shortened(heads)} instead.")
+    for head in heads:
+        _check_whole("heads", head, 0, verifier.num_heads - 1)
+    if len({*heads}) < len(heads):
+        raise UsageError(f"`heads` must be different heads, but is {shortened(heads)} instead.")
+    if reads not in ("input", "output"):
+        raise UsageError(f"`reads` must be input or output, but is {shortened(reads)} instead.")
+    return AlignmentHeads(layer=layer, heads=tuple(heads), reads=reads)  # type: ignore[arg-type]
 
 
 def read_calibration(*, acceptance: object, scale: object, shift: object) -> Calibration:

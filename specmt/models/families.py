@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final, cast
 
 from fairseq2.composition import register_in_memory_assets, register_model_family
 from fairseq2.models.hub import ModelHubAccessor
@@ -12,14 +13,14 @@ from fairseq2.models.transformer import TransformerModel
 from fairseq2.runtime.config_registry import ConfigRegistrar
 from fairseq2.runtime.dependency import DependencyContainer
 from torch import Tensor
+from torch.nn import Module
 
 from specmt.models.config import (
-    AUTOREGRESSIVE_ARCHS,
-    DRAFTER_ARCHS,
-    VERIFIER_ARCHS,
+    ARCHS,
     AutoregressiveConfig,
     DecoderConfig,
     DrafterConfig,
+    NetworkConfig,
     VerifierConfig,
 )
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, bundled
@@ -45,41 +46,24 @@ get_autoregressive_hub = ModelHubAccessor(
 
 def register(container: DependencyContainer) -> None:
     """Adds the families, their architectures and the cards of the bundled models; fairseq2 calls it at start."""
-    register_model_family(
-        container,
-        VERIFIER_FAMILY,
-        kls=TransformerModel,
-        config_kls=VerifierConfig,
-        factory=create_verifier,
-        supports_meta=False,
-        state_dict_converter=_convert_verifier,
+    families: tuple[tuple[str, type[Module], type[NetworkConfig], Any, Any], ...] = (
+        (VERIFIER_FAMILY, TransformerModel, VerifierConfig, create_verifier, _convert_verifier),
+        (DRAFTER_FAMILY, MaskedDrafter, DrafterConfig, create_drafter, _convert_drafter),
+        (AUTOREGRESSIVE_FAMILY, AutoregressiveDrafter, AutoregressiveConfig, create_autoregressive, _convert_drafter),
     )
-    register_model_family(
-        container,
-        DRAFTER_FAMILY,
-        kls=MaskedDrafter,
-        config_kls=DrafterConfig,
-        factory=create_drafter,
-        supports_meta=False,
-        state_dict_converter=_convert_drafter,
-    )
-    register_model_family(
-        container,
-        AUTOREGRESSIVE_FAMILY,
-        kls=AutoregressiveDrafter,
-        config_kls=AutoregressiveConfig,
-        factory=create_autoregressive,
-        supports_meta=False,
-        state_dict_converter=_convert_drafter,
-    )
-    verifiers, drafters = ConfigRegistrar(container, VerifierConfig), ConfigRegistrar(container, DrafterConfig)
-    for name, verifier in VERIFIER_ARCHS.items():
-        verifiers(name)(verifier)
-    for name, drafter in DRAFTER_ARCHS.items():
-        drafters(name)(drafter)
-    autoregressives = ConfigRegistrar(container, AutoregressiveConfig)
-    for name, autoregressive in AUTOREGRESSIVE_ARCHS.items():
-        autoregressives(name)(autoregressive)
+    for name, kls, config_kls, factory, converter in families:
+        register_model_family(
+            container,
+            name,
+            kls=kls,
+            config_kls=config_kls,
+            factory=factory,
+            supports_meta=False,
+            state_dict_converter=converter,
+        )
+        registrar = ConfigRegistrar(container, config_kls)
+        for arch, changes in ARCHS.items():
+            registrar(arch)(partial(config_kls, **changes))  # type: ignore[arg-type]
     register_in_memory_assets(container, "specmt", asset_cards())
 
 

@@ -27,9 +27,10 @@ from specmt.models.config import (
     check_fit,
     check_language,
     read_calibration,
+    read_heads,
 )
 from specmt.models.reading import check_regular, read_json, read_tensors
-from specmt.options import Calibration
+from specmt.options import AlignmentHeads, Calibration
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
 
@@ -74,6 +75,9 @@ class ModelFolder:
     shortlist: ShortlistConfig | None = None
     """Of the vocabulary shortlist, if one was learnt."""
 
+    alignment: AlignmentHeads | None = None
+    """The attention heads that tell best which words belong together, if that was measured."""
+
     protect: bool = True
     """Whether placeholders are masked by default; not for imported models, which were trained without the masks."""
 
@@ -89,6 +93,12 @@ class ModelFolder:
         except (KeyError, TypeError, ValueError, UsageError) as error:
             reason = printable(str(error)).rstrip(".")
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({reason}).") from error
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """The heads that alignments are read from: where they were not measured, all of the last layer but one."""
+        layer = max(0, self.verifier.decoder_layers - 2)
+        return self.alignment or AlignmentHeads(layer=layer, heads=tuple(range(self.verifier.num_heads)))
 
     @property
     def sha256(self) -> str:
@@ -162,6 +172,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         calibration=None if calibration is None else read_calibration(**calibration),
         autoregressive=autoregressive,
         shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
+        alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
         protect=check_bool("protect", record.get("protect", True)),
     )
 
@@ -169,6 +180,11 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Adds the calibration of its drafter to a model folder."""
     _write_config(path, {**_read_record(path), "calibration": asdict(calibration)})
+
+
+def write_heads(path: Path, heads: AlignmentHeads) -> None:
+    """Adds the attention heads for alignments to a model folder."""
+    _write_config(path, {**_read_record(path), "alignment": asdict(heads)})
 
 
 def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
@@ -196,12 +212,10 @@ def write_folder(
     pieces: Path | Sequence[Path],
     verifier: VerifierConfig,
     verifier_weights: Mapping[str, Tensor],
-    drafter: DrafterConfig | None = None,
-    drafter_weights: Mapping[str, Tensor] | None = None,
     exact: bool = False,
     protect: bool = True,
 ) -> ModelFolder:
-    """Writes a model folder, weights in float16, configuration last.
+    """Writes a model folder without drafters (`add_drafter`), weights in float16, configuration last.
 
     Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
 
@@ -218,19 +232,14 @@ def write_folder(
         (path / name).write_bytes(copied.read_bytes())
     with whole(path / VERIFIER) as temporary:
         save_file(_half(verifier_weights, exact=exact), temporary)
-    names = [*copies, VERIFIER]
-    if drafter_weights is not None:
-        with whole(path / DRAFTER) as temporary:
-            save_file(_half(drafter_weights), temporary)
-        names.append(DRAFTER)
     record: dict[str, Any] = {
         "format": FORMAT,
         "source": source,
         "target": target,
         "protect": protect,
         "verifier": asdict(verifier),
-        "drafter": None if drafter is None else asdict(drafter),
-        "files": {name: file_sha256(path / name) for name in names},
+        "drafter": None,
+        "files": {name: file_sha256(path / name) for name in [*copies, VERIFIER]},
     }
     _write_config(path, record)
     return ModelFolder.read(path)

@@ -21,7 +21,7 @@ from specmt.models.config import DecoderConfig, VerifierConfig
 from specmt.models.device import choose_device, choose_dtype, choose_threads
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
-from specmt.options import check_threads
+from specmt.options import AlignmentHeads, check_threads
 from specmt.text.pieces import PieceModel, load_pieces
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Model:
         return self.folder.protect
 
     @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """The heads that alignments are read from."""
+        return self.folder.alignment_heads
+
+    @property
     def sha256(self) -> str:
         """A hash that stands for all files of the model."""
         return self.folder.sha256
@@ -74,6 +79,11 @@ class Model:
     def numerics(self) -> str:
         """What bits depend on beside model and sentence: kernel family and number format."""
         return self.backend.numerics
+
+    @property
+    def kernels(self) -> str:
+        """The variant of the C++ kernels that computes, or `none`."""
+        return library.variant() if self.backend.name == "kernels" else "none"
 
     @property
     def max_source_length(self) -> int:
@@ -186,6 +196,8 @@ def load_model(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
+    if dtype == "auto" and kernels and can_run(weights, folder.verifier, place, torch.bfloat16):
+        kind = torch.bfloat16  # on all of them the fastest that rounds as little as people expect
     backend, verifier = choose_backend(
         weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels
     )
@@ -210,8 +222,7 @@ def choose_backend(
     kernels: bool = True,
 ) -> tuple[Backend, Verifier]:
     """Returns the fastest backend whose bits, where that is asked for, were found not to depend on the batch."""
-    table = weights["encoder_frontend.embed.weight"]
-    if kernels and library.can_run(table, verifier_sizes(config), config.ffn_dim, device, dtype):
+    if kernels and can_run(weights, config, device, dtype):
         backend: Backend = KernelBackend(dtype)
         return backend, make_verifier(weights, config, backend)
     if dtype == torch.int8:
@@ -226,6 +237,12 @@ def choose_backend(
         backend = TorchBackend(device, dtype, fixed(config.max_length))
         verifier = make_verifier(weights, config, backend)
     return backend, verifier
+
+
+def can_run(weights: Mapping[str, Tensor], config: VerifierConfig, device: torch.device, dtype: torch.dtype) -> bool:
+    """Returns whether the C++ kernels are there and made for a verifier."""
+    table = weights["encoder_frontend.embed.weight"]
+    return library.can_run(table, verifier_sizes(config), config.ffn_dim, device, dtype)
 
 
 def make_verifier(weights: Mapping[str, Tensor], config: VerifierConfig, backend: Backend) -> Verifier:

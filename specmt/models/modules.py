@@ -41,7 +41,7 @@ from torch.nn.functional import linear
 from typing_extensions import override
 
 from specmt.engine.transformer import embedding_scale, sinusoids, verifier_tables
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, NetworkConfig, VerifierConfig
+from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.types import PAD
 
 EMBEDDING: Final = "decoder_frontend.embed.weight"
@@ -217,7 +217,25 @@ class Correction(Module):
         return linear(torch.stack(states, dim=1), self.output.weight)
 
 
-class MaskedDrafter(Module):
+class DrafterModule(Module):
+    """What drafters have in common: a table of embeddings, and a shallow decoder over the encoder output."""
+
+    def __init__(self, config: DecoderConfig, bias: AttentionBias, device: torch.device) -> None:
+        super().__init__()
+        factory = LayerFactory(config, device)
+        self.embed = factory.embedding()
+        self.places = factory.positions()
+        self.scale = embedding_scale(config.model_dim, config)
+        self.dropout = Dropout(config.dropout)
+        self.decoder = factory.decoder(config.layers, bias)
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """Returns the scaled embeddings (B, T, D) of ids (B, T)."""
+        embedded: Tensor = self.embed(tokens)
+        return embedded * self.scale
+
+
+class MaskedDrafter(DrafterModule):
     """A shallow decoder over the encoder output that fills [MASK] slots in one pass.
 
     After Xia et al. 2023 (Speculative Decoding, section 3.1), with a shared encoder, a causal prefix that can be
@@ -225,15 +243,9 @@ class MaskedDrafter(Module):
     """
 
     def __init__(self, config: DrafterConfig, device: torch.device) -> None:
-        super().__init__()
-        factory = LayerFactory(config, device)
+        super().__init__(config, GivenBias(), device)
         self.config = config
-        self.embed = factory.embedding()
         self.embed.requires_grad_(config.own_table)
-        self.places = factory.positions()
-        self.scale = embedding_scale(config.model_dim, config)
-        self.dropout = Dropout(config.dropout)
-        self.decoder = factory.decoder(config.layers, GivenBias())
         self.mask_embedding = Parameter(torch.randn(config.model_dim, device=device))
         self.correction = Correction(config.model_dim, config.correction_rank, device)
 
@@ -256,7 +268,7 @@ class MaskedDrafter(Module):
         :param encoded: (B, S, D)
         :returns: (B, Q, D)
         """
-        embedded = self._embedded(tokens)
+        embedded = self.embedded(tokens)
         states = torch.where(slots[:, :, None], self.mask_embedding, embedded)
         states = self.dropout(states + self.places.freqs[1 + positions])  # row 0 of the table is padding's
         cache = AttentionBiasCache()
@@ -272,12 +284,8 @@ class MaskedDrafter(Module):
 
     def corrected(self, states: Tensor, previous: Tensor) -> Tensor:
         """Returns what the logits of blocks are made of, (P, K, D), from the same."""
-        correction: Tensor = self.correction(states, self._embedded(previous))
+        correction: Tensor = self.correction(states, self.embedded(previous))
         return states + correction
-
-    def _embedded(self, tokens: Tensor) -> Tensor:
-        embedded: Tensor = self.embed(tokens)
-        return embedded * self.scale
 
 
 def create_drafter(config: DrafterConfig, device: torch.device | None = None) -> MaskedDrafter:
@@ -285,21 +293,15 @@ def create_drafter(config: DrafterConfig, device: torch.device | None = None) ->
     return MaskedDrafter(config, device or torch.get_default_device())
 
 
-class AutoregressiveDrafter(Module):
+class AutoregressiveDrafter(DrafterModule):
     """A shallow causal decoder over the encoder output, with a tied embedding table of its own.
 
     It is what the verifier's decoder is, but for the number of layers, so that the engine runs it by the same code.
     """
 
     def __init__(self, config: AutoregressiveConfig, device: torch.device) -> None:
-        super().__init__()
-        factory = LayerFactory(config, device)
+        super().__init__(config, CausalAttentionBias(), device)
         self.config = config
-        self.embed = factory.embedding()
-        self.places = factory.positions()
-        self.scale = embedding_scale(config.model_dim, config)
-        self.dropout = Dropout(config.dropout)
-        self.decoder = factory.decoder(config.layers, CausalAttentionBias())
 
     @override
     def forward(self, tokens: Tensor, encoded: Tensor, encoded_layout: BatchLayout) -> Tensor:
@@ -310,8 +312,8 @@ class AutoregressiveDrafter(Module):
         :returns: (B, T, D)
         """
         layout = BatchLayout.of(tokens)
-        embedded = self.embed(tokens) * self.scale
-        return self.decoder(self.dropout(self.places(embedded, layout)), layout, encoded, encoded_layout)
+        states = self.dropout(self.places(self.embedded(tokens), layout))
+        return self.decoder(states, layout, encoded, encoded_layout)
 
     def logits(self, states: Tensor) -> Tensor:
         """Returns the logits (..., V) of the tokens that follow those with hidden states (..., D)."""

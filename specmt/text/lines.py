@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import stat
 import sys
@@ -109,6 +110,14 @@ def open_input(path: Path | None) -> BinaryIO:
         raise InputNotFoundError(f"{name}: is a directory, not a file.") from error
     except OSError as error:
         raise InputNotFoundError(f"{name}: cannot be opened ({error.strerror}).") from error
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """Yields the lines of a text, as if it came from a file.
+
+    :raises UnicodeEncodeError: it has half of a surrogate pair.
+    """
+    return _lines(io.BytesIO(text.encode()), "the text", "strict")
 
 
 def _name(path: Path | None) -> str:
@@ -220,23 +229,21 @@ class Output:
         :raises OutputError: the file cannot be written.
         """
         try:
-            self._open()
-        except OSError as error:
+            with self._failing():
+                self._open()
+        except BaseException:
             self._discard()
-            raise self._failure(error) from error
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            self._flush()
-            if kind is None:
-                self._close()
-                if self._temporary is not None:
-                    self._temporary.keep()
-        except BrokenPipeError:
-            raise
-        except OSError as failure:
-            raise self._failure(failure) from failure
+            with self._failing():
+                self._flush()
+                if kind is None:
+                    self._close()
+                    if self._temporary is not None:
+                        self._temporary.keep()
         finally:
             self._discard()
 
@@ -254,17 +261,13 @@ class Output:
         :raises OutputError: writing failed.
         :raises BrokenPipeError: nobody reads standard output any more.
         """
-        try:
+        with self._failing():
             if self._buffer is None:
                 self._pass_on(data)
                 return
             self._buffer += data  # of whole lines, as the buffer always is
             if len(self._buffer) >= _BUFFERED or time.monotonic() >= self._flushed + _FLUSH_AFTER:
                 self._flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise self._failure(error) from error
 
     def _flush(self) -> None:
         if self._buffer:
@@ -326,5 +329,11 @@ class Output:
                 self._temporary.discard()
                 self._temporary = None
 
-    def _failure(self, error: OSError) -> OutputError:
-        return OutputError(f"{self._name}: cannot be written ({error.strerror or error}).")
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{self._name}: cannot be written ({error.strerror or error}).") from error

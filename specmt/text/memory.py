@@ -40,11 +40,18 @@ def read_memory(path: Path, source: str, target: str) -> Iterator[Pair]:
     stream = open_input(path)
     name = str(path)
     is_tmx = path.name.lower().removesuffix(".gz").endswith(".tmx")
-    pairs = _read_tmx(stream, name, _primary(source), _primary(target)) if is_tmx else _read_tsv(stream, name)
+    if is_tmx:
+        pairs = _read_tmx(stream, name, primary(source), primary(target))
+    else:
+        pairs = ((one, other) for _, one, other in read_tsv(stream, name))
     return ((one.strip(), other.strip()) for one, other in pairs if one.strip() and other.strip())
 
 
-def _read_tsv(stream: BinaryIO, name: str) -> Iterator[Pair]:
+def read_tsv(stream: BinaryIO, name: str) -> Iterator[tuple[int, str, str]]:
+    """Yields the number of each line that is not blank, and its first two columns.
+
+    :raises DataError: a line has no tab, is no text, or far too long.
+    """
     with reading(stream, name):
         for number, raw in enumerate(iter(lambda: stream.readline(_MAX_BYTES + 1), b""), 1):
             if len(raw) > _MAX_BYTES:
@@ -57,7 +64,7 @@ def _read_tsv(stream: BinaryIO, name: str) -> Iterator[Pair]:
                 raise DataError(f"{name}: line {number} is not valid UTF-8.") from error
             source, tab, rest = line.partition("\t")
             if tab:
-                yield _unescape(source), _unescape(rest.partition("\t")[0])
+                yield number, _unescape(source), _unescape(rest.partition("\t")[0])
             elif line.strip():
                 raise DataError(f"{name}: line {number} must be source, tab, target, but has no tab.")
 
@@ -76,7 +83,8 @@ def _read_tmx(stream: BinaryIO, name: str, source: str, target: str) -> Iterator
         raise DataError(f"{name}: has no text in both {source} and {target}.")
 
 
-def _primary(language: str) -> str:
+def primary(language: str) -> str:
+    """Returns the language of a code such as ``de-AT``."""
     return re.split("[-_]", language.strip())[0].lower()
 
 
@@ -139,7 +147,7 @@ class _Units:
             self._texts = {}
             self._unit = self._parser.CurrentByteIndex
         elif tag == "tuv":
-            self._language = _primary(attributes.get("xml:lang", attributes.get("lang", "")))
+            self._language = primary(attributes.get("xml:lang", attributes.get("lang", "")))
         elif tag == "seg" and self._unit is not None and self._language in self._languages:
             self._segment = []
             self._codes = 0

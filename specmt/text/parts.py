@@ -26,11 +26,12 @@ from specmt.text.placeholders import (
     stand_ins,
     touches,
 )
-from specmt.text.segment import LAYOUT, MAX_CHARACTERS_PER_PIECE, segment, split_layout
+from specmt.text.segment import LAYOUT, MARK, MAX_CHARACTERS_PER_PIECE, segment, split_layout
 from specmt.types import Hypothesis
 
 if TYPE_CHECKING:
     from specmt.text.pieces import PieceModel
+    from specmt.text.required import Required
 
 _ENDS: Final = ".!?…:;,"
 
@@ -63,6 +64,15 @@ class Part:
     is_unmasked: bool = False
     """Whether the model saw it without stand-ins at last."""
 
+    required: list[Required] = field(default_factory=list)
+    """What its translation must contain."""
+
+    free: str = ""
+    """What the model said before it was asked for what must be there."""
+
+    asked: int = 0
+    """How often it was asked for what must be there."""
+
     fragments: list[list[Part]] = field(default_factory=list)
     """What is before, between and after the stand-ins, to be translated by itself."""
 
@@ -89,12 +99,16 @@ class Part:
     def add(self, hypothesis: Hypothesis, translation: str) -> None:
         """Takes what the model said."""
         self.hypotheses.insert(0, hypothesis)
-        # No model sees layout, but one may say it, byte by byte; the line must stay one.
-        self.translation = LAYOUT.sub(" ", translation).strip()
+        self.translation = self.clean(translation)
+
+    @staticmethod
+    def clean(translation: str) -> str:
+        """Returns what a model said without layout: it sees none, but may say it, byte by byte."""
+        return LAYOUT.sub(" ", translation).strip()
 
     def retry(self, pieces: PieceModel, limit: int) -> list[Part]:
         """Returns what to translate next, since what was said lacks or doubles what must be copied; mostly nothing."""
-        if not self.literals or self.fragments or self._is_faithful():
+        if not self.literals or self.fragments or self.is_faithful(self.translation):
             return []
         if not self.is_unmasked and all(len(literal) == 1 for literal in self.literals):
             ids = pieces.encode(self.source)
@@ -106,11 +120,17 @@ class Part:
         self.ids = []
         return list(sentences(chain.from_iterable(self.fragments)))
 
-    def render(self) -> str:
-        """Returns the translation, with what is copied."""
-        literals = [
-            "".join(each if isinstance(each, str) else join(each) for each in literal) for literal in self.literals
-        ]
+    def literal_texts(self) -> tuple[list[str], list[str]]:
+        """Returns what stand-ins stand for in source and translation."""
+        return [_source(literal) for literal in self.literals], [_target(literal) for literal in self.literals]
+
+    def render(self, said: str | None = None) -> str:
+        """Returns the translation, with what is copied.
+
+        :param said: what the model said instead of what it said at last
+        """
+        translation = self.translation if said is None else said
+        literals = [_target(literal) for literal in self.literals]
         if self.fragments:
             text, *others = (_join_fragment(fragment) for fragment in self.fragments)
             for (before, after), literal, other in zip(touches(self.text), literals, others, strict=True):
@@ -118,12 +138,13 @@ class Part:
             return text
         if not self.ids:
             return restore(self.text, literals)
-        return self.translation if self.is_unmasked else restore(self.translation, literals, self.text)
+        return translation if self.is_unmasked else restore(translation, literals, self.text)
 
-    def _is_faithful(self) -> bool:
+    def is_faithful(self, translation: str) -> bool:
+        """Returns whether what the model said has what must be copied."""
         if self.is_unmasked:
-            return find_copied(self.translation) == find_copied(self.source)
-        return stand_ins(self.translation) == stand_ins(self.text)
+            return find_copied(translation) == find_copied(self.source)
+        return stand_ins(translation) == stand_ins(self.text)
 
     def _inside(self) -> Iterator[Part]:
         yield from chain.from_iterable(self.fragments)
@@ -197,6 +218,9 @@ def _mask_line(line: str, depth: int, *, protects: bool) -> list[Masked]:
     for text, separator in split_layout(line.strip()):
         parts += mask(text, depth) if protects else [Masked(text)]
         parts[-1].separator += separator
+    for part in parts:
+        if _is_for_model(part.text, part.literals):  # to which it would be three bytes, and a word that has it two
+            part.text = part.text.replace(MARK, "")
     return parts
 
 
@@ -253,6 +277,11 @@ def _inside(literal: Sequence[str | list[Part]]) -> Iterator[Part]:
     for each in literal:
         if not isinstance(each, str):
             yield from each
+
+
+def _target(literal: Sequence[str | list[Part]]) -> str:
+    """Returns a literal as it is in a translation."""
+    return "".join(each if isinstance(each, str) else join(each) for each in literal)
 
 
 def _source(literal: Sequence[str | list[Part]]) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias, final
 
+import numpy as np
+import numpy.typing as npt
 import sentencepiece
+from typing_extensions import override
 
 from specmt.errors import ModelError
 from specmt.types import EOS, UNK
@@ -18,46 +23,71 @@ TARGET_PIECES: Final = "target.spm"
 VOCABULARY: Final = "vocabulary.json"
 
 
-class PieceModel(Protocol):
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+class PieceModel(ABC):
     """What turns sentences into ids, of which 0 to 3 are PAD, UNK, BOS and EOS, and ids into text."""
 
+    @property
+    @abstractmethod
+    def shared(self) -> bool:
+        """Whether ids mean the same in source and target."""
+
+    @abstractmethod
     def __len__(self) -> int:
         """Returns the number of target pieces."""
 
     @property
     def source_size(self) -> int:
         """The number of source pieces."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether ids mean the same in source and target."""
+        return len(self)
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a source sentence, without BOS and EOS."""
+        return self.encode_batch([text])[0]
 
-    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+    @abstractmethod
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of many source sentences, without BOS and EOS."""
 
-    def encode_targets(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the target ids of many sentences, without BOS and EOS."""
+        return self.encode_batch(texts)
 
+    @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids."""
 
+    @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the pieces of target ids, word boundaries shown as ▁."""
 
     def decode_source(self, ids: Sequence[int]) -> str:
         """Returns the text of source ids."""
+        return self.decode(ids)
 
     def source_pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the pieces of source ids, word boundaries shown as ▁."""
+        return self.pieces(ids)
 
     def to_target(self, ids: Sequence[int]) -> list[int]:
         """Returns the target ids of the pieces that source ids stand for, UNK where the target has none."""
+        return list(ids)
+
+    @cached_property
+    def source_starts(self) -> Flags:
+        """(V_s) whether a source piece begins a word."""
+        return _starts(self.source_pieces(range(self.source_size)))
+
+    @cached_property
+    def target_starts(self) -> Flags:
+        """(V) whether a target piece begins a word."""
+        return _starts(self.pieces(range(len(self))))
 
 
-class Pieces:
+@final
+class Pieces(PieceModel):
     """A SentencePiece model whose ids 0 to 3 are PAD, UNK, BOS and EOS.
 
     Byte fallback lets every character through; what SentencePiece would normalise away (runs of spaces, spaces at
@@ -71,49 +101,27 @@ class Pieces:
         :raises ModelError: the file is no SentencePiece model.
         """
         self._processor = load_processor(path)
+        self._piece = cache(self._processor.id_to_piece)
 
+    @override
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 
-    @property
-    def source_size(self) -> int:
-        """The number of source pieces."""
-        return len(self)
+    @override
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return list(self._processor.encode(list(texts), num_threads=1))
 
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of a sentence, without BOS and EOS."""
-        return list(self._processor.encode(text))
-
-    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Returns the ids of many sentences, without BOS and EOS."""
-        return list(self._processor.encode(list(texts), num_threads=threads))
-
-    def encode_targets(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Returns the target ids of many sentences, without BOS and EOS."""
-        return self.encode_batch(texts, threads=threads)
-
+    @override
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of piece ids."""
         return str(self._processor.decode(list(ids)))
 
+    @override
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces themselves, word boundaries shown as ▁."""
-        return [self._processor.id_to_piece(i) for i in ids]
-
-    def decode_source(self, ids: Sequence[int]) -> str:
-        """Returns the text of source ids."""
-        return self.decode(ids)
-
-    def source_pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces of source ids, word boundaries shown as ▁."""
-        return self.pieces(ids)
-
-    def to_target(self, ids: Sequence[int]) -> list[int]:
-        """Returns the ids themselves."""
-        return list(ids)
+        return [self._piece(i) for i in ids]
 
 
-class ImportedPieces:
+@final
+class ImportedPieces(PieceModel):
     """The pieces of an imported model: SentencePiece cuts text into pieces, a list of its own numbers them.
 
     What the list lacks is UNK. UNK and the other special ids have no text.
@@ -139,55 +147,54 @@ class ImportedPieces:
         self._target_ids = _ids(self._target_list)
         self._source_ids = self._target_ids if self.shared else _ids(self._source_list)
 
+    @property
+    @override
+    def shared(self) -> bool:
+        return self._source_list is self._target_list
+
+    @override
     def __len__(self) -> int:
         return len(self._target_list)
 
     @property
+    @override
     def source_size(self) -> int:
-        """The number of source pieces."""
         return len(self._source_list)
 
-    @property
-    def shared(self) -> bool:
-        """Whether ids mean the same in source and target."""
-        return self._source_list is self._target_list
+    @override
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return _encode(self._source, self._source_ids, texts)
 
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of a source sentence, without BOS and EOS."""
-        return self.encode_batch([text])[0]
+    @override
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        return _encode(self._target, self._target_ids, texts)
 
-    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Returns the ids of many source sentences, without BOS and EOS."""
-        return _encode(self._source, self._source_ids, texts, threads)
-
-    def encode_targets(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """Returns the target ids of many sentences, without BOS and EOS."""
-        return _encode(self._target, self._target_ids, texts, threads)
-
+    @override
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of target ids."""
-        return self._decode(self._target, self.pieces(_ordinary(ids)))
+        return self._decode(self._target, self._target_list, ids)
 
+    @override
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces of target ids, word boundaries shown as ▁."""
         return [self._target_list[i] for i in ids]
 
+    @override
     def decode_source(self, ids: Sequence[int]) -> str:
-        """Returns the text of source ids."""
-        return self._decode(self._source, self.source_pieces(_ordinary(ids)))
+        return self._decode(self._source, self._source_list, ids)
 
+    @override
     def source_pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces of source ids, word boundaries shown as ▁."""
         return [self._source_list[i] for i in ids]
 
+    @override
     def to_target(self, ids: Sequence[int]) -> list[int]:
-        """Returns the target ids of the pieces that source ids stand for, UNK where the target has none."""
         if self.shared:
             return list(ids)
         return [i if i <= EOS else self._target_ids.get(self._source_list[i], UNK) for i in ids]
 
-    def _decode(self, processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]) -> str:
-        text = processor.decode_pieces([piece for piece in pieces if piece not in self._silent])
+    def _decode(
+        self, processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str], ids: Sequence[int]
+    ) -> str:
+        text = processor.decode_pieces([pieces[i] for i in ids if i > EOS and pieces[i] not in self._silent])
         # A piece that the SentencePiece model does not know keeps its mark.
         return str(text).replace("▁", " ").strip()
 
@@ -223,17 +230,17 @@ def _checked(pieces: object) -> list[str]:
     return pieces
 
 
+def _starts(pieces: Sequence[str]) -> Flags:
+    return np.array([piece.startswith("▁") for piece in pieces])
+
+
 def _ids(pieces: Sequence[str]) -> dict[str, int]:
     # Text never stands for a special id, whatever it looks like.
     return {piece: i for i, piece in enumerate(pieces) if i > EOS}
 
 
 def _encode(
-    processor: sentencepiece.SentencePieceProcessor, ids: dict[str, int], texts: Sequence[str], threads: int
+    processor: sentencepiece.SentencePieceProcessor, ids: dict[str, int], texts: Sequence[str]
 ) -> list[list[int]]:
-    cut = processor.encode(list(texts), out_type=str, num_threads=threads)
+    cut = processor.encode(list(texts), out_type=str, num_threads=1)
     return [[ids.get(piece, UNK) for piece in pieces] for pieces in cut]
-
-
-def _ordinary(ids: Sequence[int]) -> list[int]:
-    return [i for i in ids if i > EOS]

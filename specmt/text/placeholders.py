@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from specmt.text.patterns import BLOCKS, BREAKS, HINT, NAME, TOKEN, VOID
 
@@ -78,7 +78,7 @@ def mask(text: str, depth: int = 0) -> list[Masked]:
 
 def find_copied(text: str) -> list[str]:
     """Returns what in a text is to be copied, sorted: equal lists mean that nothing was lost, changed or added."""
-    return sorted(match[0] for match in TOKEN.finditer(text))
+    return sorted(match[0] for match in TOKEN.finditer(text)) if HINT.search(text) else []
 
 
 def restore(text: str, literals: Sequence[str], masked: str | None = None) -> str:
@@ -86,17 +86,39 @@ def restore(text: str, literals: Sequence[str], masked: str | None = None) -> st
 
     :param masked: the text that was translated; where a stand-in touches a word and did not there, a space is added.
     """
-    allowed = [] if masked is None else touches(masked)
+    return "".join(chunk.text for chunk in chunks(text, literals, masked))
 
-    def meaning(match: re.Match[str]) -> str:
+
+class Chunk(NamedTuple):
+    """A run of a restored text."""
+
+    text: str
+
+    number: int = 0
+    """The stand-in that it was, or 0."""
+
+    is_added: bool = False
+    """Whether it is a space that was not there."""
+
+
+def chunks(text: str, literals: Sequence[str], masked: str | None = None) -> Iterator[Chunk]:
+    """Yields the runs of a restored text, as `restore` joins them."""
+    allowed = [] if masked is None else touches(masked)
+    done = 0
+    for match in _STAND_IN.finditer(text):
         number = int(match[1])
         if number > len(literals):
-            return match[0]
+            continue
         before, after = allowed[number - 1] if allowed else (True, True)
         now = _touches(text, match)
-        return " " * (now[0] > before) + literals[number - 1] + " " * (now[1] > after)
-
-    return _STAND_IN.sub(meaning, text)
+        yield Chunk(text[done : match.start()])
+        if now[0] > before:
+            yield Chunk(" ", is_added=True)
+        yield Chunk(literals[number - 1], number)
+        if now[1] > after:
+            yield Chunk(" ", is_added=True)
+        done = match.end()
+    yield Chunk(text[done:])
 
 
 def stand_ins(text: str) -> list[str]:

@@ -26,7 +26,11 @@ _ABBREVIATIONS: Final = frozenset(_GERMAN.split() + _ENGLISH.split())
 _CLOSERS: Final = "\"'”“’‘»«›‹)]}*_"
 _OPENERS: Final = "\"'„“”‘’‚»«›‹([{*_–—- "
 LAYOUT: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
-_MARK: Final = re.compile(r"\ufeff[\ufeff\s]*")
+MARK: Final = "\ufeff"
+"""A byte order mark, or a space of no width, which no model should see either."""
+
+_MARKS: Final = re.compile(rf"{MARK}[{MARK}\s]*")
+_BLANK: Final = re.compile(rf"\s(?:[{MARK}\s]*\s)?(?:{MARK}+$)?")
 _SPACE: Final = re.compile(r"\s+")
 _CLAUSE_ENDS: Final = ",;:.!?…–—)"
 _WIDE_ENDS: Final = re.compile("[。！？；，、：](?=[^。！？；，、：」』）])")
@@ -40,16 +44,21 @@ _FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _STAND_IN_START: Final = re.compile("%[0-9]{0,6}$")
 
 
+def _is_layout(blank: re.Match[str]) -> bool:
+    # At the end, for the sake of the space that would be the last then, and lost.
+    return LAYOUT.search(blank[0]) is not None or (blank.end() == len(blank.string) and MARK in blank[0])
+
+
 def split_layout(text: str) -> list[Segment]:
-    """Splits text at tabs, control characters, U+2028/U+2029 and a byte order mark in front: layout, which no model
-    should see.
+    """Splits text at tabs, control characters, U+2028/U+2029 and a byte order mark in front, or behind spaces at
+    the end: layout, which no model should see.
     """
-    mark = _MARK.match(text)  # a file that was joined from others has them in the middle
+    mark = _MARKS.match(text)  # a file that was joined from others has them in the middle
     if mark is not None:
         return [("", mark[0]), *split_layout(text[mark.end() :])]
-    if LAYOUT.search(text) is None:
+    if LAYOUT.search(text) is None and not text.endswith(MARK):
         return [(text, "")]
-    return list(_cut(text, (run.span() for run in _SPACE.finditer(text) if LAYOUT.search(run[0]))))
+    return list(_cut(text, (run.span() for run in _BLANK.finditer(text) if _is_layout(run))))
 
 
 def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,29 +14,21 @@ import torch
 from torch import Tensor
 
 from specmt.errors import DataError, InputNotFoundError
+from specmt.text.lines import open_input, reading
 from specmt.types import PAD
 
 Array = npt.NDArray[np.int64]
 Ids: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 
 
-def open_text(path: Path) -> BinaryIO:
-    """Opens a plain or gzipped file for reading.
-
-    :raises InputNotFoundError: the file cannot be opened.
-    """
-    try:
-        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
-    except OSError as error:
-        raise InputNotFoundError(f"{path}: cannot be opened ({error.strerror}).") from error
-
-
 def read_lines(path: Path) -> Iterator[str]:
     """Yields the lines of a plain or gzipped UTF-8 file, without their endings.
 
-    :raises DataError: a line is not UTF-8.
+    :raises InputNotFoundError: the file cannot be opened.
+    :raises DataError: a line is not UTF-8, or the file is damaged.
     """
-    with open_text(path) as stream:
+    stream = open_input(path)
+    with reading(stream, str(path)):
         for number, line in enumerate(stream, 1):
             try:
                 yield line.decode("utf-8").rstrip("\r\n")
@@ -86,12 +77,10 @@ class Sequences:
         fits = ids.max(initial=0) <= np.iinfo(np.uint16).max
         return Sequences(ids.astype(np.uint16) if fits else ids, offsets)
 
-    @staticmethod
-    def save(stem: Path, sequences: list[list[int]]) -> None:
+    def save(self, stem: Path) -> None:
         """Writes the two arrays."""
-        saved = Sequences.of(sequences)
-        np.save(f"{stem}.ids.npy", saved.ids)
-        np.save(f"{stem}.offsets.npy", saved.offsets)
+        np.save(f"{stem}.ids.npy", self.ids)
+        np.save(f"{stem}.offsets.npy", self.offsets)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -119,6 +108,16 @@ class ParallelData:
 
     source: Sequences
     target: Sequences
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[list[int], list[int]]]) -> ParallelData:
+        """Returns pairs in memory."""
+        return ParallelData(*(Sequences.of([pair[side] for pair in pairs]) for side in (0, 1)))
+
+    def save(self, folder: Path, name: str) -> None:
+        """Writes ``NAME.source`` and ``NAME.target`` into a folder."""
+        self.source.save(folder / f"{name}.source")
+        self.target.save(folder / f"{name}.target")
 
     @staticmethod
     def load(folder: Path, name: str) -> ParallelData:

@@ -13,7 +13,7 @@ from specmt.errors import DataError, UsageError
 from specmt.files import write_whole
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
-from specmt.training.data import Sequences, read_lines
+from specmt.training.data import ParallelData, read_lines
 
 T = TypeVar("T")
 
@@ -83,8 +83,7 @@ def distill_sources(
         for path in (folder / WORK, *paths):
             path.unlink()
         raise DataError("No sentence is left to distil: none of the translations comes to an end.")
-    Sequences.save(folder / "train.source", [source for source, _ in pairs])
-    Sequences.save(folder / "train.target", [target for _, target in pairs])
+    ParallelData.of(pairs).save(folder, "train")
     return len(pairs)
 
 

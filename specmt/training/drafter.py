@@ -12,8 +12,8 @@ from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.models.modules import EMBEDDING, AutoregressiveDrafter, MaskedDrafter
-from specmt.training.loss import table_cross_entropy
+from specmt.models.modules import EMBEDDING, AutoregressiveDrafter, DrafterModule, MaskedDrafter
+from specmt.training.loss import cross_entropy
 from specmt.types import EOS, PAD
 
 
@@ -113,7 +113,7 @@ def drafter_loss(
     wanted, previous, weights = (part.flatten(0, 1) for part in (blocks.wanted, blocks.previous, blocks.weights))
     states = states[:, -blocks.wanted[0].numel() :].reshape(*wanted.shape, -1)
     states = drafter.corrected(states, previous).flatten(0, 1)
-    loss = table_cross_entropy(states, drafter.embed.weight, wanted.flatten(), weights.flatten())
+    loss = cross_entropy(states, drafter.embed.weight, wanted.flatten(), weights.flatten())
     return loss, weights.sum()
 
 
@@ -131,7 +131,7 @@ def autoregressive_loss(
     real = wanted != PAD
     states = drafter(target[:, :-1], encoder_output, layout)[real]
     weights = torch.ones(len(states), device=states.device)
-    return table_cross_entropy(states, drafter.embed.weight, wanted[real], weights), real.sum()
+    return cross_entropy(states, drafter.embed.weight, wanted[real], weights), real.sum()
 
 
 def encode(verifier: TransformerModel, source: Tensor, lengths: Tensor) -> tuple[Tensor, BatchLayout]:
@@ -141,7 +141,7 @@ def encode(verifier: TransformerModel, source: Tensor, lengths: Tensor) -> tuple
         return verifier.encoder(verifier.encoder_frontend(source, layout)[0], layout), layout
 
 
-def initialise_from(drafter: MaskedDrafter | AutoregressiveDrafter, verifier: TransformerModel, layers: int) -> None:
+def initialise_from(drafter: DrafterModule, verifier: TransformerModel, layers: int) -> None:
     """Copies the verifier's embeddings, last norm, and as many decoder layers, evenly spread, into a drafter.
 
     A single layer is one from the middle: the loss of an autoregressive drafter fell soonest from there.
@@ -153,7 +153,7 @@ def initialise_from(drafter: MaskedDrafter | AutoregressiveDrafter, verifier: Tr
         if drafter.decoder.layer_norm is not None:
             norm = "decoder.layer_norm"
             drafter.get_submodule(norm).load_state_dict(verifier.get_submodule(norm).state_dict())
-    count = drafter.config.layers
+    count = len(drafter.decoder.layers)
     picks = [layers // 2] if count == 1 else np.linspace(0, layers - 1, count).round().astype(int)
     for layer, pick in enumerate(picks):
         wanted = verifier.get_submodule(f"decoder.layers.{pick}").state_dict()

@@ -23,7 +23,7 @@ from torch.nn import Module
 
 from specmt.decoding.session import decode
 from specmt.engine.backend import Drafter
-from specmt.errors import DataError, OutputError, UsageError
+from specmt.errors import DataError, UsageError
 from specmt.files import write_whole
 from specmt.models.config import DrafterConfig
 from specmt.models.folder import CONFIG, DRAFTER, VERIFIER, ModelFolder, add_drafter, file_sha256
@@ -32,7 +32,7 @@ from specmt.models.shapes import drafter_shapes
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.calibrate import calibrate
 from specmt.training.checkpoints import save_tensors
-from specmt.training.data import ParallelData, Sequences
+from specmt.training.data import ParallelData
 from specmt.training.distill import distill_sources, distinct_lines, evenly, translate_whole
 from specmt.training.drafter import BlockOptions
 from specmt.training.factory import drafter_trainer, load_teacher
@@ -91,19 +91,6 @@ def read_corpus(model: Model, files: Sequence[Path], *, limit: int, max_length: 
     for number, sentence in enumerate(sentences):
         sides[number in held_out].append(sentence)
     return Corpus(*sides)
-
-
-def check_writable(folder: Path) -> None:
-    """Makes a folder where there is none.
-
-    :raises OutputError: nothing can be written there.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder):
-            pass
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written ({error.strerror}).") from error
 
 
 def check_place(folder: Path, verifier: ModelFolder, run: Path) -> None:
@@ -166,7 +153,7 @@ class Job:
         line = (time.perf_counter() - started) / len(alone)
         ids = statistics.fmean(len(source) + len(target) + 2 for source, target in pairs)
         pairs *= math.ceil(4 * self.options.tokens_per_update / (ids * len(pairs)))
-        data = ParallelData(*(Sequences.of(list(side)) for side in zip(*pairs, strict=True)))
+        data = ParallelData.of(pairs)
         with TemporaryDirectory() as scratch, _threads(self.threads):
             update = self._trainer(Path(scratch), data).seconds_of_update()
         return Rates(sentence=seconds / done, line=line, update=update, ids=ids)

@@ -15,7 +15,7 @@ import sentencepiece
 
 from specmt.errors import DataError, UsageError
 from specmt.text.pieces import Pieces
-from specmt.training.data import Sequences, read_pairs
+from specmt.training.data import ParallelData, read_pairs
 from specmt.types import BOS, EOS, PAD, UNK
 
 Pair = tuple[Path, Path]
@@ -130,20 +130,18 @@ def _prepare(folder: Path, options: PrepareOptions, progress: Callable[[str], No
     if len(pieces) > 2**16:
         raise UsageError(f"`vocab_size` must be at most 65536, but is {len(pieces)} instead.")
 
-    kept: tuple[list[list[int]], list[list[int]]] = ([], [])
+    kept: list[tuple[list[int], list[int]]] = []
     left_out = 0
     for pair in options.train:
         progress(f"encoding {pair[0].name}")
         for source, target in _encode(pieces, pair):
             if _is_usable(len(source), len(target), options):
-                kept[0].append(source)
-                kept[1].append(target)
+                kept.append((source, target))
             else:
                 left_out += 1
-    if not kept[0]:
+    if not kept:
         raise DataError("No training pair is left; see `max_length` and `max_ratio`.")
-    for side, sequences in zip(("source", "target"), kept, strict=True):
-        Sequences.save(folder / f"train.{side}", sequences)
+    ParallelData.of(kept).save(folder, "train")
     for source_path, target_path in options.valid:
         pairs = list(read_pairs(source_path, target_path))
         name = source_path.name.removesuffix(".gz").rsplit(".", 1)[0]
@@ -151,13 +149,13 @@ def _prepare(folder: Path, options: PrepareOptions, progress: Callable[[str], No
         (folder / f"valid.{name}.json").write_text(json.dumps(valid, ensure_ascii=False), encoding="utf-8")
     record = {
         "train": [[p.name for p in pair] for pair in options.train],
-        "pairs": len(kept[0]),
+        "pairs": len(kept),
         "left_out": left_out,
         "vocab_size": len(pieces),
         "pieces_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
     (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    return Prepared(len(kept[0]), left_out, len(pieces))
+    return Prepared(len(kept), left_out, len(pieces))
 
 
 def _encode(pieces: Pieces, pair: Pair, *, chunk: int = 20_000) -> Iterator[tuple[list[int], list[int]]]:

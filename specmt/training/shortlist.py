@@ -51,7 +51,7 @@ def translate_files(
     for begin in range(0, len(sources), SHARD):
         pairs += translate_whole(model, sources[begin : begin + SHARD], batch_size)
         report(min(len(sources), begin + SHARD), len(sources))
-    return ParallelData(*(Sequences.of([pair[side] for pair in pairs]) for side in (0, 1)))
+    return ParallelData.of(pairs)
 
 
 def read_distilled(folder: Path, pieces: PieceModel, *, limit: int) -> ParallelData:
@@ -77,14 +77,10 @@ def learn_shortlist(
     The most frequent target pieces, bytes, UNK and EOS may always be said; a source piece allows itself, where the
     target has it, and those that it is likeliest to be translated by.
 
-    :param frequent: how many of the most frequent target pieces
-    :param associated: how many of the likeliest for each source piece
-    :raises UsageError: one of them is less than 1.
+    :param frequent: how many of the most frequent target pieces, at least 1
+    :param associated: how many of the likeliest for each source piece, at least 1
     :raises DataError: there are too few sentences.
     """
-    for name, value in (("frequent", frequent), ("associated", associated)):
-        if value < 1:
-            raise UsageError(f"`{name}` must be at least 1, but is {value} instead.")
     if len(data) < HELD_OUT:
         raise DataError(f"A shortlist needs {HELD_OUT} sentences to learn from, but there are {len(data)}.")
     held_out = np.arange(len(data)) % HELD_OUT == HELD_OUT - 1

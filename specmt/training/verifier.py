@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from fairseq2.models.transformer import TransformerModel
-from fairseq2.nn import BatchLayout
+from fairseq2.nn import BatchLayout, TiedProjection
 from torch import Tensor
 
 from specmt.models.config import VerifierConfig
@@ -43,9 +44,10 @@ def verifier_loss(
     states = target_states(model, source, source_lengths, target[:, :-1])
     wanted = target[:, 1:]
     real = wanted != PAD
-    logits = model.final_proj(states[real])
-    weights = torch.ones(len(logits), device=logits.device)
-    return cross_entropy(logits, wanted[real], weights, smoothing=label_smoothing), real.sum()
+    states, output = states[real], cast(TiedProjection, model.final_proj)
+    weights = torch.ones(len(states), device=states.device)
+    loss = cross_entropy(states, output.weight, wanted[real], weights, bias=output.bias, smoothing=label_smoothing)
+    return loss, real.sum()
 
 
 def with_layers(weights: Mapping[str, Tensor], old: VerifierConfig, new: VerifierConfig) -> dict[str, Tensor]:

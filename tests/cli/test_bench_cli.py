@@ -14,7 +14,9 @@ import pytest
 
 from specmt.cli.bench import ASSETS
 from specmt.cli.main import run
+from specmt.engine import library
 from specmt.evaluation import bench as measuring
+from tests.commands import fails
 
 TINY = ["--rows", "1,2", "--batch-sizes", "1,2", "--block-sizes", "2", "--repeats", "1", "--threads", "1"]
 CPU = ["--device", "cpu", "--dtype", "float32"]
@@ -24,6 +26,7 @@ CPU = ["--device", "cpu", "--dtype", "float32"]
 def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "BUDGET", 0.0)
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.2, 0.3))
+    monkeypatch.setattr(library, "why_absent", str)  # a note of its own
 
 
 @pytest.fixture
@@ -135,10 +138,7 @@ def test_mistakes_are_told_before_the_model_is_loaded(
     monkeypatch.setattr("specmt.models.hub.load_model", lambda *_, **__: pytest.fail("loaded"))
     monkeypatch.chdir(tmp_path)
     Path("in.de").write_text(" \n\n", encoding="utf-8")
-    assert run(["bench", *arguments]) == code
-    out, err = capfd.readouterr()
-    assert message in err
-    assert not out
+    fails(capfd, ["bench", *arguments], code, message)
     assert os.listdir() == ["in.de"]
 
 

@@ -17,14 +17,8 @@ from typing import Any
 import pytest
 
 from specmt.cli.main import run
-
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-}
-TIMEOUT = 120
+from specmt.engine import library
+from tests.commands import COMMAND, ENVIRONMENT, MACHINE, ROOT, TIMEOUT, execute, fails
 
 SOURCE = ["Ein Hund läuft.", "", "Wo ist der Bahnhof?", "Das ist ein Haus.", "Guten Tag und auf Wiedersehen."]
 FIRST = ["A dog runs.", "", "Where is the station?", "This is a house.", "Hello and goodbye. \r"]
@@ -37,19 +31,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def options(model: Path) -> list[str]:
-    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
-
-
-def execute(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, command)],
-        cwd=folder,
-        env={**ENVIRONMENT, **environment},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
+    return ["--model", str(model), *MACHINE]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +62,10 @@ def execute(*command: str | Path, folder: Path, **environment: str) -> subproces
         (["a.de", "a.en", "--json", "x", "--plot", "x"], 2, "must be different files."),
         (["a.de", "a.en", "--json", "none/x"], 74, "none/x: cannot be written"),
         (["a.de", "a.en", "--plot", "none/x.png"], 74, "none/x.png: cannot be written"),
-        (["a.de", "a.en", "--report", "a.en"], 74, "a.en: cannot be made a folder"),
+        (["a.de", "a.en", "--report", "a.en"], 74, "a.en: cannot be written (File exists)"),
         (["a.de", "a.en", "--threads", "0"], 2, "`threads` must be at least 1"),
+        (["a.de", "a.en", "--repeats", "-1"], 2, "See `specmt evaluate --help`"),
+        (["a.de", "a.en", "--limit", "0"], 2, "See `specmt evaluate --help`"),
     ],
 )
 def test_mistakes_are_told_before_the_model_is_loaded(
@@ -101,18 +85,8 @@ def test_mistakes_are_told_before_the_model_is_loaded(
     os.mkfifo("pipe")
     Path("latin.en").write_bytes(b"a\xe4\n" * 5)
     before = sorted(os.listdir())
-    assert run(["evaluate", *arguments]) == code
-    out, error = capfd.readouterr()
-    assert out == ""
-    assert error.startswith("specmt: error: ") and error.count("\n") == 1
-    assert message in error
+    fails(capfd, ["evaluate", *arguments], code, message)
     assert sorted(os.listdir()) == before
-
-
-@pytest.mark.parametrize("arguments", [["--repeats", "-1"], ["--limit", "0"], ["--batch-size", "x"]])
-def test_numbers_out_of_range(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["evaluate", "a.de", "a.en", *arguments]) == 2
-    assert "See `specmt evaluate --help`" in capfd.readouterr().err
 
 
 def test_a_model_without_drafter_says_so_at_once(
@@ -128,7 +102,7 @@ def test_a_model_without_drafter_says_so_at_once(
 def sacrebleu(folder: Path, references: list[str], hypotheses: str, *arguments: str) -> list[dict[str, Any]]:
     """Returns what sacreBLEU's command says, with twelve digits."""
     command = [*references, "-i", hypotheses, "-w", "12", "--confidence", "--confidence-n", "200", *arguments]
-    result = execute("sacrebleu", *command, folder=folder)
+    result = execute(sys.executable, "-m", "sacrebleu", *command, folder=folder)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     return found if isinstance(found, list) else [found]
@@ -152,12 +126,12 @@ def test_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     timing = ["--repeats", "2", "--latency-lines", "3", "--batch-size", "2", "--bootstrap", "200"]
     files = ["--json", "-", "--plot", "out.png", "--report", "report"]
     result = execute(
-        *["specmt", "evaluate", *sets, "--strategies", strategies, *timing, *files, "--threads", "1"],
+        *[*COMMAND, "evaluate", "-q", *sets, "--strategies", strategies, *timing, *files, "--threads", "1"],
         folder=tmp_path,
         SACREBLEU=str(tmp_path / "sacrebleu"),
     )
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    assert result.stderr == b""
     record = json.loads(result.stdout)
     report = tmp_path / "report"
     assert json.loads((report / "results.json").read_text(encoding="utf-8")) == record
@@ -214,19 +188,20 @@ def test_tables_fit_in_80_columns_and_strategies_may_be_without_greedy(tiny_mode
     write(tmp_path / "a.en", FIRST)
     strategies = ["--strategies", "tolerant:3:1,speculative:drafter=autoregressive:block-size=5"]
     result = execute(
-        *["specmt", "evaluate", "a.de", "a.en", "--limit", "3", *strategies],
+        *[*COMMAND, "evaluate", "-q", "a.de", "a.en", "--limit", "3", *strategies],
         *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *options(tiny_model)],
         folder=tmp_path,
         COLUMNS="80",
     )
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
-    cells = [line for line in result.stdout.split("\n") if line.startswith(("┏", "┃", "│", "└"))]
+    assert result.stderr == b""
+    out = result.stdout.decode()
+    cells = [line for line in out.split("\n") if line.startswith(("┏", "┃", "│", "└"))]
     assert len(cells) > 20
     assert all(len(line) <= 80 for line in cells)
     assert "…" not in "".join(cells)
-    assert "a: quality (3 lines)" in result.stdout
-    assert "× tolerant:3:1" in result.stdout
+    assert "a: quality (3 lines)" in out
+    assert "× tolerant:3:1" in out
 
 
 def test_ctrl_c_shows_what_there_is(tiny_model: Path, tmp_path: Path) -> None:
@@ -287,3 +262,21 @@ def test_an_interrupt_before_anything_was_measured_leaves_nothing(
     assert run(["evaluate", "a.de", "a.en", "--json", "out.json", "-q", *options(tiny_model)]) == 130
     assert capfd.readouterr() == ("", "")
     assert sorted(os.listdir()) == ["a.de", "a.en"]
+
+
+def test_commands_that_translate_say_once_that_the_kernels_are_missing(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(library, "why_absent", lambda: "it is a test")
+    source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
+    little = ["--repeats", "0", "--latency-lines", "0", "--bootstrap", "0"]
+    evaluate = ["evaluate", str(source), str(reference), *little, *options(tiny_model)]
+    distil = ["distill", str(tmp_path / "out"), str(source), *options(tiny_model)]
+    for command in (evaluate, ["trace", "Hund", *options(tiny_model)], distil):
+        assert run(command) == 0
+        notes = re.findall("specmt: note: .*", capfd.readouterr().err)
+        assert notes == [
+            "specmt: note: PyTorch computes, 4 to 8 times slower than the C++ kernels, because it is a test."
+        ]
+    assert run([*evaluate, "-q"]) == 0
+    assert capfd.readouterr().err == ""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from specmt.cli.main import run
 from specmt.decoding.session import decode
-from specmt.evaluation.strategies import parse_strategies
 from specmt.models.folder import SHORTLIST, ModelFolder
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
+from tests.commands import COMMAND, MACHINE, execute
 
-ROOT = Path(__file__).parents[2]
 LINES = [f"Der Hund Nummer {number} sieht {number * 7} Katzen." for number in range(60)]
-MACHINE = ["--device", "cpu", "--dtype", "float32", "--threads", "1"]
 
 
 @pytest.fixture
@@ -58,16 +53,10 @@ def test_what_is_learnt_goes_into_the_folder_and_is_used(
     assert json.loads(capfd.readouterr().out)["shortlist"]["frequent"] == 30
     assert run(["models", "verify", str(folder)]) == 0
 
-    translating = [sys.executable, "-m", "specmt", "translate", "--model", str(folder), *MACHINE, "--shortlist"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [*translating, "--format", "jsonl", "--block-size", "3"],
-        input="\n".join(LINES[:5]).encode(),
-        capture_output=True,
-        env=environment,
-        check=True,
-    )
-    assert result.stderr.decode() == (
+    translating = [*COMMAND, "translate", "--model", folder, *MACHINE, "--shortlist", "--format", "jsonl"]
+    result = execute(*translating, "--block-size", "3", data="\n".join(LINES[:5]).encode())
+    assert result.returncode == 0
+    assert result.stderr.decode().startswith(
         "specmt: note: with a shortlist, output may differ from that of the whole vocabulary.\n"
     )
     model = load_model(folder, device="cpu", dtype="float32")
@@ -94,8 +83,9 @@ def test_distilled_data_is_learnt_from_too(folder: Path, text: Path, tmp_path: P
         (["MODEL", "TEXT", "--distilled", "x"], 2, "Name either FILES or `--distilled`."),
         (["MODEL", "TEXT", "--limit", "0"], 2, "`limit` must be at least 1, but is 0 instead."),
         (["MODEL", "TEXT", "--frequent", "0"], 2, "`frequent` must be at least 1, but is 0 instead."),
+        (["MODEL", "TEXT", "--associated", "-1"], 2, "`associated` must be at least 1, but is -1 instead."),
         (["MODEL", "TEXT", "--limit", "3"], 65, "needs 20 sentences to learn from, but there are"),
-        (["MODEL", "no-such-file"], 66, "no-such-file: cannot be opened"),
+        (["MODEL", "no-such-file"], 66, "no-such-file: no such file."),
         (["no-such-model", "TEXT"], 69, "no-such-model: is no model folder"),
         (["de-en", "TEXT"], 2, "comes with the program and stays as it is"),
     ],
@@ -108,22 +98,3 @@ def test_what_cannot_be_learnt_from(
     assert run(["shortlist", *(places.get(argument, argument) for argument in arguments), *options]) == code
     assert message in capfd.readouterr().err
     assert not (folder / SHORTLIST).exists()
-
-
-def test_a_strategy_of_an_evaluation_may_have_one() -> None:
-    plain, short = parse_strategies("greedy,short=greedy:shortlist=true")
-    assert not plain.options.shortlist
-    assert short.options == DecodingOptions(strategy="greedy", shortlist=True)
-
-
-def test_help_needs_no_torch() -> None:
-    code = (
-        "import sys\n"
-        "from specmt.cli.main import run\n"
-        "assert run(['shortlist', '--help']) == 0\n"
-        "assert not {'torch', 'fairseq2'} & set(sys.modules)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert b"--distilled" in result.stdout

@@ -16,10 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from specmt.cli.main import run
 from specmt.evaluation import bench, payoff
 from specmt.models.config import VerifierConfig
-from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder, write_folder
+from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.models.modules import create_verifier
 from specmt.training import distill, pipeline, work
@@ -27,6 +26,8 @@ from specmt.training.data import Array
 from specmt.training.loop import Trainer
 from specmt.training.validate import weights_of
 from specmt.types import EOS
+from tests.commands import fails, specmt
+from tests.folders import write_model
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "Hund", "Katze", "Maus", "und", "oder", "nicht"]
 LINES = 90
@@ -34,10 +35,6 @@ OPTIONS = [
     *("--layers", "1", "--block-size", "4", "--correction-rank", "16", "--device", "cpu", "--threads", "1"),
     *("--tokens-per-batch", "600", "--tokens-per-update", "600", "--updates", "8", "--save-every", "4"),
 ]
-
-
-def specmt(*arguments: str | Path) -> int:
-    return run([str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -286,7 +283,7 @@ def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_
     weights = weights_of(create_verifier(config, torch.device("cpu")))
     weights["final_proj.bias"][EOS] = 1.5  # so that its translations end
     path = tmp_path / "post"
-    write_folder(path, source="de", target="en", pieces=pieces_path, verifier=config, verifier_weights=weights)
+    write_model(path, pieces_path, config, weights)
     assert specmt("train", "drafter", "--verifier", path, "--corpus", corpus, *OPTIONS) == 0
     model = ModelFolder.read(path)
     assert model.drafter is not None
@@ -306,21 +303,14 @@ def test_mistakes_in_one_line(
     shutil.copytree(verifier, other)
     weights = {name: 2 * tensor for name, tensor in ModelFolder.read(other).weights(VERIFIER).items()}
     folder = ModelFolder.read(verifier)
-    write_folder(
-        other,
-        source="de",
-        target="en",
-        pieces=verifier / PIECES,
-        verifier=replace(folder.verifier, dropout=0.0),
-        verifier_weights=weights,
-    )
+    write_model(other, verifier / PIECES, replace(folder.verifier, dropout=0.0), weights)
     theirs = tmp_path / "theirs"
     shutil.copytree(tiny_model, theirs)
     before = {path: files_of(path) for path in (verifier, other, theirs)}
     command = ["train", "drafter", *OPTIONS]
     of_ours = [*command, "--verifier", verifier]
     for arguments, code, message in (
-        ([*of_ours, "--corpus", tmp_path / "none"], 66, "none: cannot be opened"),
+        ([*of_ours, "--corpus", tmp_path / "none"], 66, "none: no such file."),
         ([*of_ours, "--corpus", tmp_path / "empty.de"], 65, "empty.de: must have at least 20 different lines"),
         ([*of_ours, "--corpus", tmp_path / "short.de"], 65, "but has 2 instead"),
         ([*of_ours, "--corpus", tmp_path / "latin.de"], 65, "latin.de:2: is not UTF-8"),
@@ -343,9 +333,5 @@ def test_mistakes_in_one_line(
         ([*of_ours, tmp_path / "run", "--data", tmp_path, "--hours", "1"], 2, "`hours` is not for `--data`"),
         ([*of_ours, "--corpus", corpus, "--kind", "autoregressive"], 2, "`kind` is not for `--corpus`"),
     ):
-        assert specmt(*arguments) == code, arguments
-        error = capfd.readouterr().err
-        assert message in error, arguments
-        assert error.startswith("specmt: error: ")
-        assert error.count("\n") == 1
+        fails(capfd, arguments, code, message)
     assert {path: files_of(path) for path in (verifier, other, theirs)} == before

@@ -47,7 +47,7 @@ SENTENCES: Final = {
 
 UNLISTED: Final = {
     "number": ("0049-30-1234567", "A-4711"),
-    "identifier": ("max_retries", "getUserById()"),
+    "identifier": ("getUserById()", "HashMap"),
     "script": ("Москва", "東京"),
 }
 """What the models copy themselves, mostly, by kind."""
@@ -147,7 +147,7 @@ LISTED: Final[dict[str, tuple[str, ...]]] = {
         "{‹w›, number, percent}",
         "{‹w›, date, short}",
     ),
-    "variable": ("$‹U›", "${‹U›}", "%‹U›%", "‹U›_‹U›", "$‹U›_‹d1›", "$‹w›"),
+    "variable": ("$‹U›", "${‹U›}", "%‹U›%", "‹U›_‹U›", "‹w›_‹w›", "$‹U›_‹d1›", "$‹w›"),
     "code": (
         "`rm -rf /‹w›`",
         "`x = ‹w› + 1`",

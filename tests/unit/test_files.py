@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from specmt.files import whole, write_whole
-from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, add_drafter, write_folder
+from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, add_drafter
 from specmt.training.checkpoints import save_tensors
+from tests.folders import write_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,16 +101,7 @@ def test_weights_can_be_read_by_whom_the_umask_says(tiny_model: Path, tmp_path: 
     model = ModelFolder.read(tiny_model)
     assert model.drafter is not None
     path = tmp_path / "model"
-    write_folder(
-        path,
-        source="de",
-        target="en",
-        pieces=tiny_model / PIECES,
-        verifier=model.verifier,
-        verifier_weights=model.weights(VERIFIER),
-        drafter=model.drafter,
-        drafter_weights=model.weights(DRAFTER),
-    )
+    write_model(path, tiny_model / PIECES, model.verifier, model.weights(VERIFIER))
     add_drafter(tmp_path / "other", model, replace(model.drafter, dropout=0.2), model.weights(DRAFTER))
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert {each.name for each in files} >= {"checkpoint.safetensors", VERIFIER, DRAFTER, PIECES, "config.json"}

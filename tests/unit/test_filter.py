@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from specmt.engine.backend import Drafting, Sentences, best_tokens
+from specmt.engine.backend import best_tokens
+from specmt.engine.fused import Drafting, Sentences
 from specmt.engine.library import Filter
 from specmt.engine.native import NativeVerifier
 from specmt.models.config import VerifierConfig

@@ -211,7 +211,7 @@ def test_what_imported_pieces_never_stand_for(joint: ImportedPieces) -> None:
     ids = joint.encode("</s> <pad> <s> >>deu<<")
     assert not {PAD, BOS, EOS, joint.pieces(range(len(joint))).index(">>deu<<")} & set(ids)
     lines = SAMPLE.with_suffix(".de").read_text(encoding="utf-8").splitlines()[:20]
-    assert joint.encode_batch(lines, threads=2) == [joint.encode(line) for line in lines]
+    assert joint.encode_batch(lines) == [joint.encode(line) for line in lines]
 
 
 def test_separate_pieces_have_numbers_of_their_own(spm: dict[str, Path], vocabulary: Path) -> None:
@@ -897,21 +897,6 @@ def test_a_model_of_the_real_size_says_what_it_says_there(
     lookup = DecodingOptions(drafter="lookup", block_size=4)
     assert [h.tokens for h in decode(model, sources, lookup)] == greedy
     assert_same_logits(pair, model, sentences)
-
-
-def test_speculative_output_is_greedy_output(pair: Pair, sentences: list[str]) -> None:
-    model = load_model(pair.ours.path, device="cpu", dtype="float32")
-    sources = model.pieces.encode_batch(sentences)
-    greedy, lookup, itself = (
-        [h.tokens for h in decode(model, sources, DecodingOptions(batch_size=33, **options))]
-        for options in (
-            {"strategy": "greedy"},
-            {"drafter": "lookup", "block_size": 4},
-            {"drafter": "self", "block_size": 3},
-        )
-    )
-    assert lookup == greedy
-    assert itself == greedy
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from torch.nn import Module
 
 from specmt.cli.main import run
 from specmt.decoding.session import decode
-from specmt.errors import ModelError, SpecmtError, UsageError
+from specmt.errors import ModelError, SpecmtError
 from specmt.models.folder import CARD, VERIFIER, ModelFolder, find
 from specmt.models.hub import Model, load_model
 from specmt.models.interop import fairseq
@@ -222,16 +222,6 @@ def score(model: Model, sources: list[list[int]], targets: Tensor) -> Tensor:
     state = verifier.new_state(len(sources))
     verifier.start(state, torch.arange(len(sources)), verifier.encode(sources))
     return verifier.score(targets, torch.zeros(len(sources), dtype=torch.int64), state)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_speculation_changes_nothing(imported: ModelFolder, sentences: list[str], dtype: str) -> None:
-    loaded = load_model(imported.path, device="cpu", dtype=dtype)
-    sources = loaded.pieces.encode_batch(sentences)
-    greedy = decode(loaded, sources, DecodingOptions(strategy="greedy", batch_size=32))
-    for drafter, block_size in (("lookup", 3), ("self", 5)):
-        options = DecodingOptions(drafter=drafter, block_size=block_size, batch_size=7)
-        assert [each.tokens for each in decode(loaded, sources, options)] == [each.tokens for each in greedy]
 
 
 def test_text_comes_out_without_names_of_languages(
@@ -504,11 +494,6 @@ def test_files_beside_a_checkpoint_that_are_none(checkpoint: Path, pieces_path: 
     shutil.copy(pieces_path, checkpoint / TOKENIZER)
     with pytest.raises(ModelError, match="must begin with <unk> <s> </s>, but begins with <pad> <unk> <s> instead"):
         import_nllb(str(checkpoint), tmp_path / "out", languages=DIRECTION)
-
-
-def test_a_folder_that_is_there_is_left_alone(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="must be a new or an empty folder"):
-        import_nllb(str(checkpoint), checkpoint, languages=DIRECTION)
 
 
 # Languages

@@ -22,15 +22,21 @@ LAYERS = {
     "specmt.signals": 0,
     "specmt._signals": 0,
     "specmt.text": 1,
+    "specmt.formats": 1,
     "specmt.engine": 1,
     "specmt.decoding": 2,
     "specmt.models": 2,
     "specmt.training": 3,
     "specmt.evaluation": 3,
+    "specmt.requirements": 3,
     "specmt.feeder": 3,
+    "specmt.pairs": 3,
     "specmt.translator": 4,
-    "specmt.cli": 5,
-    "specmt.__main__": 6,
+    "specmt.documents": 4,
+    "specmt.serve": 5,
+    "specmt.jobs": 5,
+    "specmt.cli": 6,
+    "specmt.__main__": 7,
 }
 
 
@@ -119,7 +125,7 @@ def test_engine_and_decoding_do_not_need_fairseq2(module: str) -> None:
 
 @pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) == "specmt.cli"])
 def test_commands_start_without_torch(module: str) -> None:
-    assert not loaded_by(module) & {"torch", "fairseq2", "sacrebleu", "matplotlib"}
+    assert not loaded_by(module) & {"torch", "fairseq2", "sacrebleu", "matplotlib", "fastapi", "uvicorn"}
 
 
 def test_the_graph_of_imports_is_seen() -> None:

@@ -17,7 +17,8 @@ from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Drafting, EncoderOutput
+from specmt.engine.backend import EncoderOutput
+from specmt.engine.fused import Drafting
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, PAD

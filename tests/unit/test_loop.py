@@ -22,7 +22,8 @@ from specmt.decoding.loop import target_limit
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Confidence, EncoderOutput
+from specmt.engine.backend import EncoderOutput
+from specmt.engine.fused import Confidence
 from specmt.engine.networks import DecoderNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER
@@ -361,39 +362,6 @@ def full_pass(model: Model, source: list[int], tokens: Tensor) -> Tensor:
         states = target_states(model.reference, ids, torch.tensor([ids.shape[1]]), decoder_input)
         logits: Tensor = model.reference.final_proj(states)[0]
     return logits
-
-
-def test_a_beam_of_one_is_greedy(model: Model, sources: Sources, greedy: Hypotheses) -> None:
-    options = DecodingOptions(strategy="beam", beam_size=1, scores=True)
-    same = 0
-    for source, beam, hypothesis in zip(sources, decode(model, sources, options), greedy, strict=True):
-        # Beam search may go on where the loop's limit cut greedy decoding off.
-        tokens = beam.tokens if has_ended(hypothesis) else beam.tokens[: len(hypothesis.tokens)]
-        if tokens == hypothesis.tokens:
-            same += 1
-            assert beam.score == pytest.approx(rescore(model, source, [*beam.tokens, EOS]), abs=1e-3)
-        else:
-            assert gap_where_they_part(model, source, tokens, hypothesis.tokens) < 1e-4
-    assert same > len(sources) - 3
-
-
-def test_a_beam_does_not_depend_on_the_batch(model: Model, sources: Sources) -> None:
-    options = DecodingOptions(strategy="beam", beam_size=2, scores=True)
-    alone, together = (decode(model, sources[:20], replace(options, batch_size=batch_size)) for batch_size in (1, 20))
-    assert [h.score for h in together] == pytest.approx([h.score for h in alone], abs=1e-3)
-    assert sum(one.tokens == other.tokens for one, other in zip(alone, together, strict=True)) >= 19
-    # Some of them go on past the limit that the loop would set.
-    assert any(stats.tokens > target_limit(stats.source_tokens, 128) for stats in stats_of(alone))
-
-
-def test_wider_beams_find_better_scores(model: Model, sources: Sources) -> None:
-    options = DecodingOptions(strategy="beam", beam_size=1, length_penalty=0.0, batch_size=4, scores=True)
-    narrow, wide = (decode(model, sources[:20], replace(options, beam_size=size)) for size in (1, 5))
-    assert sum(h.score for h in wide) > sum(h.score for h in narrow)
-    assert total_of(wide).sentences == 20
-    for hypothesis in wide:
-        assert has_ended(hypothesis)
-        assert not {BOS, EOS} & set(hypothesis.tokens)
 
 
 def test_a_model_without_drafter_says_so_and_replays_itself(tiny_model_without_drafter: Path, sources: Sources) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from specmt.cli.render import renderer
 from specmt.decoding import memory as memory_module
 from specmt.decoding.memory import NEIGHBOURS, TranslationMemory
-from specmt.errors import DataError, InputNotFoundError
+from specmt.errors import DataError
 from specmt.text.memory import read_memory
 from specmt.types import Line, Translation
 
@@ -165,13 +165,6 @@ def test_a_file_of_any_size_is_refused_before_it_fills_the_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8_000_000
-
-
-def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(InputNotFoundError, match="no such file"):
-        read_memory(tmp_path / "m.tsv", "de", "en")
-    with pytest.raises(InputNotFoundError, match="is a directory"):
-        read_memory(tmp_path, "de", "en")
 
 
 @pytest.mark.parametrize("name", ["m.tsv.gz", "m.tmx.gz"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,9 +22,7 @@ from specmt.engine.native import NativeVerifier
 from specmt.engine.networks import DecoderNetwork, VerifierNetwork
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import (
-    AUTOREGRESSIVE_ARCHS,
-    DRAFTER_ARCHS,
-    VERIFIER_ARCHS,
+    ARCHS,
     AutoregressiveConfig,
     DecoderConfig,
     DrafterConfig,
@@ -51,10 +48,8 @@ from specmt.models.folder import (
     VERIFIER,
     ModelFolder,
     add_drafter,
-    file_sha256,
     find,
     write_calibration,
-    write_folder,
 )
 from specmt.models.hub import Model, load_model
 from specmt.models.modules import create_verifier, tie_weights
@@ -62,6 +57,7 @@ from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS
+from tests.folders import trust, write_model
 from tests.networks import autoregressive_network, drafter_network
 
 
@@ -72,17 +68,6 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*hg_exporter.*:DeprecationWarning")  # fairseq2 about itself
-
-
-def change_config(folder: Path, change: Callable[[dict], object]) -> None:
-    record = json.loads((folder / CONFIG).read_text())
-    change(record)
-    (folder / CONFIG).write_text(json.dumps(record))
-
-
-def trust(folder: Path, name: str) -> None:
-    """Enters a file's present sha256 into the configuration, as its author would."""
-    change_config(folder, lambda record: record["files"].update({name: file_sha256(folder / name)}))
 
 
 def test_a_folder_gives_back_what_was_written(
@@ -102,17 +87,9 @@ def test_a_folder_gives_back_what_was_written(
     assert read.verified(PIECES).read_bytes() == pieces_path.read_bytes()
     weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER, AUTOREGRESSIVE)}
     assert all(tensor.dtype == torch.float16 for tensors in weights.values() for tensor in tensors.values())
-    again = write_folder(
-        tmp_path / "again",
-        source="de",
-        target="en",
-        pieces=pieces_path,
-        verifier=verifier_config,
-        verifier_weights=weights[VERIFIER],
-        drafter=drafter_config,
-        drafter_weights=weights[DRAFTER],
-    )
-    assert again.autoregressive is None
+    again = write_model(tmp_path / "again", pieces_path, verifier_config, weights[VERIFIER])
+    assert (again.drafter, again.autoregressive) == (None, None)
+    again = add_drafter(tmp_path / "again", again, drafter_config, weights[DRAFTER])
     again = add_drafter(tmp_path / "again", again, autoregressive_config, weights[AUTOREGRESSIVE])
     assert again == replace(read, path=tmp_path / "again")
     assert again.sha256 == read.sha256
@@ -179,36 +156,12 @@ def test_a_damaged_model_is_not_copied(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "copy" / CONFIG).exists()
 
 
-@pytest.mark.parametrize("kind", ["masked", "autoregressive"])
-def test_a_missing_drafter_is_named_when_it_is_wanted(
-    tiny_model_without_drafter: Path, sources: list[list[int]], kind: str
-) -> None:
-    bare = load_model(tiny_model_without_drafter, device="cpu")
-    assert (bare.drafters, bare.autoregressive) == ((), None)
-    with pytest.raises(ModelError, match=f"no {kind} drafter") as raised:
-        decode(bare, sources, DecodingOptions(drafter=kind))
-    assert raised.value.exit_code == 69
-
-
 def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sources: list[list[int]]) -> None:
     (folder / AUTOREGRESSIVE).unlink()
     model = load_model(folder, device="cpu")
     decode(model, sources[:2], DecodingOptions(drafter="masked"))
     with pytest.raises(ModelError, match=f"{AUTOREGRESSIVE}: cannot be read"):
         _ = model.autoregressive
-
-
-def test_the_autoregressive_drafter_spares_calls_and_changes_nothing(model: Model, sources: list[list[int]]) -> None:
-    greedy, drafted = (
-        decode(model, sources, options)
-        for options in (
-            DecodingOptions(strategy="greedy"),
-            DecodingOptions(drafter="autoregressive", block_size=5, batch_size=7),
-        )
-    )
-    assert [each.tokens for each in drafted] == [each.tokens for each in greedy]
-    calls = [sum(each.stats.verifier_calls for each in hypotheses) for hypotheses in (drafted, greedy)]
-    assert calls[0] < 0.8 * calls[1]
 
 
 def test_the_autoregressive_drafter_is_in_the_type_to_draft_in(model: Model) -> None:
@@ -253,8 +206,8 @@ def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted
 
 
 def test_architectures() -> None:
-    assert set(VERIFIER_ARCHS) == set(DRAFTER_ARCHS) == set(AUTOREGRESSIVE_ARCHS) == {"small", "base"}
-    assert verifier_config("base", dropout=0.3) == replace(VERIFIER_ARCHS["base"](), dropout=0.3)
+    assert set(ARCHS) == {"small", "base"}
+    assert verifier_config("base", dropout=0.3) == VerifierConfig(**ARCHS["base"], dropout=0.3)
     with pytest.raises(UsageError, match="must be one of small, base"):
         verifier_config("huge")
 
@@ -304,9 +257,9 @@ def test_fairseq2_families_and_architectures() -> None:
     for hub in (get_verifier_hub(), get_drafter_hub(), get_autoregressive_hub()):
         assert hub.get_archs() == {"small", "base"}
     for arch in ("small", "base"):
-        assert get_verifier_hub().get_arch_config(arch) == VERIFIER_ARCHS[arch]()
-        assert get_drafter_hub().get_arch_config(arch) == DRAFTER_ARCHS[arch]()
-        assert get_autoregressive_hub().get_arch_config(arch) == AUTOREGRESSIVE_ARCHS[arch]()
+        assert get_verifier_hub().get_arch_config(arch) == VerifierConfig(**ARCHS[arch])
+        assert get_drafter_hub().get_arch_config(arch) == DrafterConfig(**ARCHS[arch])
+        assert get_autoregressive_hub().get_arch_config(arch) == AutoregressiveConfig(**ARCHS[arch])
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ import torch
 from specmt.decoding import loop, session
 from specmt.decoding.session import decode
 from specmt.decoding.shortlist import Shortlist
-from specmt.engine.backend import Confidence, Drafting, FusedLoop, Ran, Sentences, State
+from specmt.engine.backend import State
+from specmt.engine.fused import Confidence, Drafting, FusedLoop, Ran, Sentences
 from specmt.engine.native import NativeVerifier
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions

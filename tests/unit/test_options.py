@@ -98,6 +98,7 @@ def test_seeds_have_64_bits() -> None:
         ({"drafter": "lookup", "tolerance": 2.0}, "`tolerance` must be 0 with the drafter lookup, but is 2.0 instead."),
         ({"memory": MEMORY, "tolerance": 2.0}, "`tolerance` must be 0 with the drafter lookup, but is 2.0 instead."),
         ({"tree": "sampled"}, "`tree` sampled needs a `temperature` above 0."),
+        ({"strategy": "beam", "shortlist": True}, "`shortlist` must be false for beam search, but is true instead."),
         (
             {"strategy": "beam", "temperature": 1.0},
             "`temperature` must be 0 for beam search, but is 1.0 instead.",

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from specmt.decoding.session import decode
 from specmt.models.config import VerifierConfig
-from specmt.models.folder import VERIFIER, ModelFolder, write_folder
+from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.models.modules import create_verifier
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
+from tests.folders import write_model
 
 LINES = ["Der Hund schläft.", "Wo ist der Bahnhof, bitte?", "Nein!", "Das Haus am See ist alt und klein."]
 
@@ -39,14 +40,7 @@ def folder(
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.1)
         else:
             torch.nn.init.normal_(parameter, std=0.3 if "embed" in name else 1.0)
-    write_folder(
-        path,
-        source="de",
-        target="en",
-        pieces=pieces_path,
-        verifier=verifier_config,
-        verifier_weights=weights_of(verifier),
-    )
+    write_model(path, pieces_path, verifier_config, weights_of(verifier))
     return ModelFolder.read(path)
 
 

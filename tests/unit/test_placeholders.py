@@ -49,6 +49,7 @@ from tests.unit.test_translator import FakeModel
         ("Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", "Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", []),
         ("Am 3.10.1990 um 12:34 waren 1.234.567 da.", "Am 3.10.1990 um 12:34 waren 1.234.567 da.", []),
         ("z.B. Vor- und Nachteile -- std::x, Nutzer_innen", "z.B. Vor- und Nachteile -- std::x, Nutzer_innen", []),
+        ("Jede_r setzt max_retries", "Jede_r setzt %1", ["max_retries"]),
         ("In /etc/hosts-Datei die --version-Option", "In %1-Datei die %2-Option", ["/etc/hosts", "--version"]),
         ("Er ging --und kam, ``Gut'' sagt' ``Sie''", "Er ging --und kam, ``Gut'' sagt' ``Sie''", []),
         ("", "", []),

@@ -36,7 +36,7 @@ from specmt.decoding.policy import (
 from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
 from specmt.engine import keep
-from specmt.engine.backend import Confidence
+from specmt.engine.fused import Confidence
 from specmt.models.folder import ModelFolder, write_calibration
 from specmt.models.hub import load_model
 from specmt.options import Calibration, DecodingOptions, TreeName

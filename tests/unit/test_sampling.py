@@ -419,20 +419,6 @@ def test_perturbed_log_probabilities_are_those_of_the_leaves_whatever_the_levels
         assert below == pytest.approx(place / 8, abs=4 * math.sqrt(2 * 0.25 / len(seconds)))
 
 
-def naive(scores: Floats, noise: Floats, parents: Floats) -> Floats:
-    free = scores + noise
-    greatest = free.max(axis=1, keepdims=True)
-    found: Floats = -np.log(np.exp(-parents[:, None]) - np.exp(-greatest) + np.exp(-free))
-    return found
-
-
-def test_perturb_is_the_formula_where_that_is_stable() -> None:
-    draws = np.random.default_rng(2)
-    scores, noise = np.log(draws.dirichlet(np.ones(9), size=50)), draws.gumbel(size=(50, 9))
-    parents = draws.gumbel(size=50)
-    np.testing.assert_allclose(perturb(scores, noise, parents), naive(scores, noise, parents), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("parent", [0.0, -3.0, -600.0, -700.0, 5.0])
 def test_perturb_is_stable_for_the_smallest_probabilities(parent: float) -> None:
     """Compared with the formula in arithmetic of 450 digits."""

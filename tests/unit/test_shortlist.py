@@ -28,7 +28,7 @@ from specmt.decoding.tree import nodes_of
 from specmt.engine.backend import State, Verifier, best_tokens
 from specmt.engine.transformer import verifier_tables
 from specmt.engine.window import branches
-from specmt.errors import DataError, ModelError, UsageError
+from specmt.errors import ModelError, UsageError
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.folder import CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, add_drafter, file_sha256
 from specmt.models.hub import Model, fitting_weights, load_model
@@ -449,29 +449,14 @@ def test_what_is_measured_on_is_not_learnt_from(made_up: ParallelData, pieces: P
     assert not {390, 391} & set(shortlist.of([210, 211]).tolist())
 
 
-@pytest.mark.parametrize(
-    ("count", "changes", "error", "message"),
-    [
-        (19, {}, DataError, "needs 20 sentences to learn from, but there are 19"),
-        (40, {"frequent": 0}, UsageError, "`frequent` must be at least 1, but is 0"),
-        (40, {"associated": -1}, UsageError, "`associated` must be at least 1, but is -1"),
-    ],
-)
-def test_what_cannot_be_learnt(
-    pieces: Pieces, count: int, changes: dict[str, int], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        learn_shortlist(data_of([([5], [6])] * count), pieces, **changes)
-
-
 def test_distilled_data_is_read_at_even_distances(pieces: Pieces, tmp_path: Path) -> None:
-    Sequences.save(tmp_path / "train.source", [[number, 5] for number in range(10, 20)])
-    Sequences.save(tmp_path / "train.target", [[number] for number in range(10, 20)])
+    Sequences.of([[number, 5] for number in range(10, 20)]).save(tmp_path / "train.source")
+    Sequences.of([[number] for number in range(10, 20)]).save(tmp_path / "train.target")
     data = read_distilled(tmp_path, pieces, limit=3)
     assert [data.source[number] for number in range(len(data))] == [[10, 5], [13, 5], [16, 5]]
     assert [data.target[number] for number in range(len(data))] == [[10], [13], [16]]
     assert len(read_distilled(tmp_path, pieces, limit=50)) == 10
-    Sequences.save(tmp_path / "train.target", [[len(pieces)]] * 10)
+    Sequences.of([[len(pieces)]] * 10).save(tmp_path / "train.target")
     with pytest.raises(UsageError, match="distilled from a model with other pieces"):
         read_distilled(tmp_path, pieces, limit=50)
 
@@ -531,13 +516,6 @@ def test_a_model_without_says_how_to_get_one(tiny_model: Path) -> None:
         decode(model, [[5]], DecodingOptions(shortlist=True))
 
 
-def test_damage_is_found(folder: Path) -> None:
-    path = folder / SHORTLIST
-    path.write_bytes(path.read_bytes()[:-4] + b"oops")
-    with pytest.raises(ModelError, match="damaged or truncated"):
-        _ = load_model(folder, device="cpu", dtype="float32").shortlist
-
-
 @pytest.mark.parametrize("fault", ["ids", "names"])
 def test_one_that_does_not_fit_is_refused(folder: Path, fault: str) -> None:
     parts = {"always": torch.tensor([3]), "starts": torch.zeros(401).long(), "targets": torch.zeros(0).int()}
@@ -549,8 +527,3 @@ def test_one_that_does_not_fit_is_refused(folder: Path, fault: str) -> None:
     (folder / CONFIG).write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(ModelError, match=r"does not fit config\.json; learn it again"):
         _ = load_model(folder, device="cpu", dtype="float32").shortlist
-
-
-def test_beam_search_has_none() -> None:
-    with pytest.raises(UsageError, match="`shortlist` must be false for beam search, but is true"):
-        DecodingOptions(strategy="beam", shortlist=True)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from specmt.engine import library
 from specmt.engine.backend import Verifier
-from specmt.engine.library import kernels as find_kernels
 from specmt.models.config import VerifierConfig
 from specmt.models.modules import create_verifier
 from specmt.training.validate import weights_of
@@ -24,18 +24,17 @@ TINY = range(20, 30)
 """Tokens whose weights are too small for bfloat16 but for its subnormal numbers, which tiles take for 0."""
 
 
-@pytest.fixture(params=[True, False], ids=["tiles", "no tiles"])
-def tiles(request: pytest.FixtureRequest, needs_kernels: None) -> Iterator[bool]:
-    library = find_kernels()
-    assert library is not None
-    if library.specmt_tiles(request.param) != request.param:
-        pytest.skip("the processor does not multiply tiles")
-    yield request.param
-    library.specmt_tiles(True)
+@pytest.fixture(scope="module", params=["amx", "avx512-bf16"])
+def variant(request: pytest.FixtureRequest, needs_kernels: None) -> Iterator[str]:
+    if request.param not in library.variants():
+        pytest.skip(f"the processor does not run {request.param}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(library.CHOICE, request.param)
+        yield request.param
 
 
 @pytest.fixture(scope="module", params=[torch.bfloat16, torch.int8], ids=str)
-def verifier(request: pytest.FixtureRequest) -> Verifier:
+def verifier(request: pytest.FixtureRequest, variant: str) -> Verifier:
     torch.manual_seed(1)
     weights = weights_of(create_verifier(CONFIG, CPU))
     for tensor in weights.values():
@@ -54,7 +53,7 @@ def logits_of(verifier: Verifier, rows: int, width: int) -> Tensor:
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 15, 16, 17, 24, 31, 32, 33, 50])
-def test_the_number_of_rows_changes_no_bit(verifier: Verifier, tiles: bool, rows: int) -> None:
+def test_the_number_of_rows_changes_no_bit(verifier: Verifier, rows: int) -> None:
     """One row or two are multiplied in ordinary registers, more of them by tile."""
     alone = logits_of(verifier, 1, 1)
     assert alone.isfinite().all() and alone.std() > 0.1
@@ -62,37 +61,15 @@ def test_the_number_of_rows_changes_no_bit(verifier: Verifier, tiles: bool, rows
     assert torch.equal(logits_of(verifier, 1, rows)[:, :1], alone)
 
 
-def test_sentences_are_encoded_alike_alone_and_together(verifier: Verifier, tiles: bool) -> None:
+def test_sentences_are_encoded_alike_alone_and_together(verifier: Verifier) -> None:
     alone = [verifier.encode([source]).states for source in ([5], SOURCE, list(range(40, 90)))]
     together = verifier.encode([[5], SOURCE, list(range(40, 90))]).states
     assert torch.equal(torch.cat(alone), together)
 
 
-def test_tiny_weights_count_for_nothing_or_for_the_same(verifier: Verifier, tiles: bool) -> None:
+def test_tiny_weights_count_for_nothing_or_for_the_same(verifier: Verifier) -> None:
     if verifier.dtype == torch.bfloat16:
         assert not logits_of(verifier, 1, 1)[..., TINY.start : TINY.stop].any()
     for rows in (1, 2, 5, 40):
         logits = logits_of(verifier, rows, 1)[..., TINY.start : TINY.stop]
         assert torch.equal(logits, logits_of(verifier, 1, 1)[..., TINY.start : TINY.stop].expand(rows, -1, -1))
-
-
-@pytest.mark.usefixtures("needs_kernels")
-def test_tiles_make_the_same_sums(verifier: Verifier) -> None:
-    """Of whole numbers exactly, of bfloat16 in another order."""
-    library = find_kernels()
-    assert library is not None
-    if not library.specmt_tiles(True):
-        pytest.skip("the processor does not multiply tiles")
-    try:
-        for rows in (1, 20):
-            with_tiles = logits_of(verifier, rows, 2)
-            library.specmt_tiles(False)
-            without = logits_of(verifier, rows, 2)
-            library.specmt_tiles(True)
-            if verifier.dtype == torch.int8:
-                assert torch.equal(with_tiles, without)
-            else:
-                assert not torch.equal(with_tiles, without)
-                assert float((with_tiles - without).abs().max()) < 0.01 * float(without.std())
-    finally:
-        library.specmt_tiles(True)

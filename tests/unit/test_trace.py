@@ -20,9 +20,9 @@ from typing_extensions import override
 from specmt.cli.trace.page import page
 from specmt.cli.trace.record import record
 from specmt.cli.trace.terminal import Drawing
-from specmt.cli.trace.verdicts import origins, verdicts
 from specmt.cli.trace.view import Step, View, percent, view
 from specmt.decoding.trace import Candidate, Iteration, Node, Trace, Trial
+from specmt.decoding.verdicts import origins, verdicts
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS
 

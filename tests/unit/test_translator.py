@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,55 +17,7 @@ from specmt.feeder import AHEAD, CHUNK
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Line, Stats
-from tests.sessions import FakeSession
-
-
-class WordPieces:
-    """Every word is a piece, as long as it is not one of the unencodable."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def encode(self, text: str) -> list[int]:
-        ids = []
-        for word in text.replace("\u200b", " ").split():
-            if word not in self.words:
-                self.words.append(word)
-            ids.append(self.words.index(word))
-        return ids
-
-    def encode_batch(self, texts: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        return [self.encode(text) for text in texts]
-
-    encode_targets = encode_batch
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(self.pieces(ids))
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self.words[i] for i in ids]
-
-
-class FakeModel:
-    block_size = 7
-
-    def __init__(self, path: Path = Path("fake"), *, has_drafter: bool = True) -> None:
-        self.pieces = WordPieces()
-        self.max_source_length = 6
-        self.languages = ("de", "en")
-        self.path = path
-        self.drafters = ("masked",) if has_drafter else ()
-        self.protects = True
-        self.sha256 = "0" * 64
-
-
-def reverse(sources: Sequence[list[int]]) -> list[Hypothesis]:
-    assert sources
-    assert all(1 <= len(ids) < FakeModel().max_source_length for ids in sources)
-    return [
-        Hypothesis(ids[::-1], -float(len(ids)), Stats(sentences=1, tokens=len(ids) + 1, verifier_calls=1))
-        for ids in sources
-    ]
+from tests.sessions import FakeModel, FakeSession, reverse
 
 
 def translator(model: FakeModel | None = None) -> Translator:
@@ -82,6 +34,11 @@ def test_lines_are_translated_in_order_and_blank_ones_bypass_the_model() -> None
 
 def test_space_around_a_line_and_layout_inside_it_are_kept() -> None:
     assert texts("  a b\u00a0\r", "a b\tc d\u2028 e", "a b\n") == ["  b a\u00a0\r", "b a\td c\u2028 e", "b a\n"]
+
+
+def test_a_mark_of_no_width_is_kept_in_front_and_in_what_is_copied_and_left_out_elsewhere() -> None:
+    assert texts("\ufeffa b", "a\ufeffa b\ufeff", "a \ufeff b", "\ufeff") == ["\ufeffb a", "b aa", "b a", "\ufeff"]
+    assert texts("a\t\ufeffb c", "ist\ufeff https://a.de/\ufeffb.") == ["a\tc b", "https://a.de/\ufeffb. ist"]
 
 
 def test_lines_keep_index_and_ending() -> None:

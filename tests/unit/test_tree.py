@@ -19,8 +19,8 @@ from specmt.decoding.levels import level_tree
 from specmt.decoding.policy import confident, log_odds, logistic, survival
 from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of, prune
-from specmt.engine.backend import Confidence
 from specmt.engine.candidates import CANDIDATES, tree_size
+from specmt.engine.fused import Confidence
 from specmt.engine.window import Branches, branches
 
 CPU = torch.device("cpu")

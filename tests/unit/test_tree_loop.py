@@ -212,13 +212,6 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
                 chains.append([*chains[node.parent], node.token])
 
 
-def test_the_best_path_of_the_verifier_itself_is_accepted_whole(model: Model, sources: Sources) -> None:
-    """The fast verifier differs from the strict one by its rounding alone."""
-    options = replace(BEST_FIRST, drafter="self", nodes=4, beta=1, block_size=4)
-    total = total_of(decode(model, sources, options))
-    assert total.verifier_calls < 0.3 * total.tokens
-
-
 def test_drafters_together_accept_what_either_would(model: Model, sources: Sources, greedy: Hypotheses) -> None:
     """One is right in every second call, the other in the rest."""
     truth = make_truth(sources, greedy)

@@ -35,11 +35,10 @@ from specmt.models.folder import (
 )
 from specmt.models.hub import load_model
 from specmt.text.printable import printable
+from tests.folders import Change, change_config, trust
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
 """Sets a terminal's title, clears it and turns it red."""
-
-Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture(autouse=True)
@@ -60,17 +59,6 @@ def no_waiting() -> Iterator[None]:
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
     """A copy of the tiny model that a test may damage."""
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
-
-
-def change_config(folder: Path, change: Change) -> None:
-    record = json.loads((folder / CONFIG).read_text())
-    change(record)
-    (folder / CONFIG).write_text(json.dumps(record))
-
-
-def trust(folder: Path, name: str) -> None:
-    """Enters a file's present sha256 into the configuration, as its author would."""
-    change_config(folder, lambda record: record["files"].update({name: file_sha256(folder / name)}))
 
 
 def error_of(call: Callable[[], object]) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from specmt.cli.console import printed
+from specmt.cli.console import load, printed
 from specmt.cli.options import decoding_options, given_options, model_options
 from specmt.errors import DataError, UsageError
 from specmt.options import DecodingOptions, check_effects
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from specmt.cli.trace.view import View
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("text", nargs=-1)
 @model_options
 @decoding_options(
@@ -61,8 +60,7 @@ def trace(
     from specmt.cli.trace.page import page
     from specmt.cli.trace.record import record
     from specmt.cli.trace.view import view
-    from specmt.decoding.choice import choose, own_block_size
-    from specmt.models.hub import load_model
+    from specmt.decoding.choice import one_drafter
     from specmt.translator import Translator
 
     with ExitStack() as stack:
@@ -71,13 +69,8 @@ def trace(
         page_out = stack.enter_context(Output(html)) if as_json and html is not None else out
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
-        loaded = load_model(model, **loading)
-        names = choose(options, loaded).names
-        if options.drafter == "auto" and names:  # one is shown, where others would take turns
-            shown = dict.fromkeys(name for name in names if name in (names[0], "lookup"))
-            options = replace(options, drafter="+".join(shown))
-        if block_size == "own" and names:
-            options = replace(options, block_size=own_block_size(names[0], loaded))
+        loaded = load(model, **loading)
+        options = one_drafter(options, loaded, own_size=block_size == "own")
         followed = Translator(loaded).trace(sentence, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}

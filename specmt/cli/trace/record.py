@@ -12,6 +12,8 @@ window that one verifier call scores: 0 is the last committed token, i the i-th 
     Whether the translation is what greedy decoding says.
 ``stats``
     ``tokens`` (EOS included), ``verifier_calls``, ``drafted``, ``accepted``, ``mean_accepted_length``.
+``alignment``
+    Pairs of a source word and a word of the translation that comes from it, counted from 0.
 ``iterations``
     A list of objects, one a verifier call:
 
@@ -40,17 +42,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from specmt.cli.trace.verdicts import mask_slots, origins, ruled_out, verdicts
-from specmt.cli.trace.view import PieceNames
+from specmt.decoding.verdicts import mask_slots, origins, ruled_out, verdicts
 from specmt.options import DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Candidate, Iteration, Trace
+    from specmt.text.pieces import PieceModel
 
 Record = dict[str, Any]
 
 
-def record(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> Record:
+def record(trace: Trace, pieces: PieceModel, options: DecodingOptions) -> Record:
     """Returns what is written of a trace.
 
     :param options: those that it was made with.
@@ -100,6 +102,7 @@ def record(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> Record
             "accepted": verdicts_.count("accepted"),
             "mean_accepted_length": count / calls if calls else 0.0,
         },
+        "alignment": [list(pair) for pair in trace.alignment],
         "iterations": iterations,
     }
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from specmt.cli.trace.verdicts import Origin, Verdict, mask_slots, origins, reached, ruled_out, verdicts
+from specmt.decoding.verdicts import Origin, Verdict, mask_slots, origins, reached, ruled_out, verdicts
 from specmt.options import DecodingOptions
 from specmt.types import EOS
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Candidate, Iteration, Trace
+    from specmt.text.pieces import PieceModel
 
 MARKS: Final = {"accepted": "✓", "rejected": "✗", "unseen": "–", "corrected": "→", "added": "+"}
 """How verdicts and origins are shown without colours."""
@@ -21,22 +22,6 @@ MARKS: Final = {"accepted": "✓", "rejected": "✗", "unseen": "–", "correcte
 _BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE: Final = "▁"
 _SPACE_SHOWN: Final = "␣"
-
-
-class PieceNames(Protocol):
-    """What is needed of `specmt.text.pieces.PieceModel`."""
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of piece ids."""
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces themselves, word boundaries shown as ▁."""
-
-    def decode_source(self, ids: Sequence[int]) -> str:
-        """Returns the text of source ids."""
-
-    def source_pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the pieces of source ids."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +151,7 @@ def percent(probability: float) -> str:
     return ">99%" if 0.99 < probability < 1.0 else f"{probability:.0%}"
 
 
-def view(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> View:
+def view(trace: Trace, pieces: PieceModel, options: DecodingOptions) -> View:
     """Returns what is shown of a trace.
 
     :param options: those that it was made with.
@@ -217,7 +202,7 @@ def view(trace: Trace, pieces: PieceNames, options: DecodingOptions) -> View:
         source_tokens=tuple(map(_token, trace.source, pieces.source_pieces(trace.source))),
         translation=pieces.decode(trace.tokens),
         steps=steps,
-        figures=tuple(_figures(trace, steps, options)),
+        figures=(*_alignment(trace, pieces), *_figures(trace, steps, options)),
         legend=tuple(_legend(steps)),
     )
 
@@ -229,6 +214,13 @@ def _token(token: int, piece: str) -> Token:
         return Token(token, piece, False)
     text = piece.removeprefix(_SPACE)
     return Token(token, text.replace(_SPACE, _SPACE_SHOWN) or _SPACE_SHOWN, text == piece)
+
+
+def _alignment(trace: Trace, pieces: PieceModel) -> Iterator[tuple[str, str]]:
+    words, others = pieces.decode_source(trace.source).split(), pieces.decode(trace.tokens).split()
+    pairs = [(one, other) for one, other in trace.alignment if one < len(words) and other < len(others)]
+    if pairs:
+        yield "Alignment", "  ".join(f"{words[one]}–{others[other]}" for one, other in pairs)
 
 
 def _figures(trace: Trace, steps: Sequence[Step], options: DecodingOptions) -> list[tuple[str, str]]:

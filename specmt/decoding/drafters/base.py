@@ -17,7 +17,8 @@ from specmt.decoding.shape import Chain, Sampled, Shape
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, merge
 from specmt.engine import backend
-from specmt.engine.backend import Confidence, Drafting, EncoderOutput, Network, Scorer, State
+from specmt.engine.backend import EncoderOutput, Network, Scorer, State
+from specmt.engine.fused import Confidence, Drafting
 
 
 class Drafter(Protocol):
@@ -45,6 +46,10 @@ class Drafter(Protocol):
 
     def finish(self, row: int, tokens: list[int]) -> None:
         """Takes in the translation of a row's sentence, without BOS and EOS, before the row is given away."""
+        return
+
+    def rewind(self, row: int, length: int) -> None:
+        """Forgets what a row has committed, but for so many tokens, BOS included."""
         return
 
     def move(self, source: int, target: int) -> None:
@@ -79,6 +84,11 @@ class CombinedDrafter(Drafter):
     def finish(self, row: int, tokens: list[int]) -> None:
         for drafter in self.drafters:
             drafter.finish(row, tokens)
+
+    @override
+    def rewind(self, row: int, length: int) -> None:
+        for drafter in self.drafters:
+            drafter.rewind(row, length)
 
     @override
     def move(self, source: int, target: int) -> None:
@@ -210,6 +220,10 @@ class NetworkDrafter(Drafter, Generic[N]):
     def first_requests(self, rows: int) -> list[Request]:
         """Returns the requests of the first rows."""
         return [self.requests[row] for row in range(rows)]
+
+    @override
+    def rewind(self, row: int, length: int) -> None:
+        self.seen[row] = min(int(self.seen[row]), length)
 
     @override
     def move(self, source: int, target: int) -> None:

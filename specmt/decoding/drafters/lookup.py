@@ -15,7 +15,8 @@ from specmt.decoding.drafters.base import Drafter
 from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree, no_tree
-from specmt.engine.backend import Confidence, Drafting, EncoderOutput
+from specmt.engine.backend import EncoderOutput
+from specmt.engine.fused import Confidence, Drafting
 from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 

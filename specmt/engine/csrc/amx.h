@@ -1,15 +1,12 @@
-// The same on tiles (AMX), and the choice between both.
+// The same on tiles (AMX).
 
 #pragma once
 
 #include <type_traits>
 
 #include "gemm.h"
-#include "threading.h"
 
 namespace {
-
-bool tiles = false;  // whether to use them
 
 // The shape of tiles: all of them have 64 bytes a row; those of weights have 16 rows, the others as many as there are.
 struct alignas(64) TileShape {
@@ -18,7 +15,6 @@ struct alignas(64) TileShape {
     uint8_t rows[16] = {};
 };
 
-constexpr int TILE = 16;        // rows of a tile
 constexpr int TILE_BYTES = 64;  // of a row of a tile
 
 void shape_tiles(int rows) {
@@ -44,6 +40,32 @@ void clear_tile() {
     asm volatile("tilezero %%tmm%c0" ::"i"(TO));
 }
 
+// What tiles make of a type, and how many rows they are for at least.
+template <class T>
+struct Tiles;
+
+template <>
+struct Tiles<BFloat16> {
+    using Sum = float;
+    static constexpr int LEAST = 1;
+    static Floats load_sum(const float* sum) { return load(sum); }
+    template <int SUM, int X, int W>
+    static void multiply() {
+        asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(SUM), "i"(X), "i"(W));
+    }
+};
+
+template <>
+struct Tiles<Int8> {
+    using Sum = int32_t;
+    static constexpr int LEAST = 13;
+    static Whole load_sum(const int32_t* sum) { return load_whole(sum); }
+    template <int SUM, int X, int W>
+    static void multiply() {
+        asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(SUM), "i"(X), "i"(W));
+    }
+};
+
 // The same as `block`, on tiles: 0 … 3 are sums, 4 and 5 rows, 6 and 7 weights. There are as many rows as tiles were
 // shaped for, in one tile or two, or fewer: what is read behind them goes nowhere.
 template <class T, int ROW_TILES, int PANELS>
@@ -58,25 +80,25 @@ void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int 
     for (int k = 0; k < linear.inputs; k += STEP) {
         load_tile<4>(x.values + k, bytes);
         load_tile<6>(weight + k * LANES, TILE_BYTES);
-        T::template multiply_tiles<0, 4, 6>();
+        Tiles<T>::template multiply<0, 4, 6>();
         if constexpr (ROW_TILES == 2) {
             load_tile<5>(second + k, bytes);
-            T::template multiply_tiles<2, 5, 6>();
+            Tiles<T>::template multiply<2, 5, 6>();
         }
         if constexpr (PANELS == 2) {
             load_tile<7>(weight + panel_size + k * LANES, TILE_BYTES);
-            T::template multiply_tiles<1, 4, 7>();
-            if constexpr (ROW_TILES == 2) T::template multiply_tiles<3, 5, 7>();
+            Tiles<T>::template multiply<1, 4, 7>();
+            if constexpr (ROW_TILES == 2) Tiles<T>::template multiply<3, 5, 7>();
         }
     }
-    alignas(64) typename T::TileSum sums[2][2][TILE][LANES];  // of row tiles and panels
+    alignas(64) typename Tiles<T>::Sum sums[2][2][TILE][LANES];  // of row tiles and panels
     store_tile<0>(sums[0][0]);
     if constexpr (PANELS == 2) store_tile<1>(sums[0][1]);
     if constexpr (ROW_TILES == 2) store_tile<2>(sums[1][0]);
     if constexpr (ROW_TILES * PANELS == 4) store_tile<3>(sums[1][1]);
     for (int p = 0; p < PANELS; ++p)
         for (int r = 0; r < rows; ++r)
-            finish<T>(T::load_sum(sums[r / size][p][r % size]), linear, (panel + p) * LANES, x, r, epilogue, out,
+            finish<T>(Tiles<T>::load_sum(sums[r / size][p][r % size]), linear, (panel + p) * LANES, x, r, epilogue, out,
                       out_stride);
 }
 
@@ -177,55 +199,5 @@ void multiply_tiled(int rows, const Rows<T>& x, const Linear& linear, Range pane
     }
     asm volatile("tilerelease");
 }
-
-// out (R, N) = x (R, K) Wᵀ + b over a share of the panels. How rows are grouped changes no sum.
-template <class T>
-void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
-              int64_t out_stride) {
-    if constexpr (!std::is_same_v<T, Float32>)
-        if (tiles && rows >= T::LEAST && linear.inputs % (TILE_BYTES / sizeof(typename T::Value)) == 0)
-            return multiply_tiled<T>(rows, x, linear, panels, epilogue, out, out_stride);
-    constexpr int MOST = 12;
-    if (rows <= MOST) return some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
-    // Many rows: a few panels at a time stay in the cache while all rows pass, in groups of about the same size.
-    constexpr int STRIP = 4;
-    const int groups = (rows + MOST - 1) / MOST, size = (rows + groups - 1) / groups;
-    for (int panel = panels.begin; panel < panels.end; panel += STRIP) {
-        const Range strip{panel, std::min(panel + STRIP, panels.end)};
-        for (int row = 0; row < rows; row += size) {
-            Epilogue of_rows = epilogue;
-            if (of_rows.residual) of_rows.residual += row * out_stride;
-            some_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, of_rows, out + row * out_stride,
-                         out_stride);
-        }
-    }
-}
-
-// Where rows are turned into what a type wants.
-class Converter {
-  public:
-    template <class T>
-    void reserve(int64_t rows, int64_t width) {
-        if constexpr (std::is_same_v<T, Float32>) return;
-        fit(values_, (rows + TILE - 1) * width * sizeof(typename T::Value));  // tiles read on behind the last row
-        fit(scales_, rows);
-    }
-
-    // The result stands until the next call; there must be room for it.
-    template <class T>
-    Rows<T> convert(const float* from, int rows, int width) {
-        if constexpr (std::is_same_v<T, Float32>) {
-            return {from, width, nullptr};
-        } else {
-            auto* values = reinterpret_cast<typename T::Value*>(values_.data());
-            for (int64_t r = 0; r < rows; ++r) scales_[r] = T::convert(from + r * width, values + r * width, width);
-            return {values, width, scales_.data()};
-        }
-    }
-
-  private:
-    Vector<uint8_t> values_;
-    Vector<float> scales_;
-};
 
 }  // namespace

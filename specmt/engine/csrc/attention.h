@@ -17,7 +17,7 @@ struct Seen {
     int64_t place(int t) const { return t < prefix ? t : prefix + branch[t - prefix]; }
 };
 
-constexpr int TOGETHER = 4;  // queries that attention is worked out for at a time
+constexpr int TOGETHER = REGISTERS == 32 ? 4 : 1;  // queries that attention is worked out for at a time
 
 // Keys and values of one head and sentence.
 template <class K>
@@ -29,7 +29,7 @@ struct KeysValues {
 
     // Fetches, in passing, what will be wanted.
     void fetch(const K* place) const {
-        if (next) _mm_prefetch(reinterpret_cast<const char*>(place + next), _MM_HINT_T0);
+        if (next) __builtin_prefetch(place + next);
     }
 };
 
@@ -51,27 +51,27 @@ void attend(const Queries& q, const KeysValues<K>& m, const Seen* seen) {
     for (int r = 1; r < ROWS; ++r) shared = std::min(shared, seen[r].prefix);
     shared -= shared % 4;
     for (int t = 0; t < shared; t += 4) {
-        __m512 sum[ROWS][4];
+        Floats sum[ROWS][4];
 #pragma GCC unroll 16
         for (int i = 0; i < D16; ++i) {
-            __m512 key[4];
+            Floats key[4];
 #pragma GCC unroll 16
             for (int k = 0; k < 4; ++k) {
                 const K* place = m.keys + (t + k) * m.stride + i * LANES;
-                key[k] = load16(place);
+                key[k] = load(place);
                 if (i % LINE == 0) m.fetch(place);
             }
 #pragma GCC unroll 16
             for (int r = 0; r < ROWS; ++r) {
-                const __m512 query = load16(q.first + r * q.stride + i * LANES);
+                const Floats query = load(q.first + r * q.stride + i * LANES);
 #pragma GCC unroll 16
                 for (int k = 0; k < 4; ++k)
-                    sum[r][k] = i == 0 ? _mm512_mul_ps(query, key[k]) : _mm512_fmadd_ps(query, key[k], sum[r][k]);
+                    sum[r][k] = i == 0 ? multiply(query, key[k]) : fma(query, key[k], sum[r][k]);
             }
         }
 #pragma GCC unroll 16
         for (int r = 0; r < ROWS; ++r)
-            _mm_storeu_ps(q.scores + r * q.longest + t, sums_of(sum[r][0], sum[r][1], sum[r][2], sum[r][3]));
+            store_sums(q.scores + r * q.longest + t, sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
     }
     float scales[ROWS];
     for (int r = 0; r < ROWS; ++r) {
@@ -80,46 +80,46 @@ void attend(const Queries& q, const KeysValues<K>& m, const Seen* seen) {
         const auto product = [&](int t) {
             const float* query = q.first + r * q.stride;
             const K* key = m.keys + seen[r].place(std::min(t, count - 1)) * m.stride;
-            __m512 sum = _mm512_mul_ps(load16(query), load16(key));
-            for (int i = 1; i < D16; ++i) sum = _mm512_fmadd_ps(load16(query + i * LANES), load16(key + i * LANES), sum);
+            Floats sum = multiply(load(query), load(key));
+            for (int i = 1; i < D16; ++i) sum = fma(load(query + i * LANES), load(key + i * LANES), sum);
             return sum;
         };
         for (int t = shared; t < count; t += 4)
-            _mm_storeu_ps(scores + t, sums_of(product(t), product(t + 1), product(t + 2), product(t + 3)));
+            store_sums(scores + t, product(t), product(t + 1), product(t + 2), product(t + 3));
         scales[r] = exponentials(scores, count);
     }
-    __m512 total[ROWS][D16];
+    Floats total[ROWS][D16];
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 16
-        for (int i = 0; i < D16; ++i) total[r][i] = _mm512_setzero_ps();
+        for (int i = 0; i < D16; ++i) total[r][i] = floats(0.0f);
     for (int t = 0; t < shared; ++t) {
-        __m512 value[D16];
+        Floats value[D16];
 #pragma GCC unroll 16
         for (int i = 0; i < D16; ++i) {
             const K* place = m.values + t * m.stride + i * LANES;
-            value[i] = load16(place);
+            value[i] = load(place);
             if (i % LINE == 0) m.fetch(place);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < ROWS; ++r) {
-            const __m512 p = _mm512_set1_ps(q.scores[r * q.longest + t]);
+            const Spread p = spread(q.scores[r * q.longest + t]);
 #pragma GCC unroll 16
-            for (int i = 0; i < D16; ++i) total[r][i] = _mm512_fmadd_ps(p, value[i], total[r][i]);
+            for (int i = 0; i < D16; ++i) total[r][i] = fma(p, value[i], total[r][i]);
         }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r) {
         for (int t = shared; t < seen[r].count(); ++t) {
-            const __m512 p = _mm512_set1_ps(q.scores[r * q.longest + t]);
+            const Spread p = spread(q.scores[r * q.longest + t]);
             const K* value = m.values + seen[r].place(t) * m.stride;
 #pragma GCC unroll 16
-            for (int i = 0; i < D16; ++i) total[r][i] = _mm512_fmadd_ps(p, load16(value + i * LANES), total[r][i]);
+            for (int i = 0; i < D16; ++i) total[r][i] = fma(p, load(value + i * LANES), total[r][i]);
         }
-        const __m512 scale = _mm512_set1_ps(scales[r]);
+        const Floats scale = floats(scales[r]);
 #pragma GCC unroll 16
         for (int i = 0; i < D16; ++i)
-            _mm512_storeu_ps(q.out + r * q.out_stride + i * LANES, _mm512_mul_ps(total[r][i], scale));
+            store(q.out + r * q.out_stride + i * LANES, multiply(total[r][i], scale));
     }
 }
 

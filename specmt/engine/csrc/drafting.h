@@ -23,9 +23,8 @@ Candidates best_candidates(const float* logits, int vocab, const Shortlist* list
     for (int i = 0; i < count; ++i) values[i] = logits[ids[i] = i];
     int worst = find_worst(values, ids, count);
     for (int start = count; start < vocab; start += LANES) {
-        const __mmask16 real = lanes(vocab - start);
-        const __m512 block = _mm512_maskz_loadu_ps(real, logits + start);
-        unsigned better = _mm512_mask_cmp_ps_mask(real, block, _mm512_set1_ps(values[worst]), _CMP_GT_OQ);
+        const Floats block = load_first(logits + start, vocab - start);
+        unsigned better = first_bits(are_greater(block, floats(values[worst])), vocab - start);
         for (; better != 0; better &= better - 1) {
             const int id = start + __builtin_ctz(better);
             if (logits[id] <= values[worst]) continue;  // a better one came in between
@@ -65,17 +64,14 @@ void sort_best(Candidates& found, int wanted) {
 }
 
 float dot(const float* a, const float* b, int count) {
-    __m512 sum = _mm512_setzero_ps();
-    for (int i = 0; i < count; i += LANES) {
-        const __mmask16 real = lanes(count - i);
-        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(real, a + i), _mm512_maskz_loadu_ps(real, b + i), sum);
-    }
-    return _mm512_reduce_add_ps(sum);
+    Floats sum = floats(0.0f);
+    for (int i = 0; i < count; i += LANES) sum = fma(load_first(a + i, count - i), load_first(b + i, count - i), sum);
+    return sum_of(sum);
 }
 
-inline __m512 tanh16(__m512 x) {
-    const __m512 two = _mm512_set1_ps(2.0f);
-    return _mm512_fmsub_ps(two, sigmoid16(_mm512_mul_ps(two, x)), _mm512_set1_ps(1.0f));
+INLINE Floats hyperbolic_tangent(Floats x) {
+    const Floats two = floats(2.0f);
+    return fma(two, sigmoid(multiply(two, x)), floats(-1.0f));
 }
 
 // The candidates of a sentence's slots, scored by what was chosen before them.
@@ -95,19 +91,16 @@ class Corrected {
         // These rows lie anywhere in a large table; they come while the state is worked out.
         for (int i = 0; i < count; ++i)
             for (int k = 0; k < d_.rank; k += LANES)
-                _mm_prefetch(reinterpret_cast<const char*>(d_.corrected + ids[i] * d_.rank + k), _MM_HINT_T0);
+                __builtin_prefetch(d_.corrected + ids[i] * d_.rank + k);
         multiply<Float32>(1, {state, d_.rank, nullptr}, d_.carried, {0, gates_ / LANES}, {}, sums_, gates_);
         for (int i = 0; i < d_.rank; i += LANES) {
-            __m512 part[2];
-            for (int p = 0; p < 2; ++p) {
-                const int place = p * d_.rank + i;
-                part[p] = _mm512_add_ps(_mm512_add_ps(_mm512_loadu_ps(&known_[static_cast<int64_t>(slot) * gates_ + place]),
-                                                      _mm512_loadu_ps(d_.embedded + before * gates_ + place)),
-                                        _mm512_loadu_ps(&sums_[place]));
-            }
-            const __m512 old = _mm512_loadu_ps(state + i);
-            const __m512 step = _mm512_sub_ps(tanh16(part[1]), old);
-            _mm512_storeu_ps(state + i, _mm512_fmadd_ps(sigmoid16(part[0]), step, old));
+            const auto gate = [&](int place) {
+                const Floats known = load(&known_[static_cast<int64_t>(slot) * gates_ + place]);
+                return add(add(known, load(d_.embedded + before * gates_ + place)), load(&sums_[place]));
+            };
+            const Floats old = load(state + i);
+            const Floats step = subtract(hyperbolic_tangent(gate(d_.rank + i)), old);
+            store(state + i, fma(sigmoid(gate(i)), step, old));
         }
         for (int i = 0; i < count; ++i) values[i] += dot(d_.corrected + ids[i] * d_.rank, state, d_.rank);
         normalise(found);

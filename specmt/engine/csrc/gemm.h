@@ -12,99 +12,72 @@ namespace {
 // Rows as a type wants them.
 template <class T>
 struct Rows {
-    const typename T::Value* values;
+    const typename T::Row* values;
     int64_t stride;
     const float* scales;  // of each row; int8 only
 
     Rows from(int row) const { return {values + row * stride, stride, scales ? scales + row : nullptr}; }
 };
 
+// The types: what weights (Value), rows, and keys and values (Kept) are kept in; how many inputs are multiplied at a time;
+// from how many rows on there is time for the next panels, and how many rows fit into registers.
+
 struct Float32 {
     using Value = float;
-    using Kept = float;  // of keys and values
-    using Vector = __m512;
-    using Sum = __m512;
-    static constexpr int STEP = 1;
-    static constexpr int MANY = 7;  // rows; measured
-    static Sum zero() { return _mm512_setzero_ps(); }
-    static Vector load(const Value* w) { return _mm512_loadu_ps(w); }
-    static Vector spread(const Value* x) { return _mm512_set1_ps(*x); }
-    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_fmadd_ps(x, w, sum); }
-    static __m512 finish(Sum sum, const Linear&, int, float) { return sum; }
+    using Row = float;
+    using Kept = float;
+    using Sum = Floats;
+    static constexpr int STEP = 1, MANY = 7, MOST = REGISTERS == 32 ? 12 : 6;
+    INLINE static Sum zero() { return floats(0.0f); }
+    INLINE static auto load(const Value* w) { return ::load(w); }
+    INLINE static auto spread(const Row* x) { return ::spread(*x); }
+    INLINE static Sum multiply_add(Sum sum, Spread x, Floats w) { return fma(x, w, sum); }
+    INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
 };
 
 struct BFloat16 {
     using Value = uint16_t;
+    using Row = PairRow;
     using Kept = uint16_t;
-    using Vector = __m512bh;
-    using Sum = __m512;
-    static constexpr int STEP = 2;
-    static constexpr int MANY = 8;
-    static Sum zero() { return _mm512_setzero_ps(); }
-    static Vector load(const Value* w) { return (__m512bh)_mm512_loadu_si512(w); }
-    static Vector spread(const Value* x) {
-        int32_t pair;
-        std::memcpy(&pair, x, sizeof pair);
-        return (__m512bh)_mm512_set1_epi32(pair);
-    }
-    static Sum multiply_add(Sum sum, Vector x, Vector w) { return _mm512_dpbf16_ps(sum, x, w); }
-    static constexpr int LEAST = 1;  // rows that tiles are for
-    using TileSum = float;
-    static Sum load_sum(const float* sum) { return _mm512_load_ps(sum); }
-    template <int SUM, int X, int W>
-    static void multiply_tiles() {
-        asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(SUM), "i"(X), "i"(W));
-    }
-    static __m512 finish(Sum sum, const Linear&, int, float) { return sum; }
-    static float convert(const float* from, Value* to, int count) {
-        copy(from, to, count);
+    using Sum = Floats;
+    static constexpr int STEP = 2, MANY = 8, MOST = REGISTERS == 32 ? 12 : 5;
+    INLINE static Sum zero() { return floats(0.0f); }
+    INLINE static auto load(const Value* w) { return load_pairs(w); }
+    INLINE static auto spread(const Row* x) { return spread_pair(x); }
+    INLINE static Sum multiply_add(Sum sum, PairSpread x, Pairs w) { return add_products(sum, x, w); }
+    INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
+    static float convert(const float* from, Row* to, int count) {
+        for (int i = 0; i < count; i += LANES) store_pairs(to + i, ::load(from + i));
         return 1.0f;
     }
 };
 
-// Weights scaled by output, rows by their own largest value, so that no row depends on another. The instruction
-// multiplies unsigned by signed numbers: rows are moved up by 128 and sums down again.
+// Weights scaled by output, rows by their own largest value, so that no row depends on another. Sums are exact.
 struct Int8 {
-    using Value = uint8_t;
+    using Value = int8_t;
+    using Row = ByteRow;
     using Kept = uint16_t;
-    using Vector = __m512i;
-    // Not __m512i, of which GCC does not keep arrays in registers here.
-    using Sum = int32_t __attribute__((vector_size(64)));
-    static constexpr int STEP = 4;
-    static constexpr int MANY = 9;
-    static Sum zero() { return Sum{}; }
-    static Vector load(const Value* w) { return _mm512_loadu_si512(w); }
-    static Vector spread(const Value* x) {
-        int32_t four;
-        std::memcpy(&four, x, sizeof four);
-        return _mm512_set1_epi32(four);
+    using Sum = Whole;
+    static constexpr int STEP = 4, MANY = 9, MOST = REGISTERS == 32 ? 12 : 4;
+    INLINE static Sum zero() { return Sum{}; }
+    INLINE static auto load(const Value* w) { return load_bytes(w); }
+    INLINE static auto spread(const Row* x) { return spread_bytes(x); }
+    INLINE static Sum multiply_add(Sum sum, ByteSpread x, Bytes w) { return add_products(sum, x, w); }
+    INLINE static Floats finish(Sum sum, const Linear& linear, int column, float scale, Floats bias) {
+        const Floats factor = multiply(::load(linear.scale + column), floats(scale));
+        return fma(to_floats(sum, linear.offset + column), factor, bias);
     }
-    static Sum multiply_add(Sum sum, Vector x, Vector w) { return (Sum)_mm512_dpbusd_epi32((__m512i)sum, x, w); }
-    static constexpr int LEAST = 13;
-    using TileSum = int32_t;
-    static Sum load_sum(const int32_t* sum) { return (Sum)_mm512_load_si512(sum); }
-    template <int SUM, int X, int W>
-    static void multiply_tiles() {
-        asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(SUM), "i"(X), "i"(W));
-    }
-    static __m512 finish(Sum sum, const Linear& linear, int column, float scale) {
-        const __m512i whole = _mm512_sub_epi32((__m512i)sum, _mm512_loadu_si512(linear.offset + column));
-        return _mm512_mul_ps(_mm512_cvtepi32_ps(whole),
-                             _mm512_mul_ps(_mm512_loadu_ps(linear.scale + column), _mm512_set1_ps(scale)));
-    }
-    static float convert(const float* from, Value* to, int count) {
-        __m512 most = _mm512_setzero_ps();
-        for (int i = 0; i < count; i += LANES) most = _mm512_max_ps(most, _mm512_abs_ps(_mm512_loadu_ps(from + i)));
-        const float highest = _mm512_reduce_max_ps(most);
-        const __m512 inverse = _mm512_set1_ps(highest > 0.0f ? 127.0f / highest : 0.0f);
-        for (int i = 0; i < count; i += LANES) {
-            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(from + i), inverse));
-            const __m512i moved = _mm512_add_epi32(whole, _mm512_set1_epi32(128));
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm512_cvtepi32_epi8(moved));
-        }
+    static float convert(const float* from, Row* to, int count) {
+        Floats most = floats(0.0f);
+        for (int i = 0; i < count; i += LANES) most = larger(most, magnitude(::load(from + i)));
+        const float highest = highest_in(most);
+        const Floats inverse = floats(highest > 0.0f ? 127.0f / highest : 0.0f);
+        for (int i = 0; i < count; i += LANES) store_bytes(to + i, multiply(::load(from + i), inverse));
         return highest / 127.0f;
     }
 };
+
+constexpr int TILE = 16;  // rows of a tile, where tiles are multiplied
 
 // What happens to a sum before it is stored.
 struct Epilogue {
@@ -113,14 +86,14 @@ struct Epilogue {
 };
 
 template <class T>
-void finish(typename T::Sum sum, const Linear& linear, int column, const Rows<T>& x, int row, Epilogue epilogue, float* out,
-            int64_t out_stride) {
-    const __m512 bias = linear.bias ? _mm512_loadu_ps(linear.bias + column) : _mm512_setzero_ps();
+INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const Rows<T>& x, int row, Epilogue epilogue,
+                   float* out, int64_t out_stride) {
+    const Floats bias = linear.bias ? load(linear.bias + column) : floats(0.0f);
     const int64_t place = row * out_stride + column;
-    __m512 value = _mm512_add_ps(T::finish(sum, linear, column, x.scales ? x.scales[row] : 1.0f), bias);
-    if (epilogue.relu) value = _mm512_max_ps(value, _mm512_setzero_ps());
-    if (epilogue.residual) value = _mm512_add_ps(_mm512_loadu_ps(epilogue.residual + place), value);
-    _mm512_storeu_ps(out + place, value);
+    Floats value = T::finish(sum, linear, column, x.scales ? x.scales[row] : 1.0f, bias);
+    if (epilogue.relu) value = larger(value, floats(0.0f));
+    if (epilogue.residual) value = add(load(epilogue.residual + place), value);
+    store(out + place, value);
 }
 
 template <class T, int ROWS, int PANELS>
@@ -136,21 +109,31 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
 #pragma GCC unroll 16
         for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
     for (int s = 0; s < steps; ++s) {
-        typename T::Vector column[PANELS];
-        for (int p = 0; p < PANELS; ++p) {
+        const auto weights = [&](int p) {
             const auto* place = w[p] + s * LANES * T::STEP;
-            column[p] = T::load(place);
             // One or two rows only wait for memory; some need what comes soon; with many there is time for the next panels.
-            if constexpr (ROWS >= T::MANY)
-                _mm_prefetch(reinterpret_cast<const char*>(place + PANELS * panel_size), _MM_HINT_T1);
-            else if constexpr (ROWS > 2)
-                _mm_prefetch(reinterpret_cast<const char*>(place + 16 * LANES * T::STEP), _MM_HINT_T0);
-        }
+            if constexpr (ROWS >= T::MANY) __builtin_prefetch(place + PANELS * panel_size, 0, 2);
+            else if constexpr (ROWS > 2) __builtin_prefetch(place + 16 * LANES * T::STEP);
+            return T::load(place);
+        };
+        const auto row = [&](int r) { return T::spread(x.values + r * x.stride + s * T::STEP); };
+        if constexpr (REGISTERS == 32) {
+            decltype(weights(0)) column[PANELS];
 #pragma GCC unroll 16
-        for (int r = 0; r < ROWS; ++r) {
-            const auto value = T::spread(x.values + r * x.stride + s * T::STEP);
+            for (int p = 0; p < PANELS; ++p) column[p] = weights(p);
 #pragma GCC unroll 16
-            for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
+            for (int r = 0; r < ROWS; ++r) {
+                const auto value = row(r);
+#pragma GCC unroll 16
+                for (int p = 0; p < PANELS; ++p) sum[r][p] = T::multiply_add(sum[r][p], value, column[p]);
+            }
+        } else {  // that hold the weights of one panel
+#pragma GCC unroll 16
+            for (int p = 0; p < PANELS; ++p) {
+                const auto column = weights(p);
+#pragma GCC unroll 16
+                for (int r = 0; r < ROWS; ++r) sum[r][p] = T::multiply_add(sum[r][p], row(r), column);
+            }
         }
     }
 #pragma GCC unroll 16
@@ -164,14 +147,14 @@ template <class T, int ROWS>
 void rows_of_panels(const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
                     int64_t out_stride) {
     // Few rows leave registers for more panels, which keeps more loads of weights under way.
-    constexpr int WIDE = ROWS <= 2 ? 8 : ROWS <= 6 ? 4 : 2;
+    constexpr int WIDE = REGISTERS == 32 ? (ROWS <= 2 ? 8 : ROWS <= 6 ? 4 : 2) : ROWS == 1 ? 4 : ROWS <= 3 ? 2 : 1;
     int panel = panels.begin;
     for (; panel + WIDE <= panels.end; panel += WIDE)
         block<T, ROWS, WIDE>(x, linear, panel, epilogue, out, out_stride);
     for (; panel < panels.end; ++panel) block<T, ROWS, 1>(x, linear, panel, epilogue, out, out_stride);
 }
 
-template <class T, int ROWS = 12>
+template <class T, int ROWS = T::MOST>
 void some_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
                int64_t out_stride) {
     if constexpr (ROWS > 0) {

@@ -196,7 +196,7 @@ class Runner {
         fit(s.own, rows);
         Step step = step_over(drafted + 1, r.self, r.cross, r.sources, r.shortlists, stride);
         step.best = s.own.data();
-        step.filter = !r.log_probs;
+        step.filter = !r.log_probs && r.tolerance == 0.0f;
         if (r.nodes && drafted) {
             step.depths = s.depths.data();
             step.paths = s.paths.data();
@@ -218,16 +218,21 @@ class Runner {
             bool ended = false;
             for (;;) {
                 int64_t& length = r.lengths[row];
-                const int64_t said = own[place];
-                if (r.log_probs) {
-                    const Shortlist* list = shortlist_of(r.shortlists, row);
-                    s.emitted.push_back({s.logits.data() + (first + place) * stride, list, said,
-                                         r.log_probs + row * r.log_stride + length});
+                float* logits = s.logits.data() + (first + place) * stride;
+                const Shortlist* list = shortlist_of(r.shortlists, row);
+                int64_t next = s.counts[b];
+                int least = r.tolerance == 0.0f ? 1 : r.beta;  // ranks under it stand; the best of them is taken
+                for (int64_t node = place + 1; node < s.counts[b] && least > 0; ++node) {
+                    if (places[node] != place) continue;
+                    const bool best = window[node] == own[place];
+                    const int rank = best ? 0 : rank_within(logits, list, own[place], window[node], least);
+                    if (rank < least) next = node, least = rank;
                 }
+                const int64_t said = next == s.counts[b] ? own[place] : window[next];
+                if (r.log_probs)
+                    s.emitted.push_back({logits, list, said, r.log_probs + row * r.log_stride + length});
                 r.tokens[row * r.stride + length++] = said;
                 ended = said == r.end || length >= r.limits[row];
-                int64_t next = place + 1;
-                while (next < s.counts[b] && (places[next] != place || window[next] != said)) ++next;
                 if (next == s.counts[b]) break;
                 ++stands;  // accepted, even if there is no room for what follows it
                 if (ended) break;
@@ -242,6 +247,19 @@ class Runner {
         }
         std::swap(s.rows, s.active);
         find_log_probs();
+    }
+
+    // The rank of a token that is not the best, or so many if it is too bad.
+    int rank_within(const float* logits, const Shortlist* list, int64_t best, int64_t token, int least) const {
+        if (least == 1) return least;
+        const int count = list ? list->count : r.verifier->vocab;
+        if (list) {
+            const auto place_of = [&](int64_t id) { return std::lower_bound(list->ids, list->ids + count, id) - list->ids; };
+            const int64_t place = place_of(token);
+            if (place == count || list->ids[place] != token) return least;
+            token = place, best = place_of(best);
+        }
+        return logits[best] - logits[token] <= r.tolerance ? rank_of(logits, count, token) : least;
     }
 
     // Moves a node's keys and values to where a chain would have them.

@@ -8,9 +8,8 @@ namespace {
 
 template <class V>
 void add_scaled(const V* x, float scale, const float* y, int width, float* out) {
-    const __m512 factor = _mm512_set1_ps(scale);
-    for (int i = 0; i < width; i += LANES)
-        _mm512_storeu_ps(out + i, _mm512_fmadd_ps(load16(x + i), factor, _mm512_loadu_ps(y + i)));
+    const Floats factor = floats(scale);
+    for (int i = 0; i < width; i += LANES) store(out + i, fma(load(x + i), factor, load(y + i)));
 }
 
 // Makes room for stacks over so many rows.
@@ -22,15 +21,20 @@ void reserve(const Network& n, int64_t rows, int64_t longest, int threads) {
     fit(s.attended, rows * n.width);
     fit(s.inner, rows * std::max(n.ffn, n.width));
     if (static_cast<int>(s.own.size()) < threads) s.own.resize(threads);
+    const auto reserve_rows = [&](Inputs& inputs) {
+        inputs.rows.reserve<T>(rows, std::max(n.ffn, n.width));
+        fit(inputs.normed, rows * n.width);
+    };
+    if (rows >= MANY_ROWS) reserve_rows(s.inputs);
     for (int thread = 0; thread < threads; ++thread) {
         Own& own = s.own[thread];
-        own.rows.reserve<T>(rows, std::max(n.ffn, n.width));
-        fit(own.normed, rows * n.width);
+        if (rows < MANY_ROWS) reserve_rows(own.inputs);
         fit(own.scores, TOGETHER * (longest + LANES));
     }
 }
 
-// What one thread does of a stack: every thread normalises and converts all rows for itself, which saves a barrier.
+// What one thread does of a stack. Where rows are few, every thread normalises and converts all of them for itself, which
+// saves a barrier.
 template <class T>
 struct Worker {
     const Network& n;
@@ -39,19 +43,28 @@ struct Worker {
     const int64_t longest;
     Scratch& s = scratch();
     Own& own = part.own();
-    float* normed = own.normed.data();
+    const bool shared = rows >= MANY_ROWS;
+    Inputs& inputs = shared ? s.inputs : own.inputs;
+    float* normed = inputs.normed.data();
 
     Worker(const Network& n, Part part, int rows, int64_t longest)
         : n(n), part(part), rows(rows), longest(longest + LANES) {}
 
+    // Of so many rows, those that this thread prepares.
+    Range prepared(int count) const { return shared ? part.of(count) : Range{0, count}; }
+
+    // What is normalised is there for all threads once it is converted.
     void normalise(const Norm& norm) {
-        if (!norm.weight) {
-            std::copy_n(s.x.data(), static_cast<int64_t>(rows) * n.width, normed);
-            return;
-        }
-        for (int r = 0; r < rows; ++r) {
-            const int64_t place = static_cast<int64_t>(r) * n.width;
-            layer_norm(s.x.data() + place, norm.weight, norm.bias, n.width, normed + place);
+        normalise(norm, rows, [](int64_t r) { return r; });
+    }
+
+    template <class RowOf>
+    void normalise(const Norm& norm, int count, RowOf row_of) {
+        const Range mine = prepared(count);
+        for (int64_t i = mine.begin; i < mine.end; ++i) {
+            const float* from = &s.x[row_of(i) * n.width];
+            if (norm.weight) layer_norm(from, norm.weight, norm.bias, n.width, normed + i * n.width);
+            else std::copy_n(from, n.width, normed + i * n.width);
         }
     }
 
@@ -77,7 +90,13 @@ struct Worker {
     // What the outputs of sublayers are added to.
     const float* residual() const { return n.post ? normed : s.x.data(); }
 
-    Rows<T> convert(const float* from, int width) { return own.rows.template convert<T>(from, rows, width); }
+    Rows<T> convert(const float* from, int width) { return convert(from, rows, width); }
+
+    Rows<T> convert(const float* from, int count, int width) {
+        const Rows<T> converted = inputs.rows.template convert<T>(from, prepared(count), width);
+        if (shared) part.sync();
+        return converted;
+    }
 
     void from_normed(const Linear& linear, float* out, int64_t stride) {
         multiply<T>(rows, convert(normed, n.width), linear, part.panels(linear), {}, out, stride);
@@ -107,7 +126,7 @@ struct Worker {
         for (int r = 0; r < rows; ++r)
             for (int panel = panels.begin; panel < panels.end; ++panel) {
                 float* place = &s.inner[static_cast<int64_t>(r) * n.ffn + panel * LANES];
-                _mm512_storeu_ps(place, f(_mm512_loadu_ps(place)));
+                store(place, f(load(place)));
             }
     }
 
@@ -217,12 +236,9 @@ void step_part(const Network& n, const Step& step, const Layout& layout, int64_t
     }
     // Only rows whose logits are wanted are projected to the vocabulary.
     const int wanted = static_cast<int>(layout.wanted.size());
-    for (int64_t i = 0; i < wanted; ++i) {
-        float* normed = w.normed + i * n.width;
-        layer_norm(&s.x[static_cast<int64_t>(layout.wanted[i]) * n.width], n.norm.weight, n.norm.bias, n.width, normed);
-        if (step.hidden && part.thread == 0) std::memcpy(step.hidden + i * n.width, normed, n.width * sizeof(float));
-    }
-    const Rows<T> x = w.own.rows.template convert<T>(w.normed, wanted, n.width);
+    w.normalise(n.norm, wanted, [&](int64_t i) { return layout.wanted[i]; });
+    const Rows<T> x = w.convert(w.normed, wanted, n.width);
+    if (step.hidden && part.thread == 0) std::copy_n(w.normed, static_cast<int64_t>(wanted) * n.width, step.hidden);
     if (step.best) choose<T>(part, n, step, layout, w.normed, x);
     else project<T>(part, n, step, layout, x);
 }

@@ -4,9 +4,8 @@
 
 #include <cmath>
 
-#include "amx.h"
 #include "attention.h"
-#include "threading.h"
+#include "multiply.h"
 
 namespace {
 
@@ -32,10 +31,19 @@ struct Leaf {
     }
 };
 
+// What layers are given: rows normalised, and as a type wants them.
+struct Inputs {
+    Converter rows;
+    Vector<float> normed;  // (R, D)
+};
+
+constexpr int MANY_ROWS = 16;  // that threads prepare together, not each for itself
+
 // What one thread works with beside the others; kept from call to call.
 struct Own {
-    Converter rows, rough;
-    Vector<float> normed, scores, listed;
+    Inputs inputs;  // of few rows
+    Converter rough;
+    Vector<float> scores, listed;
     Vector<float> known, sums, states;  // of drafts
     Vector<Leaf> leaves;
 };
@@ -59,6 +67,7 @@ struct Scratch {
     Vector<float> x, wide;         // (R, D) residual stream; (R, 3 D)
     Vector<float> attended;        // (R, D)
     Vector<float> inner;           // (R, F)
+    Inputs inputs;                 // of many rows
     Vector<int> sentences, starts;  // of rows to encode; (B + 1)
     Layout layout;
     Vector<Candidates> candidates;
@@ -125,15 +134,28 @@ void project(const Part& part, const Network& n, const Step& step, const Layout&
     }
 }
 
+// Of bits of lanes, those of the first so many.
+unsigned first_bits(unsigned bits, int count) { return count >= LANES ? bits : bits & ((1u << count) - 1); }
+
 // The lowest of the best tokens.
 int64_t best_token(const float* logits, int count) {
-    const __m512 highest = _mm512_set1_ps(highest_of(logits, count));
-    for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
-        const __mmask16 best = _mm512_mask_cmp_ps_mask(lanes(count - i), x, highest, _CMP_EQ_OQ);
-        if (best) return i + __builtin_ctz(best);
-    }
+    const Floats nothing = floats(-INFINITY), highest = floats(highest_of(logits, count));
+    for (int i = 0; i < count; i += LANES)
+        if (const unsigned best = first_bits(are_equal(load_first(logits + i, count - i, nothing), highest), count - i))
+            return i + __builtin_ctz(best);
     return 0;
+}
+
+// How many tokens are better than one; among equals the lower.
+int rank_of(const float* logits, int count, int64_t token) {
+    const Floats value = floats(logits[token]);
+    int rank = 0;
+    for (int i = 0; i < count; i += LANES) {
+        const Floats x = load_first(logits + i, count - i);
+        const unsigned lower = first_bits(are_equal(x, value), static_cast<int>(std::clamp<int64_t>(token - i, 0, LANES)));
+        rank += __builtin_popcount(first_bits(are_greater(x, value), count - i) | lower);
+    }
+    return rank;
 }
 
 int64_t best_token(const float* logits, const Network& n, const Shortlist* list) {
@@ -144,27 +166,25 @@ int64_t best_token(const float* logits, const Network& n, const Shortlist* list)
 // Schwarz, with room for rounding), and what could be the best for all that is computed as it is.
 template <class T>
 int64_t best_filtered(const Network& n, const Rows<T>& x, const Rows<Int8>& rough, float* logits) {
-    __m512 squares = _mm512_setzero_ps(), errors = _mm512_setzero_ps();
+    Floats squares = floats(0.0f), errors = floats(0.0f);
     for (int i = 0; i < n.width; i += LANES) {
-        const __m512 value = load16(x.values + i);
-        const __m512i moved = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rough.values + i)));
-        const __m512 whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(moved, _mm512_set1_epi32(128)));
-        const __m512 error = _mm512_fnmadd_ps(whole, _mm512_set1_ps(*rough.scales), value);
-        squares = _mm512_fmadd_ps(value, value, squares);
-        errors = _mm512_fmadd_ps(error, error, errors);
+        const Floats value = load(x.values + i);
+        const Floats error = subtract_product(value, load_rounded(rough.values + i), floats(*rough.scales));
+        squares = fma(value, value, squares);
+        errors = fma(error, error, errors);
     }
     const Filter& f = n.filter;
-    const float norm = __builtin_sqrtf(_mm512_reduce_add_ps(squares));
-    const float error = __builtin_sqrtf(_mm512_reduce_add_ps(errors));
+    const float norm = __builtin_sqrtf(sum_of(squares));
+    const float error = __builtin_sqrtf(sum_of(errors));
     constexpr float ROUNDING = 1.0f / (1 << 22);
     const float off = 1.001f * (f.error * norm + f.norm * error) +
                       ROUNDING * (static_cast<float>(n.width) * (f.error + f.norm) * norm + 4.0f * f.bias) +
                       1e-30f;  // numbers too small for bfloat16's instructions count as 0
-    const __m512 least = _mm512_set1_ps(highest_of(logits, n.vocab) - 2.0f * off);
+    const Floats least = floats(highest_of(logits, n.vocab) - 2.0f * off);
     int64_t best = 0;
     float highest = -INFINITY;
     for (int i = 0; i < n.vocab; i += LANES) {
-        if (!_mm512_mask_cmp_ps_mask(lanes(n.vocab - i), _mm512_loadu_ps(logits + i), least, _CMP_NLT_UQ)) continue;
+        if (!first_bits(are_not_less(load(logits + i), least), n.vocab - i)) continue;
         multiply<T>(1, x, n.project, {i / LANES, i / LANES + 1}, {}, logits, n.project.outputs);
         const int64_t id = i + best_token(logits + i, std::min(LANES, n.vocab - i));
         if (logits[id] > highest) highest = logits[best = id];
@@ -181,7 +201,7 @@ void choose(const Part& part, const Network& n, const Step& step, const Layout& 
     Rows<Int8> rough{};
     if (filtered) {
         const Linear& linear = n.filter.project;
-        rough = part.own().rough.template convert<Int8>(hidden, rows, n.width);
+        rough = part.own().rough.template convert<Int8>(hidden, Range{0, rows}, n.width);
         multiply<Int8>(rows, rough, linear, part.panels(linear), {}, step.logits, step.stride);
     } else {
         project<T>(part, n, step, layout, x);
@@ -208,13 +228,7 @@ struct Best {
 // The lowest of the best tokens, with its log-probability.
 Best find_best(const float* logits, int count) {
     const int64_t place = best_token(logits, count);
-    const __m512 highest = _mm512_set1_ps(logits[place]);
-    __m512 sums = _mm512_setzero_ps();
-    for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
-        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(lanes(count - i), exp16(_mm512_sub_ps(x, highest))));
-    }
-    return {place, -std::log(_mm512_reduce_add_ps(sums))};
+    return {place, -std::log(sum_of_exponentials(logits, count, floats(logits[place])))};
 }
 
 // The log-probability of a token. Lane i adds up the tokens i, i + 16, …, in that order, also where logits are those of a
@@ -222,25 +236,16 @@ Best find_best(const float* logits, int count) {
 float log_prob_of(float* logits, int vocab, const Shortlist* list, int64_t token) {
     const int count = list ? list->count : vocab;
     const float top = highest_of(logits, count);
-    const __m512 highest = _mm512_set1_ps(top);
-    if (!list) {
-        __m512 sums = _mm512_setzero_ps();
-        for (int i = 0; i < count; i += LANES) {
-            const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
-            sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(lanes(count - i), exp16(_mm512_sub_ps(x, highest))));
-        }
-        return logits[token] - top - std::log(_mm512_reduce_add_ps(sums));
-    }
+    const Floats highest = floats(top);
+    if (!list) return logits[token] - top - std::log(sum_of_exponentials(logits, count, highest));
     const int32_t* found = std::lower_bound(list->ids, list->ids + count, token);
     if (found == list->ids + count || *found != token) return -INFINITY;
     const float logit = logits[found - list->ids];
     alignas(64) float sums[LANES] = {};
-    for (int i = 0; i < count; i += LANES) {
-        const __m512 x = _mm512_maskz_loadu_ps(lanes(count - i), logits + i);
-        _mm512_mask_storeu_ps(logits + i, lanes(count - i), exp16(_mm512_sub_ps(x, highest)));
-    }
+    for (int i = 0; i < count; i += LANES)
+        store_first(logits + i, exponential(subtract(load_first(logits + i, count - i), highest)), count - i);
     for (int i = 0; i < count; ++i) sums[list->ids[i] % LANES] += logits[i];
-    return logit - top - std::log(_mm512_reduce_add_ps(_mm512_load_ps(sums)));
+    return logit - top - std::log(sum_of(load(sums)));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Raised with every change of these structures, so that a library built for another version is left alone.
-constexpr int REVISION = 13;
+constexpr int REVISION = 14;
 
 enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3 };
 
@@ -141,8 +141,8 @@ struct Expansion {
     float* log_probs;        // (B, W, C)
 };
 
-// Iterations over B sentences, of which each drafts, verifies and commits what greedy decoding would have said (exact
-// acceptance, specmt/decoding/loop.py), without a word to Python in between.
+// Iterations over B sentences, of which each drafts, verifies and commits what greedy decoding would have said, or what is
+// nearly as good (specmt/decoding/accept.py), without a word to Python in between.
 struct Run {
     int32_t threads, sentences;
     int32_t iterations, enough;       // it ends after so many of them, or when so many sentences have ended
@@ -166,4 +166,43 @@ struct Run {
     // backend.py, Confidence). All are where the floor is 0.
     double scale, shift, floor;
     int64_t *drafted, *accepted;      // (I, B) of each iteration; −1 where a sentence had ended
+    // A draft stands among the verifier's so many best tokens, if its logit is so little below the highest; with 0, the
+    // best stands alone.
+    int32_t beta;
+    float tolerance;
+};
+
+// Attention to the source that known targets have in some heads of a layer, added up over those heads.
+struct Alignment {
+    int32_t threads, sentences, layer;
+    const int64_t* tokens;   // (R) targets, one after the other
+    const int64_t* starts;   // (B + 1) where each begins
+    const int64_t* places;   // (B) the cache row of each
+    const int64_t* sources;  // source lengths of the cache rows
+    Cache cross;
+    const char* heads;       // (H) whether a head counts
+    int64_t stride;
+    float* weights;          // (R, stride)
+};
+
+// Steps of beam search over B sentences of K hypotheses each, without a word to Python in between (specmt/decoding/beam.py).
+// Hypotheses of a sentence share a row of the caches: each has a list of where its keys and values lie, so that nothing
+// moves when one of them gives way to another.
+struct Beam {
+    int32_t threads, sentences, width;  // B, K
+    int32_t iterations, enough;         // it ends after so many steps, or when so many sentences have ended
+    int64_t room;                       // places of a row of the cache
+    int64_t end, never;                 // end of sentence; what is never said
+    const Network* network;
+    Cache self, cross;
+    const int64_t* sources;             // (B) source lengths
+    int64_t stride;                     // T
+    int64_t *tokens, *slots;            // (B, K, T) of hypotheses: tokens from BOS on, places of their keys and values
+    float* scores;                      // (B, K) sums of log-probabilities
+    int64_t *counts, *lengths;          // (B) how many hypotheses go on, 0 if the sentence has ended; their tokens
+    const int64_t* limits;              // (B) the most tokens
+    int64_t* extents;                   // (B) one more than the last place used
+    int64_t *found_tokens, *found_lengths;  // (B, K, T), (B, K) hypotheses that have ended
+    float* found_scores;                // (B, K)
+    int64_t *found, *calls;             // (B) how many those are; steps that were made
 };

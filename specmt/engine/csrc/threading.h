@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <immintrin.h>
 #include <unistd.h>
 
 namespace {
@@ -61,13 +62,26 @@ T* fit(Vector<T>& buffer, int64_t count) {
     return buffer.data();
 }
 
-// Looks a while, then sleeps: whoever shares the processors with others must not burn them waiting.
-void await_change(const std::atomic<uint32_t>& value, uint32_t old, int spins) {
+inline void pause_briefly() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");  // `yield` does nothing on most
+#endif
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Looks a while, then sleeps: whoever shares the processors with others must not burn them waiting. Returns how long it
+// slept.
+Clock::duration await_change(const std::atomic<uint32_t>& value, uint32_t old, int spins) {
     for (; spins > 0; --spins) {
-        if (value.load(std::memory_order_acquire) != old) return;
-        _mm_pause();
+        if (value.load(std::memory_order_acquire) != old) return {};
+        pause_briefly();
     }
+    const Clock::time_point began = Clock::now();
     value.wait(old, std::memory_order_acquire);
+    return Clock::now() - began;
 }
 
 // Threads wait for each other. Each says in a place of its own how often it has come here, and looks at the others'.
@@ -87,18 +101,48 @@ class Barrier {
         mine.notify_all();
         // Nobody is more than one time ahead of or behind another.
         for (int other = 0; other < threads; ++other)
-            while (places_[other].times.load(std::memory_order_acquire) == times - 1)
-                await_change(places_[other].times, times - 1, 2000);
+            while (places_[other].times.load(std::memory_order_acquire) == times - 1) {
+                const Clock::duration slept = await_change(places_[other].times, times - 1, 2000);
+                if (thread == 0) slept_ += slept;
+            }
     }
+
+    // How long the first thread has slept, since it was asked last; while nobody waits.
+    Clock::duration take_slept() { return std::exchange(slept_, {}); }
 
   private:
     struct alignas(64) Place {  // a line of the cache
         std::atomic<uint32_t> times{0u - 1000};  // wraps around early, so that tests come by it
     };
     std::vector<Place> places_;
+    Clock::duration slept_{};
 };
 
 Barrier barrier;
+
+// Whether several threads pay: where other programs want the processors, each barrier may last until one of them is
+// stopped, milliseconds. Then one thread goes on alone, and tries again from time to time.
+class Sharing {
+  public:
+    bool pays(Clock::time_point now) const { return now >= alone_until_; }
+
+    // Notes a call of several threads, and how much of it the first one slept.
+    void observe(Clock::time_point began, Clock::time_point ended, Clock::duration slept, int threads) {
+        called_ += ended - began;
+        slept_ += slept;
+        if (called_ < WINDOW) return;
+        const bool paid = (called_ - slept_) * threads > called_ * 5 / 4;
+        alone_for_ = paid ? SHORTEST : std::min(2 * alone_for_, LONGEST);
+        if (!paid) alone_until_ = ended + alone_for_;
+        called_ = slept_ = {};
+    }
+
+  private:
+    static constexpr Clock::duration WINDOW = std::chrono::milliseconds(4), SHORTEST = std::chrono::milliseconds(25),
+                                     LONGEST = std::chrono::milliseconds(800);
+    Clock::time_point alone_until_{};
+    Clock::duration alone_for_ = SHORTEST, called_{}, slept_{};
+};
 
 class Pool {
   public:
@@ -109,14 +153,18 @@ class Pool {
     // Runs work in so many threads, or in fewer where the system has no more: results do not depend on that.
     void run(int threads, Work work, void* argument) {
         resize(threads);
+        const Clock::time_point began = Clock::now();
+        if (threads_ == 1 || !sharing_.pays(began)) return work(argument, 0, 1);
         work_ = work;
         argument_ = argument;
         pending_.store(threads_ - 1, std::memory_order_relaxed);
         ticket_.fetch_add(1, std::memory_order_release);
         ticket_.notify_all();
         work(argument, 0, threads_);
+        Clock::duration slept = barrier.take_slept();
         for (uint32_t left = pending_.load(std::memory_order_acquire); left != 0; left = pending_.load())
-            await_change(pending_, left, 2000);
+            slept += await_change(pending_, left, 2000);
+        sharing_.observe(began, Clock::now(), slept, threads_);
     }
 
     // Ends all threads but the caller's.
@@ -170,6 +218,7 @@ class Pool {
 
     std::vector<std::thread> workers_;
     std::atomic<uint32_t> ticket_{0}, pending_{0};
+    Sharing sharing_;
     Work work_ = nullptr;
     void* argument_ = nullptr;
     int wanted_ = 1, threads_ = 1;

@@ -12,7 +12,7 @@ from specmt.engine.transformer import sinusoids
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint
-from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE, Options
+from specmt.models.interop.foreign import OUTPUT_BIAS, OUTPUT_TABLE, SOURCE_TABLE, TARGET_TABLE, Options, Vocabulary
 from specmt.models.reading import read_json
 
 CONFIG: Final = "config.json"
@@ -54,6 +54,25 @@ _NEUTRAL: Final[Mapping[str, tuple[object, ...]]] = {
     "sequence_bias": (None, []),
 }
 """Settings that change greedy output, with the values that do not."""
+
+
+def configure(record: Options, target: Vocabulary, **more: Any) -> VerifierConfig:
+    """Returns our configuration of a model of Hugging Face.
+
+    :param more: the fields in which kinds of models differ
+    :raises ModelError: it cannot be run here.
+    """
+    record.require({f"decoder_{part}": (record[f"encoder_{part}"],) for part in ("ffn_dim", "attention_heads")})
+    return record.configure(
+        model_dim=record["d_model"],
+        num_heads=record["encoder_attention_heads"],
+        ffn_dim=record["encoder_ffn_dim"],
+        encoder_layers=record["encoder_layers"],
+        decoder_layers=record["decoder_layers"],
+        vocab_size=len(target.rows()),
+        max_length=record.get("max_position_embeddings", 1024),
+        **more,
+    )
 
 
 def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Tensor | None:

@@ -27,6 +27,7 @@ from specmt.models.interop.hugging_face import (
     TOKENIZER,
     banned,
     check_positions,
+    configure,
     fairseq_name,
     read_settings,
     read_weight,
@@ -134,19 +135,12 @@ def _config(record: Options, target: Vocabulary, source: Vocabulary | None) -> V
             "normalize_embedding": (False,),
             "add_final_layer_norm": (False,),
             "static_position_embeddings": (True,),
-            "decoder_attention_heads": (record["encoder_attention_heads"],),
-            "decoder_ffn_dim": (record["encoder_ffn_dim"],),
         }
     )
-    return record.configure(
-        model_dim=record["d_model"],
-        num_heads=record["encoder_attention_heads"],
-        ffn_dim=record["encoder_ffn_dim"],
-        encoder_layers=record["encoder_layers"],
-        decoder_layers=record["decoder_layers"],
-        vocab_size=len(target.rows()),
+    return configure(
+        record,
+        target,
         source_vocab_size=None if source is None else len(source.rows()),
-        max_length=record.get("max_position_embeddings", 1024),
         norm="post",
         activation=record.activation("activation_function", "gelu"),
         positions="marian",

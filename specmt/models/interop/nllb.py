@@ -21,7 +21,7 @@ from specmt.models.interop.foreign import (
     number_pieces,
     write_model,
 )
-from specmt.models.interop.hugging_face import CONFIG, TOKENIZER, read_weight
+from specmt.models.interop.hugging_face import CONFIG, TOKENIZER, configure, read_weight
 from specmt.models.interop.languages import find_language, shorten
 from specmt.models.reading import check_regular, read_json
 
@@ -90,24 +90,18 @@ def _read_m2m100(folder: Path) -> Foreign:
     if kind != "m2m_100":
         hint = "; use `specmt import marian`" if kind == "marian" else ""
         raise ModelError(f"{record.where}: `model_type` must be m2m_100 (NLLB, M2M100), but is {kind!r} instead{hint}.")
-    record.require({f"decoder_{part}": (record[f"encoder_{part}"],) for part in ("ffn_dim", "attention_heads")})
     is_m2m = (folder / _VOCABULARY).is_file()
     vocabulary = _read_vocabulary(folder, record, is_m2m=is_m2m)
     checkpoint = open_checkpoint(folder)
     return Foreign(
         origin=checkpoint.origin,
         kind=f"Hugging Face {'M2M100' if is_m2m else 'NLLB'}",
-        config=record.configure(
-            model_dim=record["d_model"],
-            num_heads=record["encoder_attention_heads"],
-            ffn_dim=record["encoder_ffn_dim"],
-            encoder_layers=record["encoder_layers"],
-            decoder_layers=record["decoder_layers"],
-            max_length=record.get("max_position_embeddings", 1024),
+        config=configure(
+            record,
+            vocabulary,
             activation=record.activation("activation_function", "relu"),
             first_position=record.get("pad_token_id", 1) + 1,
             scaled_embedding=record.get("scale_embedding", True),
-            vocab_size=len(vocabulary.rows()),
             tied_output=record.get("tie_word_embeddings", True),
             dropout=0.0,
         ),

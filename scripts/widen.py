@@ -1,0 +1,144 @@
+"""Makes a model of another width, drafters included, that says the same: for measuring speed at real sizes.
+
+Every dimension is repeated N times. Each copy computes what the narrow model does, so that translations, drafts and
+acceptance stay what they are, up to rounding, while a step costs what it costs at N times the width. Layers that change
+nothing can be added.
+
+Example: python scripts/widen.py specmt/assets/de-en 4 /tmp/de-en-1024 && specmt bench --model /tmp/de-en-1024
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import torch
+from torch import Tensor
+
+from specmt.errors import SpecmtError, UsageError
+from specmt.models.config import NetworkConfig
+from specmt.models.folder import (
+    AUTOREGRESSIVE,
+    DRAFTER,
+    SHORTLIST,
+    VERIFIER,
+    ModelFolder,
+    add_drafter,
+    add_shortlist,
+    write_folder,
+)
+
+Config = TypeVar("Config", bound=NetworkConfig)
+LAST_NORM = "decoder.layer_norm."
+TABLES = ("encoder_frontend.embed.weight", "decoder_frontend.embed.weight", "final_proj.weight", "embed.weight")
+NARROW = ("final_proj.bias", "correction.gates.bias")
+"""Vectors over pieces and over the correction's state, which stays as wide as it is."""
+
+
+def widen_config(config: Config, copies: int) -> Config:
+    """Returns the configuration of a network with every dimension repeated.
+
+    :raises UsageError: the network has norms behind its residual sums.
+    """
+    if config.norm != "pre":
+        raise UsageError("`norm` must be pre: logits of a network without a last norm cannot be kept as they are.")
+    return replace(
+        config,
+        model_dim=config.model_dim * copies,
+        num_heads=config.num_heads * copies,
+        ffn_dim=config.ffn_dim * copies,
+        copies=config.copies * copies,
+    )
+
+
+def widen(weights: Mapping[str, Tensor], config: NetworkConfig, copies: int) -> dict[str, Tensor]:
+    """Returns the weights of a network with every dimension repeated; a sum over all copies counts once."""
+    # What a table is multiplied by makes up for this where it grows with the width.
+    table = copies**-0.5 if config.scaled_embedding else 1.0
+    last = 1 / (copies * table)  # of the last norm, whose sums with the table are the logits
+    wide = {}
+    for name, stored in weights.items():
+        tensor = stored.float()
+        if name in NARROW:
+            wide[name] = tensor
+        elif name in TABLES:
+            wide[name] = tensor.repeat(1, copies) * table
+        elif name == "correction.gates.weight":  # (2 R, 2 D + R) over hidden states, scaled embeddings and states
+            hidden, embedded, state = tensor.tensor_split((config.model_dim, 2 * config.model_dim), dim=1)
+            parts = hidden.repeat(1, copies) / (copies * last), embedded.repeat(1, copies) / copies, state
+            wide[name] = torch.cat(parts, dim=1)
+        elif name == "correction.output.weight":  # (D, R), multiplied by the table
+            wide[name] = tensor.repeat(copies, 1) / (copies * table)
+        elif tensor.dim() == 2:
+            wide[name] = tensor.repeat(copies, copies) / copies
+        else:
+            wide[name] = tensor.repeat(copies) * (last if name.startswith(LAST_NORM) else 1.0)
+    return wide
+
+
+def deepen(weights: dict[str, Tensor], stack: str, layers: int, wanted: int) -> None:
+    """Adds layers to a stack of which nothing comes out, so that its residual sums stay what they are."""
+    first = f"{stack}.layers.0."
+    for name in [name for name in weights if name.startswith(first)]:
+        silent = "output_proj" in name
+        for number in range(layers, wanted):
+            added = weights[name].clone()
+            weights[f"{stack}.layers.{number}.{name.removeprefix(first)}"] = added.zero_() if silent else added
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("copies", metavar="N", type=click.IntRange(1, 64))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--layers", type=click.IntRange(1, 1000), help="Layers of encoder and decoder, at least as many as now.")
+def main(model: Path, copies: int, out: Path, layers: int | None) -> None:
+    """Writes the folder OUT with the MODEL folder's dimensions repeated N times."""
+    try:
+        write_wide(model, copies, out, layers)
+    except SpecmtError as error:
+        raise SystemExit(f"widen.py: error: {error}") from error
+
+
+def write_wide(model: Path, copies: int, out: Path, layers: int | None = None) -> ModelFolder:
+    """Writes a model folder with the dimensions of another repeated; see above.
+
+    :raises ModelError: there is no such model.
+    :raises UsageError: it cannot be widened, or the folder is there.
+    """
+    folder = ModelFolder.read(model)
+    if out.exists():
+        raise UsageError(f"{out} is there already.")
+    config = widen_config(folder.verifier, copies)
+    weights = widen(folder.weights(VERIFIER), folder.verifier, copies)
+    if layers is not None:
+        for stack, now in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+            if layers < now:
+                raise UsageError(f"`--layers` must be at least {now}, but is {layers} instead.")
+            deepen(weights, stack, now, layers)
+        config = replace(config, encoder_layers=layers, decoder_layers=layers)
+    pieces = [folder.verified(name) for name in folder.files if not name.endswith(".safetensors")]
+    wide = write_folder(
+        out,
+        source=folder.source,
+        target=folder.target,
+        pieces=pieces,
+        verifier=config,
+        verifier_weights=weights,
+        exact=True,
+        protect=folder.protect,
+    )
+    for name, drafter in ((DRAFTER, folder.drafter), (AUTOREGRESSIVE, folder.autoregressive)):
+        if drafter is not None:
+            calibration = folder.calibration if name == DRAFTER else None
+            drafter_weights = widen(folder.weights(name), drafter, copies)
+            wide = add_drafter(out, wide, widen_config(drafter, copies), drafter_weights, calibration)
+    if folder.shortlist is not None:
+        add_shortlist(out, folder.shortlist, folder.weights(SHORTLIST))
+    return ModelFolder.read(out)
+
+
+if __name__ == "__main__":
+    main()

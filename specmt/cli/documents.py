@@ -1,0 +1,274 @@
+"""`specmt translate` for documents: which files, where their translations go, and what was done with them."""
+
+from __future__ import annotations
+
+import html
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from specmt.cli.console import note
+from specmt.cli.progress import share_bar
+from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
+from specmt.formats import find_format, format_of
+from specmt.formats.document import MAX_BYTES, Document, FormatOptions
+from specmt.options import DecodingOptions
+from specmt.text.lines import STDIN, Output, open_input, reading
+from specmt.types import Stats
+
+if TYPE_CHECKING:
+    from specmt.documents import Summary
+    from specmt.translator import Translator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """The options that documents alone have."""
+
+    file_format: str | None
+    retranslate_fuzzy: bool
+    everything: bool
+    fuzzy: bool
+    exact: bool
+    column: tuple[str, ...]
+    key: tuple[str, ...]
+    report: Path | None
+
+
+def document_options(function: F) -> F:
+    """Adds the options that documents alone have, as ``documents``."""
+
+    @wraps(function)
+    def command(**values: Any) -> Any:
+        return function(documents=DocumentOptions(**{name: values.pop(name) for name in _NAMES}), **values)
+
+    options = [
+        click.option(
+            "--file-format",
+            metavar="FORMAT",
+            help="Read documents of this format, whatever the name.  [default: by suffix; else lines of text]",
+        ),
+        click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
+        click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
+        click.option(
+            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
+        ),
+        click.option(
+            "--exact/--no-exact",
+            default=True,
+            show_default=True,
+            help="Take over what --memory has for the very same text, in documents.",
+        ),
+        click.option(
+            "--column",
+            multiple=True,
+            metavar="NAME[=NAME]",
+            help="A column of CSV or TSV that is translated, in place or into the other one; by name or number.",
+        ),
+        click.option(
+            "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
+        ),
+        click.option(
+            "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write a page on what was done, as HTML."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A document to translate."""
+
+    source: Path | None
+    """``None``: standard input."""
+
+    target: Path | None
+    """``None``: standard output."""
+
+    file_format: str
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return STDIN if self.source is None else str(self.source)
+
+
+def find_tasks(files: Sequence[Path | None], output: Path | None, file_format: str | None) -> list[Task]:
+    """Returns the documents that are to be translated; none where there is one file, of lines.
+
+    Of a folder these are the files of known formats in it, hidden ones left out.
+
+    :raises UsageError: it is not clear where the translations belong, or what format a file has.
+    :raises InputNotFoundError: there is no such file, or nothing in a folder.
+    """
+    if file_format is not None:
+        find_format(file_format)
+    found: list[tuple[Path | None, Path, str]] = []
+    is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
+    for path in files:
+        if path is not None and path.is_dir():
+            inside = [(each, file_format or format_of(each.name)) for each in _walk(path)]
+            found += [(each, each.relative_to(path), known) for each, known in inside if known is not None]
+            if not any(known for _, known in inside):
+                raise InputNotFoundError(f"{path}: has no file of a known format.")
+            continue
+        known = file_format or (None if path is None else format_of(path.name))
+        if not is_many and (known is None or (known == "text" and file_format is None)):
+            return []
+        if known is None:
+            raise UsageError(f"{STDIN if path is None else path}: has an unknown format; `--file-format` says it.")
+        found.append((path, Path("-" if path is None else path.name), known))
+    if is_many and output is None:
+        raise UsageError("`output` must be a folder for several files, but is left out.")
+    into = output if output is not None and (is_many or output.is_dir()) else None
+    if is_many and output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"`output` must be a folder for several files, but is the file {output}.")
+    tasks = [Task(path, output if into is None else into / relative, known) for path, relative, known in found]
+    targets: dict[Path, Path | None] = {}
+    for task in tasks:
+        if task.target is not None and targets.setdefault(task.target, task.source) is not task.source:
+            raise UsageError(f"{targets[task.target]} and {task.source} would both be written to {task.target}.")
+    return tasks
+
+
+def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str) -> None:
+    """
+    :param given: the names of the options that the user gave a value
+    :raises UsageError: options mean nothing for documents, or only for documents.
+    """
+    if tasks and format_ != "text":
+        raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
+    for name in ("errors", "resume", "shard", "processes", "ray") if tasks else _NAMES:
+        if name in given:
+            shown = "--all" if name == "everything" else f"`{name}`"
+            raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
+
+
+def translate_tasks(
+    translator: Translator,
+    tasks: Sequence[Task],
+    options: DecodingOptions,
+    documents: DocumentOptions,
+    report: Output | None,
+    *,
+    quiet: bool,
+) -> Stats:
+    """Translates documents, each written as soon as it is complete; returns the totals."""
+    from specmt.documents import Selection, Summary, translate_documents
+    from specmt.pairs import read_pairs
+
+    source, target = translator.model.languages
+    known: dict[str, str] = {}
+    if documents.exact and options.memory is not None and not options.memory.is_fifo():
+        for one, other in read_pairs(options.memory, source, target):
+            known.setdefault(one, other)
+    selection = Selection(fuzzy=documents.retranslate_fuzzy, translated=documents.everything, known=known)
+    given = {"columns": documents.column, "keys": documents.key}
+    format_options = FormatOptions(
+        source=source, target=target, fuzzy=documents.fuzzy, **{name: value for name, value in given.items() if value}
+    )
+    sizes = [0 if task.source is None else task.source.stat().st_size for task in tasks]
+    total, done, stats = Summary(), 0, Stats()
+    rows: list[tuple[str, Summary]] = []
+    started = time.perf_counter()
+    with share_bar(quiet=quiet) as show:
+        finished = translate_documents(translator, _read(tasks, format_options), options, selection)
+        for number, (task, each) in enumerate(zip(tasks, finished, strict=True)):
+            _write(task.target, each.data)
+            done += sizes[number]
+            show(task.name, done / max(1, sum(sizes)))
+            for warning in each.summary.warnings if not quiet else ():
+                where = f"{task.name}:{warning.line}" + (f" ({warning.context})" if warning.context else "")
+                click.echo(f"specmt: warning: {where}: {warning.text}", err=True)
+            for count in (item.name for item in fields(Summary) if item.name != "warnings"):
+                setattr(total, count, getattr(total, count) + getattr(each.summary, count))
+            total.warnings += each.summary.warnings
+            rows.append((task.name, each.summary))
+            stats += each.stats
+    stats.seconds = time.perf_counter() - started
+    if not quiet:
+        note(_sentence(total, len(tasks)))
+    if report is not None:
+        report.write(_page([*rows, ("", total)]))
+    return stats
+
+
+def _read(tasks: Sequence[Task], options: FormatOptions) -> Iterator[tuple[str, Document]]:
+    from specmt.documents import read_document
+
+    for task in tasks:
+        stream = open_input(task.source)
+        with reading(stream, task.name):
+            before = os.fstat(stream.fileno())
+            data = stream.read(MAX_BYTES + 1)
+            after = os.fstat(stream.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) and task.source is not None:
+            raise DataError(f"{task.name}: changed while it was read.")
+        yield task.name, read_document(data, task.name, task.file_format, options)
+
+
+def _write(path: Path | None, data: bytes) -> None:
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path.parent}: cannot be made ({error.strerror}).") from error
+    with Output(path) as out:
+        out.write_bytes(data)
+
+
+def _sentence(total: Summary, count: int) -> str:
+    said = [f"{count} document{'s' * (count != 1)}, {total.segments} segments: {total.translated} translated"]
+    said[0] += f" ({total.repeated} repeated)" if total.repeated else ""
+    said += [f"{number} {name}" for name, number in (("from memory", total.reused), ("kept", total.kept)) if number]
+    said += [f"{total.skipped} skipped"] if total.skipped else []
+    said += [f"{len(total.warnings)} warnings"] if total.warnings else []
+    return ", ".join(said)
+
+
+_STYLE: Final = (
+    "body{font:16px/1.4 sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left;"
+    "border-bottom:1px solid #ccc}td.n{text-align:right}"
+)
+
+
+def _page(rows: Sequence[tuple[str, Summary]]) -> str:
+    """Returns the report; its last row is the totals."""
+    names = ("segments", "translated", "repeated", "reused", "kept", "skipped")
+    head = "".join(f"<th>{name}</th>" for name in ("document", *names, "warnings"))
+    table = "".join(
+        f"<tr><td>{html.escape(name) or 'all'}</td>"
+        + "".join(f'<td class="n">{getattr(summary, each)}</td>' for each in names)
+        + f'<td class="n">{len(summary.warnings)}</td></tr>\n'
+        for name, summary in rows
+    )
+    warnings = "".join(
+        f"<tr><td>{html.escape(name)}:{warning.line}</td><td>{html.escape(warning.context)}</td>"
+        f"<td>{html.escape(warning.text)}</td></tr>\n"
+        for name, summary in rows[:-1]
+        for warning in summary.warnings
+    )
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>specmt</title>\n<style>{_STYLE}</style>\n'
+        f"<h1>Documents</h1>\n<table><tr>{head}</tr>\n{table}</table>\n"
+        + (f"<h2>Warnings</h2>\n<table><tr><th>place<th>context<th>warning</tr>\n{warnings}</table>\n" * bool(warnings))
+        + "</html>\n"
+    )

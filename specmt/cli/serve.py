@@ -1,0 +1,193 @@
+"""`specmt serve`: translations over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from specmt.cli.console import load, note, show_warnings
+from specmt.errors import ModelError, UsageError
+from specmt.options import DTYPES, STRATEGIES, DecodingOptions, check_threads
+
+if TYPE_CHECKING:
+    from specmt.serve.service import Source
+    from specmt.translator import Translator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _limit(text: str, default: int, what: str) -> Callable[[F], F]:
+    """Returns the decorator of an option that limits something, where 0 is no limit."""
+    return click.option(
+        f"--{text}",
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=f"{what}; 0 for any number.",
+    )
+
+
+@click.command()
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME|DIR",
+    help="Model name or folder; several times for several pairs of languages.  [default: all bundled ones]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for every one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="Port to listen on; 0 for any."
+)
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where to compute.")
+@click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True, help="Number format.")
+@click.option(
+    "--threads", type=int, metavar="N", help="CPU threads.  [default: as many as are fastest, but one is left to HTTP]"
+)
+@click.option(
+    "--strategy", type=click.Choice(STRATEGIES[:2]), default="speculative", show_default=True, help="Same output."
+)
+@click.option(
+    "--batch-size",
+    type=int,
+    default=DecodingOptions().batch_size,
+    show_default=True,
+    metavar="N",
+    help="Most sentences decoded side by side, of each model.",
+)
+@click.option(
+    "--api-keys",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Let in those alone whose key is in FILE: a key a line and, after a space, how many characters it may send.",
+)
+@_limit("char-limit", 100_000, "Most characters of a request")
+@_limit("batch-limit", 1000, "Most texts of a request")
+@_limit("req-limit", 0, "Most requests a minute, of a key or an address")
+@click.option(
+    "--max-queue",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Refuse requests (429) while so many lines wait for their model.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give a request up after so long.",
+)
+@click.option(
+    "--cache-size",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="Memory for answers that were given before; 0 keeps none.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No log and no notes.")
+def serve(
+    models: tuple[str, ...],
+    host: str,
+    port: int,
+    strategy: Any,
+    batch_size: int,
+    api_keys: Path | None,
+    char_limit: int,
+    batch_limit: int,
+    req_limit: int,
+    max_queue: int,
+    timeout: float,
+    cache_size: int,
+    quiet: bool,
+    **loading: Any,
+) -> None:
+    """Serve translations over HTTP: LibreTranslate's contract, a part of DeepL's, and a page to type into.
+
+    An answer is what `specmt translate` says, whatever else is being translated. SIGTERM lets what was begun finish;
+    a second one ends the program at once. Without --host, only programs on this machine can reach it.
+
+    \b
+    Examples:
+      specmt serve
+      specmt serve --model de-en --model ~/models/opus-fr-en --host 0.0.0.0 --api-keys keys.txt
+      curl -d 'q=Guten Morgen&source=de&target=en' http://127.0.0.1:5000/translate
+    """
+    check_threads(loading["threads"])
+    _leave_a_processor(loading["threads"])
+    show_warnings(quiet=quiet)
+    options = DecodingOptions(strategy=strategy, batch_size=batch_size)
+
+    from specmt.serve.app import create_app
+    from specmt.serve.clients import Keys
+    from specmt.serve.server import Server, run
+    from specmt.serve.service import Limits, Service
+
+    keys = None if api_keys is None else Keys.read(api_keys)
+    limits = Limits(
+        characters=char_limit or None,
+        texts=batch_limit or None,
+        requests=req_limit or None,
+        queue=max_queue,
+        seconds=timeout,
+        cache=cache_size << 20,
+    )
+    service = Service(_sources(models, loading, quiet=quiet), options, limits, keys=keys)
+
+    def log(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def started(port: int) -> None:
+        if not quiet:
+            pairs = ", ".join("→".join(pair) for pair in service.languages.pairs)
+            note(f"serving {pairs} on http://{host}:{port}/")
+
+    app = create_app(service, log=None if quiet else log)
+    run(Server(app, host, port, started=started, failed=lambda: service.failure is not None))
+    if service.failure is not None:
+        raise service.failure
+
+
+def _leave_a_processor(threads: int | None) -> None:
+    """Leaves a processor to HTTP where nobody says how many there are for translating."""
+    import torch
+
+    if threads is None and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
+
+
+def _sources(models: tuple[str, ...], loading: dict[str, Any], *, quiet: bool) -> list[Source]:
+    """Returns the models to serve.
+
+    :raises ModelError: one of them is not there.
+    :raises UsageError: two of them are for the same languages.
+    """
+    from specmt.models.folder import bundled, find
+    from specmt.serve.service import Source
+
+    folders = [find(name, source="", target="") for name in models] if models else list(bundled())
+    if not folders:
+        raise ModelError("There is no bundled model; name one with --model.")
+    pairs = [(folder.source, folder.target) for folder in folders]
+    if len(set(pairs)) < len(pairs):
+        raise UsageError("`--model` must name one model for each pair of languages.")
+    return [
+        Source(pair, folder.sha256, partial(_load, folder.path, loading, quiet=quiet))
+        for pair, folder in zip(pairs, folders, strict=True)
+    ]
+
+
+def _load(path: Path, loading: dict[str, Any], *, quiet: bool) -> Translator:
+    from specmt.translator import Translator
+
+    return Translator(load(path, quiet=quiet, **loading))

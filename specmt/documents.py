@@ -1,0 +1,282 @@
+"""Documents to translated documents, beside the lines of plain text: their sentences go through a translator."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final, Protocol
+
+from specmt.errors import DataError
+from specmt.formats import find_format
+from specmt.formats.document import Document, FormatOptions, Segment, check_size
+from specmt.options import DecodingOptions
+from specmt.text.placeholders import find_copied
+from specmt.text.segment import split_sentences
+from specmt.text.tags import Alignment, carry
+from specmt.types import Line, Stats, Tagged, Translation
+
+_MOST_KNOWN: Final = 200_000
+"""How many sentences are remembered, at the least, not to be translated again."""
+
+_WORD: Final = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which segments are translated."""
+
+    fuzzy: bool = False
+    """Whether those whose translation is to be reviewed are, too."""
+
+    translated: bool = False
+    """Whether all are, also those that have a translation."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Texts whose translation is taken over instead."""
+
+    def takes(self, segment: Segment) -> bool:
+        """Whether a segment is to be translated."""
+        return (
+            segment.state == "new"
+            or (segment.state == "fuzzy" and self.fuzzy)
+            or (segment.state != "skipped" and self.translated)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What the user should know about a segment."""
+
+    line: int
+    context: str
+    text: str
+
+
+class TranslatesLines(Protocol):
+    """What translates the sentences: a translator, or what stands before one."""
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        """Translates lines, in order."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was done with the segments of a document."""
+
+    segments: int = 0
+    translated: int = 0
+    """By the model."""
+    reused: int = 0
+    """Taken over from a translation memory."""
+    repeated: int = 0
+    """Of the translated ones: those whose sentences all occurred before, and were translated once."""
+    kept: int = 0
+    """They had a translation, or could not take the new one."""
+    skipped: int = 0
+    """Not to be translated."""
+    warnings: list[Remark] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A document that was translated."""
+
+    name: str
+    data: bytes
+    summary: Summary
+    stats: Stats
+    pairs: list[tuple[str, str]]
+    """The texts that were translated, and their translations."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """A sentence and what became of it."""
+
+    text: str = ""
+    alignment: Alignment | None = None
+    warnings: Sequence[str] = ()
+    is_there: bool = False
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A segment on its way: its sentences and what separates them."""
+
+    number: int
+    parts: list[tuple[_Said, str]]
+    origin: str
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A document on its way."""
+
+    name: str
+    document: Document
+    plans: list[_Plan]
+    summary: Summary
+    stats: Stats = field(default_factory=Stats)
+    done: int = 0
+    """How many of its plans are complete, as far as was looked."""
+
+    def is_done(self) -> bool:
+        """Whether all its sentences are translated."""
+        while self.done < len(self.plans) and all(said.is_there for said, _ in self.plans[self.done].parts):
+            self.done += 1
+        return self.done == len(self.plans)
+
+
+def read_document(data: bytes, name: str, file_format: str, options: FormatOptions) -> Document:
+    """Reads a document.
+
+    :param name: how messages name it
+    :raises DataError: it is damaged, or too large.
+    """
+    try:
+        check_size(len(data))
+        return find_format(file_format).read(data, options)
+    except DataError as error:
+        raise DataError(f"{name}: {str(error).rstrip('.')}.") from error
+    except RecursionError as error:
+        raise DataError(f"{name}: is nested too deep.") from error
+
+
+def translate_documents(
+    translator: TranslatesLines,
+    documents: Iterable[tuple[str, Document]],
+    options: DecodingOptions,
+    selection: Selection | None = None,
+) -> Iterator[Finished]:
+    """Translates documents lazily and in order; the next ones are read while the first ones are decoded.
+
+    A text that occurs again is translated once.
+
+    :param documents: names and documents
+    """
+    selection = selection or Selection()
+    known: dict[str, _Said] = {}
+    waiting: deque[_Pending] = deque()
+    asked: deque[tuple[_Said, _Pending]] = deque()
+    indices = count()
+
+    def lines() -> Iterator[Line]:
+        for name, document in documents:
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+            pending = _Pending(name, document, [], Summary(len(document.segments)))
+            new: list[str] = []
+            for number, segment in enumerate(document.segments):
+                if selection.takes(segment):
+                    plan, fresh = _plan(number, segment, known, selection)
+                    pending.plans.append(plan)
+                    new += fresh
+                elif segment.state == "skipped":
+                    pending.summary.skipped += 1
+                else:
+                    pending.summary.kept += 1
+            asked.extend((known[text], pending) for text in new)
+            waiting.append(pending)
+            for text in new:
+                yield Line(next(indices), text)
+
+    for translation in translator.translate(lines(), replace(options, alignments=True)):
+        said, pending = asked.popleft()
+        said.text, said.alignment = translation.text, translation.alignment or None
+        said.warnings, said.is_there = translation.warnings, True
+        pending.stats += translation.stats
+        while waiting and waiting[0].is_done():
+            yield _finish(waiting.popleft())
+    while waiting:
+        yield _finish(waiting.popleft())
+
+
+def _plan(number: int, segment: Segment, known: dict[str, _Said], selection: Selection) -> tuple[_Plan, list[str]]:
+    """Returns how a segment is translated, and the sentences that no one asked for yet."""
+    text = segment.source.text
+    if text in selection.known:
+        return _Plan(number, [(_Said(selection.known[text], is_there=True), "")], "reused"), []
+    parts: list[tuple[_Said, str]] = []
+    fresh: list[str] = []
+    reused = 0
+    for sentence, separator in split_sentences(text):
+        if sentence in selection.known:
+            parts.append((_Said(selection.known[sentence], is_there=True), separator))
+            reused += 1
+            continue
+        if not sentence.strip():
+            parts.append((_Said(sentence, [], is_there=True), separator))
+            continue
+        if sentence not in known:
+            known[sentence] = _Said()
+            fresh.append(sentence)
+        parts.append((known[sentence], separator))
+    origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
+    return _Plan(number, parts, origin), fresh
+
+
+def _finish(pending: _Pending) -> Finished:
+    """Puts the translations into a document."""
+    segments, summary = pending.document.segments, pending.summary
+    translations: dict[int, Tagged] = {}
+    refused: set[int] = set()
+    notes: dict[int, list[str]] = {}
+
+    def tell(number: int, what: str) -> None:
+        if what.startswith("kept"):
+            refused.add(number)
+        notes.setdefault(number, []).append(what)
+
+    for number, segment in enumerate(segments):
+        if segment.state == "skipped" and segment.reason:
+            tell(number, segment.reason)
+    for plan in pending.plans:
+        source = segments[plan.number].source
+        for warning in (warning for said, _ in plan.parts for warning in said.warnings):
+            tell(plan.number, warning)
+        target, alignment = _join(source.text, plan.parts)
+        if not target.strip():
+            tell(plan.number, "kept as it was: the model says nothing")
+            continue
+        translation, is_sure = carry(source, target, alignment)
+        if not is_sure:
+            tell(plan.number, "the places of inline tags are uncertain")
+        if find_copied(source.text) != find_copied(translation.text):
+            tell(plan.number, "what is to be copied differs")
+        translations[plan.number] = translation
+    data = pending.document.write(translations, tell)
+    for plan in pending.plans:
+        if plan.number in refused:
+            summary.kept += 1
+        else:
+            summary.reused += plan.origin == "reused"
+            summary.translated += plan.origin != "reused"
+            summary.repeated += plan.origin == "repeated"
+    summary.warnings = [
+        Remark(segments[number].line, segments[number].member or segments[number].context, what)
+        for number in sorted(notes)
+        for what in notes[number]
+    ]
+    pairs = [
+        (segments[number].source.text, translation.text)
+        for number, translation in translations.items()
+        if number not in refused
+    ]
+    return Finished(pending.name, data, summary, pending.stats, pairs)
+
+
+def _join(source: str, parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
+    """Returns the translation of a text of several sentences, and the alignment of its words where that is known."""
+    text = "".join(said.text + separator for said, separator in parts)
+    if len(parts) == 1 or any(said.alignment is None for said, _ in parts):
+        return text, parts[0][0].alignment if len(parts) == 1 else None
+    pairs: list[tuple[int, int]] = []
+    one = other = 0
+    for (said, _), (sentence, _) in zip(parts, split_sentences(source), strict=True):
+        pairs += [(one + left, other + right) for left, right in said.alignment or ()]
+        one += len(_WORD.findall(sentence))
+        other += len(_WORD.findall(said.text))
+    return text, pairs

@@ -1,0 +1,14 @@
+// The same with tiles (AMX), too.
+
+#include "variant.h"
+
+#if defined(__x86_64__)
+#define SPECMT_VARIANT amx
+#define SPECMT_AVX512 1
+#define SPECMT_VNNI 1
+#define SPECMT_BFLOAT16 1
+#define SPECMT_TILES 1
+BEGIN_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")
+#include "calls.h"
+END_TARGET
+#endif

@@ -1,0 +1,112 @@
+// What this processor can run. Nothing here needs more than every processor has.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "structures.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+#if defined(__x86_64__)
+
+struct Registers {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Registers ask(unsigned leaf, unsigned part) {
+    Registers r;
+    __get_cpuid_count(leaf, part, &r.a, &r.b, &r.c, &r.d);
+    return r;
+}
+
+bool has(unsigned bits, std::initializer_list<int> wanted) {
+    for (const int bit : wanted)
+        if (!(bits >> bit & 1)) return false;
+    return true;
+}
+
+// Whether the system saves the registers that these bits stand for.
+bool saves(unsigned bits) {
+    unsigned low, high;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & bits) == bits;
+}
+
+bool may_use_tiles() {
+#if defined(__linux__)
+    constexpr int request_permission = 0x1023, tile_data = 18;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
+std::string find_variants() {
+    const Registers basic = ask(1, 0), more = ask(7, 0), most = ask(7, 1);
+    if (!has(basic.c, {12, 27, 28, 29}) || !has(more.b, {5}) || !saves(0x6)) return "";
+    std::string found = "avx2";
+    const auto add = [&](const char* name, bool there) {
+        if (there) found = name + (' ' + found);
+        return there;
+    };
+    add("avx2-vnni", has(most.a, {4}));
+    add("avx512", has(more.b, {16, 17, 30, 31}) && saves(0xE6)) && add("avx512-vnni", has(more.c, {11})) &&
+        add("avx512-bf16", has(most.a, {5})) && add("amx", has(more.d, {22, 24, 25}) && may_use_tiles());
+    return found;
+}
+
+constexpr const char* NEEDED = "AVX2, FMA and F16C";
+
+#elif defined(__aarch64__)
+
+std::string find_variants() {
+#if defined(__linux__)
+    constexpr unsigned long DOT_PRODUCTS = 1ul << 20;
+    return getauxval(AT_HWCAP) & DOT_PRODUCTS ? "neon" : "";
+#else
+    return "neon";  // Apple's have them all
+#endif
+}
+
+constexpr const char* NEEDED = "products of int8 (ASIMDDP)";
+
+#else
+
+std::string find_variants() { return ""; }
+
+constexpr const char* NEEDED = "instructions that they are made for (x86-64 or AArch64)";
+
+#endif
+
+}  // namespace
+
+// Whether structures are those that Python hands over.
+EXPORT int specmt_matches(int revision, size_t bytes) {
+    constexpr size_t BYTES = sizeof(Network) + sizeof(Layer) + sizeof(Shortlist) + sizeof(Step) + sizeof(Encoding) +
+                             sizeof(Crossing) + sizeof(Draft) + sizeof(Expansion) + sizeof(Run) +
+                             sizeof(Alignment) + sizeof(Beam);
+    return revision == REVISION && bytes == BYTES;
+}
+
+// The variants that this processor runs, the fastest first.
+EXPORT const char* specmt_variants() {
+    static const std::string variants = find_variants();
+    return variants.c_str();
+}
+
+// What it takes for the least of them.
+EXPORT const char* specmt_needed() { return NEEDED; }

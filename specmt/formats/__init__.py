@@ -1,0 +1,81 @@
+"""Documents to segments and back, one module a format; further ones come through the entry point ``specmt.formats``.
+
+A format is a module with ``SUFFIXES``, the ends of the names of its files, and ``read(data, options)``, which returns a
+:class:`specmt.formats.document.Document` or raises a :class:`specmt.errors.DataError` whose message begins with the
+place ("line 3 …").
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol, cast
+
+from specmt.errors import UsageError
+from specmt.formats.document import Document, FormatOptions
+
+GROUP: Final = "specmt.formats"
+
+_OURS: Final = {
+    "android": (".xml",),
+    "csv": (".csv", ".tsv"),
+    "docx": (".docx",),
+    "fluent": (".ftl",),
+    "html": (".html", ".htm", ".xhtml"),
+    "json": (".json", ".arb"),
+    "markdown": (".md", ".markdown"),
+    "odt": (".odt",),
+    "po": (".po", ".pot"),
+    "properties": (".properties",),
+    "subtitles": (".srt", ".vtt", ".ass", ".ssa"),
+    "text": (".txt",),
+    "tmx": (".tmx",),
+    "xliff": (".xlf", ".xliff"),
+}
+"""The formats and their suffixes, so that no module is imported to find out which one is needed."""
+
+_MODULES: Final = {"csv": "table", "json": "messages", "text": "plain"}
+"""The modules that are not called as their formats are."""
+
+
+class Format(Protocol):
+    """A module that reads a kind of document."""
+
+    SUFFIXES: tuple[str, ...]
+
+    def read(self, data: bytes, options: FormatOptions) -> Document:
+        """
+        :raises DataError: it is damaged.
+        """
+
+
+@cache
+def _plug_ins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in _OURS}
+
+
+def names() -> list[str]:
+    """Returns the names of all formats."""
+    return sorted({*_OURS, *_plug_ins()})
+
+
+def find_format(name: str) -> Format:
+    """Returns the format of a name.
+
+    :raises UsageError: there is none.
+    """
+    if name in _OURS:
+        return cast(Format, import_module(f"{__name__}.{_MODULES.get(name, name)}"))
+    if name in _plug_ins():
+        return cast(Format, _plug_ins()[name].load())
+    raise UsageError(f"`file_format` must be one of {', '.join(names())}, but is {name!r} instead.")
+
+
+def format_of(file_name: str) -> str | None:
+    """Returns the name of the format that the name of a file says, with or without ``.gz``."""
+    low = file_name.lower().removesuffix(".gz")
+    for name, suffixes in _OURS.items():
+        if low.endswith(suffixes):
+            return name
+    return next((name for name in _plug_ins() if low.endswith(tuple(find_format(name).SUFFIXES))), None)

@@ -1,0 +1,204 @@
+"""The seam between documents and translations: segments, edits, and the one way in which a document is written.
+
+A format reads bytes and returns a :class:`Document`. What it writes are edits: parts of the original text that others
+replace. Everything else is copied, so that nothing of a document is lost that no one thought of.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, final
+
+from specmt.errors import DataError
+from specmt.formats.encoding import Encoding
+from specmt.types import Span, Tagged
+
+MAX_BYTES: Final = 128 << 20
+"""The largest document that is read, and the most that one may unpack to; it is held in memory as a whole."""
+
+State = Literal["new", "fuzzy", "translated", "skipped"]
+"""Whether a segment has a translation, one to be looked at again, none, or is not to be translated."""
+
+Pieces = list[str | Span]
+"""What is written: new text, and parts of the original text, with the edits in them."""
+
+Tell = Callable[[str], None]
+"""Takes a warning about a segment."""
+
+
+class RefusedError(Exception):
+    """A translation that a document cannot hold; the message says why, and the segment stays as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A part of a text and what replaces it."""
+
+    start: int
+    end: int
+    pieces: Pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A text to translate."""
+
+    source: Tagged
+    """The text, and the inline tags in it."""
+
+    line: int
+    """Where in the document it is: the number of its line, from 1."""
+
+    edits: Callable[[Tagged, Tell], Iterable[Edit]] = field(repr=False)
+    """Returns what changes where this is its translation; raises :class:`RefusedError`."""
+
+    state: State = "new"
+
+    target: str = ""
+    """The translation that it has, without tags."""
+
+    context: str = ""
+    """What tells it from others of the same text: a message context, a key."""
+
+    note: str = ""
+    """What the authors say about it."""
+
+    reason: str = ""
+    """Why it is not to be translated, where the user would expect that it is."""
+
+    member: str = ""
+    """The file in the document that it is in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions:
+    """What formats need to know beside the bytes."""
+
+    source: str = "de"
+    """The language of the document."""
+
+    target: str = "en"
+    """The language of the translation."""
+
+    fuzzy: bool = True
+    """Whether translations are marked to be reviewed, where the format can say so."""
+
+    keys: tuple[str, ...] = ("title", "description", "summary", "subtitle")
+    """The keys of a Markdown file's front matter that are translated."""
+
+    columns: tuple[str, ...] = ()
+    """The columns of a table that are translated: name or number, and after = another for the translation."""
+
+
+class Document(Protocol):
+    """A document that was read."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Its texts, in order."""
+
+    def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        """Returns the document with some segments translated, and byte for byte as it was everywhere else.
+
+        :param translations: by the number of the segment
+        :param tell: takes the number of a segment and what the user should know about it; a segment of which it is
+            told that it is ``kept`` stays as it was
+        """
+
+
+@final
+class TextDocument:
+    """A document that is one text."""
+
+    def __init__(
+        self,
+        text: str,
+        encoding: Encoding,
+        segments: Sequence[Segment],
+        *,
+        finish: Callable[[Mapping[int, Tagged]], Iterable[Edit]] = lambda _: (),
+        escape: Callable[[str], str] | None = None,
+    ) -> None:
+        """
+        :param finish: returns what else changes where those segments are translated
+        :param escape: writes a character that the encoding lacks
+        """
+        self.segments: Final = segments
+        self._text = text
+        self._encoding = encoding
+        self._finish = finish
+        self._escape = escape
+
+    def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        edits: list[Edit] = []
+        written: dict[int, Tagged] = {}
+        for number, translation in translations.items():
+            try:
+                edits += [
+                    Edit(edit.start, edit.end, [self._fit(piece) for piece in edit.pieces])
+                    for edit in self.segments[number].edits(translation, lambda what, n=number: tell(n, what))  # type: ignore[misc]
+                ]
+                written[number] = translation
+            except RefusedError as error:
+                tell(number, f"kept as it was: {error}")
+        if written:
+            edits += self._finish(written)
+        # Of two that start at the same place, the outer one comes first.
+        edits.sort(key=lambda edit: (edit.start, -edit.end))
+        return self._encoding.encode("".join(_Copy(self._text, edits).part((0, len(self._text)))))
+
+    def _fit(self, piece: str | Span) -> str | Span:
+        """Returns a piece as the encoding can write it."""
+        if not isinstance(piece, str) or self._encoding.can_encode(piece):
+            return piece
+        if self._escape is None:
+            raise RefusedError(f"{self._encoding.codec} cannot write it")
+        return "".join(c if self._encoding.can_encode(c) else self._escape(c) for c in piece)
+
+
+class _Copy:
+    """Copies parts of a text with the edits that lie in them."""
+
+    def __init__(self, text: str, edits: list[Edit]) -> None:
+        self._text = text
+        self._edits = edits
+        self._starts = [edit.start for edit in edits]
+
+    def part(self, span: Span, outer: Edit | None = None) -> Iterator[str]:
+        """
+        :param outer: the edit that copies this part
+        """
+        place, end = span
+        for edit in self._edits[bisect_left(self._starts, place) : bisect_right(self._starts, end)]:
+            if edit.start < place or edit.end > end or edit is outer or (outer and edit.start == edit.end == end):
+                continue
+            yield self._text[place : edit.start]
+            for piece in edit.pieces:
+                if isinstance(piece, str):
+                    yield piece
+                else:
+                    yield from self.part(piece, edit)
+            place = edit.end
+        yield self._text[place:end]
+
+
+@final
+class LineNumbers:
+    """Which line of a text a place is in."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def __call__(self, place: int) -> int:
+        return bisect_left(self._ends, place) + 1
+
+
+def check_size(size: int, most: int = MAX_BYTES) -> None:
+    """
+    :raises DataError: a document is too large to be held in memory.
+    """
+    if size > most:
+        raise DataError(f"is larger than {most >> 20} MiB, the most that is read")

@@ -1,0 +1,252 @@
+"""Word documents.
+
+Word cuts a sentence into runs: where the spelling was checked, where a word is bold. Runs of one style are one text
+here. The style that most of a paragraph has is its own; other styles, links and insertions are tags in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
+from specmt.formats.encoding import decode_xml
+from specmt.formats.inline import Inline
+from specmt.formats.markup import reference, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.package import Package
+from specmt.types import Span, Tag, Tagged
+
+SUFFIXES: Final = (".docx",)
+
+_MEMBERS: Final = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:smartTag"))
+_INVISIBLE_NAMES: Final = (
+    "w:bookmarkStart w:bookmarkEnd w:proofErr w:del w:moveFrom w:commentRangeStart w:commentRangeEnd "
+    "w:permStart w:permEnd w:moveFromRangeStart w:moveFromRangeEnd w:moveToRangeStart w:moveToRangeEnd"
+)
+_INVISIBLE: Final = frozenset(_INVISIBLE_NAMES.split())
+_NO_STYLE: Final = re.compile(r'<w:(?:lang|noProof|rFonts w:hint)\b[^>]*/>|<w:rPr>\s*</w:rPr>|\s+w:rsid\w*="[^"]*"')
+"""What tells runs apart without being seen."""
+
+_OPEN: Final = '<w:t xml:space="preserve">'
+_CLOSE: Final = "</w:t></w:r>"
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the paragraphs of a document, of its headers, footers and notes.
+
+    :raises DataError: it is damaged, or unpacks to more than is read.
+    """
+    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _read)
+
+
+@dataclass(slots=True)
+class _Node:
+    """An element."""
+
+    name: str
+    start: int
+    inside: int
+    """Where its content starts."""
+    end: int = 0
+    children: list[_Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of text."""
+
+    node: _Node
+    head: Span
+    """What opens it and says its style."""
+    style: str
+
+
+def _read(data: bytes) -> Document:
+    text, encoding = decode_xml(data)
+    lines = LineNumbers(text)
+    segments: list[Segment] = []
+    for paragraph in _paragraphs(text):
+        segments += _Paragraph(text, paragraph).segments(lines)
+    return TextDocument(text, encoding, segments, escape=reference)
+
+
+def _paragraphs(text: str) -> Iterator[_Node]:
+    """Yields the elements of paragraphs; those within others too, before them."""
+    stack: list[_Node] = []
+    for token in xml_tokens(text):
+        if token.kind == "open" and (stack or token.name == "w:p"):
+            stack.append(_Node(token.name, token.start, token.end))
+        elif stack and token.kind in ("empty", "close"):
+            node = _Node(token.name, token.start, token.end) if token.kind == "empty" else stack.pop()
+            node.end = token.end
+            if stack:
+                stack[-1].children.append(node)
+            if node.name == "w:p":
+                yield node
+
+
+class _Paragraph:
+    """The runs of a paragraph as a text with tags."""
+
+    def __init__(self, text: str, node: _Node) -> None:
+        self._text = text
+        self._node = node
+        self._inline = Inline(text, xml_unescape)
+        self._runs: list[_Run] = []
+        self._base: dict[Span | None, Span] = {}
+        """What opens a run that has no tag of its own, by the tag of what it is in."""
+        self._heads: dict[Span, Span] = {}
+        """What opens a run, by its tag."""
+        self._parts: dict[Span, Span] = {}
+        """What opens the run of a break or a tab."""
+
+    def segments(self, lines: LineNumbers) -> Iterator[Segment]:
+        """Yields the paragraph as a segment, if it has words."""
+        self._walk(self._node.children, None)
+        found = self._inline.take()
+        if found is not None and self._runs:
+            tagged, span = found
+
+            def edits(translation: Tagged, _: Tell) -> list[Edit]:
+                return [self._edit(translation, span)]
+
+            yield Segment(tagged, lines(self._node.start), edits)
+
+    def _walk(self, nodes: Sequence[_Node], container: Span | None) -> None:
+        runs = {node.start: self._run(node) for node in nodes if node.name == "w:r"}
+        sizes: Counter[str] = Counter()
+        for run in runs.values():
+            if run is not None:
+                sizes[run.style] += sum(child.end - child.inside for child in run.node.children if child.name == "w:t")
+        base = sizes.most_common(1)[0][0] if sizes else ""
+        opened: tuple[str, Span] | None = None  # the style of the pair that runs are in
+        fields = 0
+        field_start = 0
+        for node in nodes:
+            kind = self._field(node)
+            if kind and fields == 0 and kind > 0 and self._ends_field(nodes, node):
+                field_start = node.start
+            fields += kind if kind > 0 or fields else 0
+            if fields or (kind < 0 and field_start):
+                if not fields:
+                    self._inline.opaque(field_start, node.end)
+                    field_start = 0
+                if field_start or kind < 0:
+                    continue
+                fields = 0  # one that ends in another paragraph
+            found = runs.get(node.start)
+            if opened is not None and node.name not in _INVISIBLE and (found is None or found.style != opened[0]):
+                self._inline.close(*opened[1], opened[0])
+                opened = None
+            if found is not None:
+                self._runs.append(found)
+                if found.style == base:
+                    self._base.setdefault(container, found.head)
+                elif opened is None:
+                    self._inline.open(*found.head, found.style)
+                    self._heads[found.head] = found.head
+                    opened = found.style, (node.end, node.end)
+                self._add_run(found)
+            elif node.name in _CONTAINERS:
+                span = node.start, node.inside
+                self._inline.open(*span, node.name)
+                self._walk(node.children, span)
+                self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
+            elif node.name in _INVISIBLE:
+                self._inline.point(node.start, node.end)
+            elif node.name != "w:pPr":
+                self._inline.opaque(node.start, node.end)
+        if opened is not None:
+            self._inline.close(*opened[1], opened[0])
+
+    def _run(self, node: _Node) -> _Run | None:
+        """Returns a run that has text, and breaks and tabs at most."""
+        allowed = ("w:rPr", "w:t", "w:br", "w:tab", "w:lastRenderedPageBreak", "w:noBreakHyphen", "w:softHyphen")
+        if any(child.name not in allowed for child in node.children):
+            return None
+        if not any(child.name == "w:t" and child.end > child.inside for child in node.children):
+            return None
+        properties = next((child for child in node.children if child.name == "w:rPr"), None)
+        head = node.start, node.inside if properties is None else properties.end
+        style = "" if properties is None else self._text[properties.start : properties.end]
+        return _Run(node, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
+
+    def _add_run(self, run: _Run) -> None:
+        for child in run.node.children:
+            if child.name == "w:t" and child.end > child.inside:
+                self._inline.text(child.inside, child.end - len("</w:t>"))
+            elif child.name in ("w:br", "w:tab", "w:noBreakHyphen", "w:softHyphen"):
+                self._parts[(child.start, child.end)] = run.head
+                self._inline.opaque(child.start, child.end)
+
+    def _field(self, node: _Node) -> int:
+        """Returns 1 for what begins a field, -1 for what ends one."""
+        raw = self._text[node.start : node.end] if node.name == "w:r" and len(node.children) < 4 else ""
+        if "<w:fldChar" not in raw:
+            return 0
+        return 1 if '"begin"' in raw else -1 if '"end"' in raw else 0
+
+    def _ends_field(self, nodes: Sequence[_Node], first: _Node) -> bool:
+        depth = 0
+        for node in nodes:
+            depth += self._field(node) if node.start >= first.start else 0
+            if node.start > first.start and not depth:
+                return True
+        return False
+
+    def _edit(self, translation: Tagged, span: Span) -> Edit:
+        """Returns new runs for those that the text is in."""
+        start, end = span
+        first = next((run for run in self._runs if run.node.start < start < run.node.end), None)
+        last = next((run for run in self._runs if run.node.start < end < run.node.end), None)
+        pieces: Pieces = []
+        if first is not None:
+            if self._has_content(first, first.head[1], start):
+                pieces += [(first.node.start, start), _CLOSE]
+            start = first.node.start
+        base = self._base.get(self._container(first))
+        fallback = base or (first.head if first is not None else self._runs[0].head)
+        pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
+        if last is not None:
+            if self._has_content(last, end, last.node.end):
+                pieces += [last.head, _OPEN, (end, last.node.end)]
+            end = last.node.end
+        return Edit(start, end, pieces)
+
+    def _has_content(self, run: _Run, start: int, end: int) -> bool:
+        """Whether there is anything that is seen in a part of a run."""
+        return re.sub(r"</?w:(?:t|r)\b[^>]*>", "", self._text[start:end]) != ""
+
+    def _container(self, run: _Run | None) -> Span | None:
+        """Returns the tag of the link that a run is in, where all of the text is in it."""
+        if run is None:
+            return None
+        inner = [span for span in self._base if span is not None and span[0] < run.node.start]
+        return next(
+            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.node.start), None
+        )
+
+    def _render(self, text: str, tags: Sequence[Tag], start: int, end: int, head: Span) -> Iterator[str | Span]:
+        def said(left: int, right: int) -> Pieces:
+            written = xml_escape(text[left:right].replace("\n", " ").replace("\t", " "))
+            return [head, _OPEN, written, _CLOSE] if left < right else []
+
+        place = start
+        for tag in tags:
+            yield from said(place, tag.start)
+            place = tag.end
+            if tag.open in self._heads:  # a style
+                yield from self._render(text, tag.children, tag.start, tag.end, tag.open)
+            elif tag.open in self._parts:
+                yield from (self._parts[tag.open], tag.open, "</w:r>")
+            elif tag.close is None:
+                yield tag.open
+            else:
+                yield tag.open
+                yield from self._render(text, tag.children, tag.start, tag.end, self._base.get(tag.open, head))
+                yield tag.close
+        yield from said(place, end)

@@ -1,0 +1,179 @@
+"""Web pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from html import unescape
+from typing import Final
+
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, State, TextDocument
+from specmt.formats.encoding import Encoding, decode
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
+from specmt.types import Span, Tagged
+
+SUFFIXES: Final = (".html", ".htm", ".xhtml")
+
+_INLINE_NAMES: Final = (
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins mark q s small span strike strong sub sup time u"
+)
+_INLINE: Final = frozenset(_INLINE_NAMES.split())
+_OPAQUE_NAMES: Final = "canvas code img input kbd math object picture samp select svg tt var video audio"
+_OPAQUE: Final = frozenset(_OPAQUE_NAMES.split())
+"""What stands in a sentence and stays as it is."""
+
+_SKIPPED: Final = frozenset(("pre", "script", "style", "textarea", "template"))
+_VOID_NAMES: Final = "area base br col embed hr img input link meta param source track wbr"
+_VOID: Final = frozenset(_VOID_NAMES.split())
+_ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
+"""Elements that end where the next one begins, or the one that they are in ends."""
+
+_TEXTS: Final = ("alt", "title", "placeholder", "aria-label")
+_META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
+_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii", "iso8859-1"))
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads a page; ``pre``, ``script``, ``style`` and what is marked not to be translated are left out.
+
+    :raises DataError: it is not in the encoding that it declares.
+    """
+    text, encoding = _decode(data)
+    page = _Page(text, options)
+    segments = list(page.segments())
+
+    def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
+        for span in page.languages:
+            raw = text[slice(*span)]
+            yield Edit(*span, [quoted(options.target, raw[0]) if raw[:1] in "\"'" else options.target])
+
+    return TextDocument(text, encoding, segments, finish=finish, escape=reference)
+
+
+def _decode(data: bytes) -> tuple[str, Encoding]:
+    found = _CHARSET.search(data[:4096])
+    if found is None:
+        return decode(data, fallback="cp1252")
+    codec = found[1].decode("ascii").lower()
+    # As browsers read it, but for the five bytes that windows-1252 lacks.
+    return decode(data, "cp1252", fallback="latin-1") if codec in _LATIN else decode(data, codec)
+
+
+class _Skipped:
+    """An element that is left as it is; it may end without a tag of its own."""
+
+    def __init__(self, first: Token) -> None:
+        self.first: Final = first
+        self._opened = [first.name]
+
+    def end_at(self, token: Token) -> int | None:
+        """Returns where the element ends, if it does at the end of a tag or right before it."""
+        if token.kind == "open" and self._opened == [token.name] and token.name in _ENDS_ITSELF:
+            return token.start
+        if token.kind == "open" and token.name not in _VOID:
+            self._opened.append(token.name)
+        if token.kind == "close":
+            if token.name not in self._opened:
+                return token.start if self.first.name in _ENDS_ITSELF else None
+            while self._opened.pop() != token.name:
+                pass
+        return None if self._opened else token.end
+
+
+class _Page:
+    def __init__(self, text: str, options: FormatOptions) -> None:
+        self.languages: list[Span] = []
+        """Where the page says its language."""
+        self._text = text
+        self._options = options
+        self._lines = LineNumbers(text)
+        self._state: State = "new"
+
+    def segments(self) -> Iterator[Segment]:
+        """Yields the texts of the page."""
+        inline = Inline(self._text, unescape, collapses=True)
+        skipped: _Skipped | None = None
+        for token in html_tokens(self._text):
+            is_open = token.kind in ("open", "empty")
+            if skipped is not None:
+                end = skipped.end_at(token)
+                if end is None:
+                    continue
+                if _is_inline(skipped.first.name):
+                    inline.opaque(skipped.first.start, end)
+                skipped = None
+                if end == token.end:
+                    continue
+            if is_open:
+                attributes = token.attributes(self._text) if token.end - token.start > len(token.name) + 3 else {}
+                yield from self._attributes(token.name, attributes)
+                if not _is_inline(token.name):
+                    yield from self._take(inline)
+                if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in _VOID:
+                    skipped = _Skipped(token)
+                elif token.name in _OPAQUE:
+                    inline.opaque(token.start, token.end)
+                elif token.name == "wbr" or (token.kind == "empty" and token.name in _INLINE):
+                    inline.point(token.start, token.end)
+                elif token.name in _INLINE:
+                    inline.open(token.start, token.end, token.name)
+            elif token.kind == "close":
+                if token.name in _INLINE:
+                    inline.close(token.start, token.end, token.name)
+                elif _is_inline(token.name):
+                    inline.point(token.start, token.end)
+                else:
+                    yield from self._take(inline)
+            elif token.kind == "text":
+                inline.text(token.start, token.end)
+            else:
+                inline.point(token.start, token.end)
+        yield from self._take(inline)
+
+    def _take(self, inline: Inline) -> Iterator[Segment]:
+        return in_place(inline, self._lines, _encode, state=self._state, wraps=True)
+
+    def _is_kept(self, name: str, attributes: Mapping[str, Span]) -> bool:
+        if name in _SKIPPED or name in _OPAQUE:
+            return True
+        marked = "translate" in attributes and value_of(self._text, attributes["translate"]).lower() == "no"
+        classes = value_of(self._text, attributes["class"]).split() if "class" in attributes else []
+        return marked or "notranslate" in classes
+
+    def _attributes(self, name: str, attributes: Mapping[str, Span]) -> Iterator[Segment]:
+        """Yields the texts in the attributes of a tag."""
+        known = {each.lower(): span for each, span in attributes.items()}
+        if name == "html":
+            self.languages += [known[each] for each in ("lang", "xml:lang") if each in known]
+            said = {re.split("[-_]", value_of(self._text, span))[0].lower() for span in self.languages}
+            if said == {self._options.target} and self._options.source != self._options.target:
+                self._state = "translated"
+        texts = [known[each] for each in _TEXTS if each in known]
+        if name == "meta" and "content" in known:
+            label = next((value_of(self._text, known[each]) for each in ("name", "property") if each in known), "")
+            texts += [known["content"]] if label.lower() in _META else []
+        if name == "input" and "value" in known and "type" in known:
+            kind = value_of(self._text, known["type"]).lower()
+            texts += [known["value"]] if kind in ("submit", "button", "reset") else []
+        for start, end in texts:
+            quote = self._text[start : start + 1]
+            if quote in ("'", '"'):
+                inline = Inline(self._text, unescape, collapses=True)
+                inline.text(start + 1, end - 1)
+                write = partial(_encode_value, quote)
+                yield from in_place(inline, self._lines, write, state=self._state)
+
+
+def _is_inline(name: str) -> bool:
+    return name in _INLINE or name in _OPAQUE or name == "wbr"
+
+
+def _encode_value(quote: str, text: str) -> str:
+    return quoted(text, quote)[1:-1]
+
+
+def _encode(text: str) -> str:
+    return xml_escape(text).replace("\xa0", "&nbsp;")

@@ -1,0 +1,287 @@
+"""The text of a segment and the inline markup in it, taken from a document and put back into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+from specmt.errors import DataError
+from specmt.formats.document import Edit, Pieces, Segment, State, Tell
+from specmt.types import Span, Tag, Tagged
+
+_SPACE: Final = re.compile(r"[ \t\r\n\f]+")
+_MOST_DEEP: Final = 100
+_STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    kind: Literal["text", "open", "close", "point", "opaque", "space"]
+    span: Span
+    name: str = ""
+    """What a tag that closes it must be called."""
+
+
+@final
+class Inline:
+    """Collects what is in a paragraph, in the order of the document."""
+
+    def __init__(
+        self, source: str, decode: Callable[[str], str] = str, *, collapses: bool = False, escaped: str = ""
+    ) -> None:
+        """
+        :param source: the text of the document
+        :param decode: returns what raw text means
+        :param collapses: whether line breaks and runs of spaces mean a space
+        :param escaped: what else, beside white space, is left out at both ends as it stands
+        """
+        self.source: Final = source
+        self._decode = decode
+        self._collapses = collapses
+        self._head = re.compile(rf"(?:\s|{escaped})*" if escaped else r"\s*")
+        self._last = re.compile(rf"(?<!\\)(?:{escaped})\Z" if escaped else "(?!)")
+        self._items: list[_Item] = []
+
+    def text(self, start: int, end: int) -> None:
+        """Takes raw text."""
+        if start < end:
+            self._items.append(_Item("text", (start, end)))
+
+    def open(self, start: int, end: int, name: str) -> None:
+        """Takes what opens a pair."""
+        self._items.append(_Item("open", (start, end), name))
+
+    def close(self, start: int, end: int, name: str) -> None:
+        """Takes what closes a pair."""
+        self._items.append(_Item("close", (start, end), name))
+
+    def point(self, start: int, end: int) -> None:
+        """Takes markup that no reader sees and that stays beside a word."""
+        self._items.append(_Item("point", (start, end)))
+
+    def opaque(self, start: int, end: int) -> None:
+        """Takes what stands in the sentence as a word does and stays as it is: an image, code, a variable."""
+        self._items.append(_Item("opaque", (start, end)))
+
+    def space(self, place: int) -> None:
+        """Takes a space that is between words without being written."""
+        self._items.append(_Item("space", (place, place)))
+
+    def take(self) -> tuple[Tagged, Span] | None:
+        """Returns the text collected and where it is, without the space and markup around it; begins anew.
+
+        Returns nothing where there are no words.
+        """
+        items, self._items = self._items, []
+        partners = _pair(items)
+        low, high = self._trim(items, partners)
+        if not any(item.kind == "text" for item in items[low:high]):
+            return None
+        items, partners = items[low:high], _pair(items[low:high])
+        if items[0].kind == "text":
+            start, end = items[0].span
+            match = self._head.match(self.source, start, end)
+            items[0] = _Item("text", (match.end() if match else start, end))
+        if items[-1].kind == "text":
+            start, end = items[-1].span
+            items[-1] = _Item("text", (start, self._end(start, end)))
+        tagged = self._build(items, partners)
+        if not any(c.isalpha() for c in _STAND_IN.sub("", tagged.text)):
+            return None
+        return tagged, (items[0].span[0], items[-1].span[1])
+
+    def _end(self, start: int, end: int) -> int:
+        """Returns where raw text ends without the space at its end."""
+        before = -1
+        while before != end:
+            before = end
+            end = start + len(self.source[start:end].rstrip())
+            match = self._last.search(self.source, max(start, end - 4), end)
+            end = match.start() if match else end
+        return end
+
+    def _trim(self, items: Sequence[_Item], partners: dict[int, int]) -> tuple[int, int]:
+        low, high = 0, len(items)
+        while low < high:
+            if self._is_edge(items[low]) or (items[low].kind == "open" and low not in partners):
+                low += 1
+            elif self._is_edge(items[high - 1]) or (items[high - 1].kind == "close" and high - 1 not in partners):
+                high -= 1
+            elif items[low].kind == "open" and partners[low] == high - 1:
+                low, high = low + 1, high - 1
+            elif items[low].kind == "open" and not self._has_words(items[low : partners[low]]):
+                low = partners[low] + 1
+            elif items[high - 1].kind == "close" and not self._has_words(items[partners[high - 1] : high]):
+                high = partners[high - 1]
+            else:
+                break
+        return low, high
+
+    def _has_words(self, items: Sequence[_Item]) -> bool:
+        return not all(self._is_edge(item) or item.kind in ("open", "close") for item in items)
+
+    def _is_edge(self, item: _Item) -> bool:
+        if item.kind == "text":
+            match = self._head.match(self.source, *item.span)
+            return match is not None and match.end() == item.span[1]
+        return item.kind in ("point", "space")
+
+    def _build(self, items: Sequence[_Item], partners: dict[int, int]) -> Tagged:
+        letter = "t"
+        raw = self.source[items[0].span[0] : items[-1].span[1]]
+        while f"{{{letter}" in raw:
+            letter += "x"
+        text: list[str] = []
+        size = 0
+        count = 0
+        tags: list[list[Tag]] = [[]]
+        opened: list[tuple[int, Span]] = []
+
+        def add(said: str) -> None:
+            nonlocal size
+            if self._collapses:
+                said = _SPACE.sub(" ", said)
+                if said[:1] == " " and text and text[-1].endswith(" "):
+                    said = said[1:]
+            if said:
+                text.append(said)
+                size += len(said)
+
+        for number, item in enumerate(items):
+            if item.kind == "text":
+                add(self._decode(self.source[slice(*item.span)]))
+            elif item.kind == "open" and number in partners:
+                opened.append((size, item.span))
+                tags.append([])
+                if len(opened) > _MOST_DEEP:
+                    line = self.source.count("\n", 0, item.span[0]) + 1
+                    raise DataError(f"line {line} has more than {_MOST_DEEP} inline tags in each other")
+            elif item.kind == "close" and number in partners:
+                start, span = opened.pop()
+                children = tuple(tags.pop())
+                tags[-1].append(Tag(start, size, span, item.span, children))
+            elif item.kind == "space":
+                add(" " if text and not text[-1].endswith(" ") else "")
+            elif item.kind == "opaque":
+                count += 1
+                start = size
+                add(f"{{{letter}{count}}}")
+                tags[-1].append(Tag(start, size, item.span))
+            else:
+                tags[-1].append(Tag(size, size, item.span))
+        return Tagged("".join(text), tuple(tags[0]))
+
+
+def _pair(items: Sequence[_Item]) -> dict[int, int]:
+    """Returns the number of the item that closes each one that opens, and the other way round."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for number, item in enumerate(items):
+        if item.kind == "open":
+            opened.append(number)
+        elif item.kind == "close" and any(items[other].name == item.name for other in opened):
+            while items[opened[-1]].name != item.name:
+                opened.pop()
+            other = opened.pop()
+            partners |= {other: number, number: other}
+    return partners
+
+
+def render(tagged: Tagged, encode: Callable[[str], str] = str) -> Pieces:
+    """Returns what is written for a text and its tags.
+
+    :param encode: returns text as the document writes it
+    """
+
+    def part(start: int, end: int, tags: Sequence[Tag]) -> Iterator[str | Span]:
+        place = start
+        for tag in tags:
+            yield encode(tagged.text[place : tag.start])
+            yield tag.open
+            if tag.close is not None:
+                yield from part(tag.start, tag.end, tag.children)
+                yield tag.close
+            place = tag.end
+        yield encode(tagged.text[place:end])
+
+    return [piece for piece in part(0, len(tagged.text), tagged.tags) if piece != ""]
+
+
+def placeholders(tags: Sequence[Tag]) -> Iterator[Tag]:
+    """Yields the placeholders among tags, in pairs too."""
+    for tag in tags:
+        if tag.is_placeholder:
+            yield tag
+        yield from placeholders(tag.children)
+
+
+def wrap(pieces: Pieces, column: int, width: int, line_break: str, may_start: re.Pattern[str] | None = None) -> Pieces:
+    """Returns what is written, with spaces made line breaks where lines would be too long.
+
+    :param column: where the first line starts
+    :param line_break: the line break, and what every line starts with
+    :param may_start: what a word must match that starts a line
+    """
+    words: list[Pieces] = [[]]
+    for piece in pieces:
+        first, *rest = piece.split(" ") if isinstance(piece, str) else [piece]
+        words[-1].append(first)
+        words += [[word] for word in rest]
+    indent = len(line_break.lstrip("\r\n"))
+    out: Pieces = [*words[0]]
+    column += _length(words[0])
+    for word in words[1:]:
+        length = _length(word)
+        start = word[0] if isinstance(word[0], str) else ""
+        if column + 1 + length > width and (may_start is None or may_start.match(start)):
+            out.append(line_break)
+            column = indent + length
+        else:
+            out.append(" ")
+            column += 1 + length
+        out += word
+    return out
+
+
+def _length(word: Pieces) -> int:
+    return sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in word)
+
+
+def replacing(span: Span, encode: Callable[[str], str] = str) -> Callable[[Tagged, Tell], list[Edit]]:
+    """Returns how a segment is written whose translation takes its place."""
+    return lambda translation, _: [Edit(*span, render(translation, encode))]
+
+
+def in_place(
+    inline: Inline,
+    lines: Callable[[int], int],
+    encode: Callable[[str], str] = str,
+    *,
+    state: State = "new",
+    context: str = "",
+    note: str = "",
+    wraps: bool = False,
+) -> Iterator[Segment]:
+    """Yields what was collected as a segment that its translation replaces, or nothing.
+
+    :param wraps: whether the translation of a text in several lines is written in lines as long as those
+    """
+    found = inline.take()
+    if found is None:
+        return
+    tagged, span = found
+    edits = replacing(span, encode)
+    raw = inline.source[slice(*span)]
+    if wraps and "\n" in raw:
+        column = span[0] - inline.source.rfind("\n", 0, span[0]) - 1
+        first, *rest = raw.split("\n")
+        width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
+        indent = rest[0][: len(rest[0]) - len(rest[0].lstrip())]
+        line_break = ("\r\n" if first.endswith("\r") else "\n") + indent
+
+        def edits(translation: Tagged, _: Tell) -> list[Edit]:
+            return [Edit(*span, wrap(render(translation, encode), column, width, line_break))]
+
+    yield Segment(tagged, lines(span[0]), edits, state, context=context, note=note)

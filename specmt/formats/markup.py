@@ -1,0 +1,219 @@
+"""Tags of XML and HTML with their places, which parsers that build trees do not keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from html import unescape
+from typing import Final, Literal
+from xml.parsers import expat
+
+from specmt.errors import DataError
+from specmt.formats.inline import Inline
+from specmt.types import Span
+
+Kind = Literal["text", "open", "close", "empty", "comment", "cdata", "other"]
+
+_ATTRIBUTE: Final = re.compile(r"""([^\s=/>"'<][^\s=/>"'<]*)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
+_INSIDE: Final = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
+_XML: Final = re.compile(
+    rf"""(?P<comment><!--.*?-->) | <!\[CDATA\[(?P<cdata>.*?)\]\]> | (?P<other><\?.*?\?> | <!DOCTYPE\b{_INSIDE}
+        (?:\[.*?\]\s*)?>) | </(?P<close>[^\s<>/"'=]+)\s*> | <(?P<open>[^\s<>/"'=!?]+){_INSIDE}> | (?P<text>[^<]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_HTML: Final = re.compile(
+    r"""(?P<comment><!--(?:.*?--!?>|>)) | (?P<other><[!?][^>]*>) | </(?P<close>[A-Za-z][^\s<>/]*)[^>]*>
+        | <(?P<open>[A-Za-z][^\s<>/]*)(?:[^>"']|"[^"]*"|'[^']*'|["'](?=\s*/?>))*> | (?P<text>[^<]+|<)""",
+    re.VERBOSE | re.DOTALL,
+)
+_STARTS_TAG: Final = re.compile(r"</?[A-Za-z]|<!--")
+_RAW: Final = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "textarea", "title"))
+"""Elements of HTML in which there are no tags."""
+
+_REFERENCE: Final = re.compile(r"&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z_][\w.-]*);")
+_PREDEFINED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A tag, a comment or text."""
+
+    kind: Kind
+    start: int
+    end: int
+    name: str = ""
+
+    def attributes(self, text: str) -> dict[str, Span]:
+        """Returns where the values of the attributes are, with their quotes."""
+        found: dict[str, Span] = {}
+        for match in _ATTRIBUTE.finditer(text, self.start + 1 + len(self.name), self.end - 1):
+            found.setdefault(match[1], match.span(2) if match[2] is not None else (match.end(), match.end()))
+        return found
+
+
+def xml_tokens(text: str) -> Iterator[Token]:
+    """Returns the tokens of an XML document, one for each of its characters.
+
+    :raises DataError: it is not well-formed, at once.
+    """
+    _check(text)
+    return _tokens(text)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    place = 0
+    while place < len(text):
+        match = _XML.match(text, place)
+        if match is None:
+            raise DataError(f"line {text.count(chr(10), 0, place) + 1} has markup of a kind that is not understood")
+        kind = match.lastgroup
+        name = match[kind] if kind in ("open", "close") else ""
+        if kind == "open" and text[match.end() - 2] == "/":
+            kind = "empty"
+        yield Token(kind, place, match.end(), name)  # type: ignore[arg-type]
+        place = match.end()
+
+
+def html_tokens(text: str) -> Iterator[Token]:
+    """Yields the tokens of an HTML document, one for each of its characters, with names in lower case."""
+    place = 0
+    while place < len(text):
+        match = _HTML.match(text, place)
+        # A tag or a comment that does not end hides the rest, as in browsers.
+        if match is None or (match[0] == "<" and _STARTS_TAG.match(text, place)):
+            yield Token("other", place, len(text))
+            return
+        kind = match.lastgroup
+        name = match[kind].lower() if kind in ("open", "close") else ""
+        if kind == "open" and text[match.end() - 2] == "/" and name not in _RAW:
+            kind = "empty"
+        yield Token(kind, place, match.end(), name)  # type: ignore[arg-type]
+        place = match.end()
+        if kind == "open" and name in _RAW:
+            closing = re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE).search(text, place)
+            end = closing.start() if closing else len(text)
+            if place < end:
+                yield Token("text", place, end)
+            place = end
+
+
+def _check(text: str) -> None:
+    """
+    :raises DataError: a text is not well-formed XML. Entities are not expanded.
+    """
+    parser = expat.ParserCreate("utf-8")
+    parser.DefaultHandler = lambda _: None  # leaves references to entities as they are
+    try:
+        parser.Parse(text.encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise DataError(f"line {error.lineno} is not well-formed XML ({expat.ErrorString(error.code)})") from error
+    except UnicodeEncodeError as error:
+        raise DataError("line 1 has characters that are no text") from error
+
+
+def local(name: str) -> str:
+    """Returns a name without its prefix."""
+    return name.rpartition(":")[2]
+
+
+def value_of(text: str, span: Span) -> str:
+    """Returns the value of an attribute, which may have quotes."""
+    raw = text[slice(*span)]
+    return unescape(raw[1:-1] if raw[:1] in ("'", '"') else raw)
+
+
+def xml_unescape(raw: str) -> str:
+    """Returns what raw text or a CDATA section of XML means; references to entities that a document declares stay."""
+    if raw.startswith("<![CDATA["):
+        return raw[9:-3]
+
+    def meaning(match: re.Match[str]) -> str:
+        code = match[0][1:-1]
+        if code[0] != "#":
+            return _PREDEFINED.get(code, match[0])
+        return chr(int(code[2:], 16) if code[1] == "x" else int(code[1:]))
+
+    return _REFERENCE.sub(meaning, raw) if "&" in raw else raw
+
+
+def add_text(inline: Inline, text: str, start: int, end: int) -> None:
+    """Gives raw text of XML to a paragraph; references to entities that the document declares are opaque."""
+    place = start
+    for match in _REFERENCE.finditer(text, start, end):
+        code = match[0][1:-1]
+        if code[0] != "#" and code not in _PREDEFINED:
+            inline.text(place, match.start())
+            inline.opaque(*match.span())
+            place = match.end()
+    inline.text(place, end)
+
+
+def xml_escape(text: str) -> str:
+    """Returns text as XML writes it between tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def quoted(text: str, quote: str = '"') -> str:
+    """Returns text as the value of an attribute."""
+    escaped = xml_escape(text).replace(quote, "&quot;" if quote == '"' else "&#39;")
+    return f"{quote}{escaped}{quote}"
+
+
+def reference(char: str) -> str:
+    """Returns a character as a number, for encodings that lack it."""
+    return f"&#{ord(char)};"
+
+
+def collect(text: str, tokens: Iterable[Token], *, halves: Mapping[str, str], pairs: frozenset[str]) -> Inline:
+    """Returns a paragraph of text, pairs, halves of pairs and, of all other elements, placeholders.
+
+    :param halves: elements that open or close a pair of the same ``rid``, ``startRef`` or id
+    :param pairs: elements around text
+    """
+    inline = Inline(text, xml_unescape)
+    skipped: list[Token] = []  # the elements within one that is left as it is
+    for token in tokens:
+        name = local(token.name)
+        if skipped:
+            if token.kind == "open":
+                skipped.append(token)
+            elif token.kind == "close":
+                first = skipped[0]
+                skipped.pop()
+                if not skipped:
+                    _half(text, inline, first, token.end, halves)
+        elif token.kind == "text":
+            add_text(inline, text, token.start, token.end)
+        elif token.kind == "cdata":
+            inline.text(token.start, token.end)
+        elif token.kind == "empty":
+            _half(text, inline, token, token.end, halves)
+        elif token.kind == "open":
+            attributes = token.attributes(text)
+            protected = any(
+                each in attributes and value_of(text, attributes[each]) == value
+                for each, value in (("translate", "no"), ("mtype", "protected"))
+            )
+            if name in pairs and not protected:
+                inline.open(token.start, token.end, name)
+            else:
+                skipped.append(token)
+        elif token.kind == "close":
+            inline.close(token.start, token.end, name)
+        else:
+            inline.point(token.start, token.end)
+    return inline
+
+
+def _half(text: str, inline: Inline, token: Token, end: int, halves: Mapping[str, str]) -> None:
+    kind = halves.get(local(token.name))
+    attributes = token.attributes(text)
+    key = next((attributes[each] for each in ("i", "rid", "startRef", "id") if each in attributes), None)
+    name = "" if key is None else f"#{value_of(text, key)}"
+    if kind is None or not name:
+        inline.opaque(token.start, end)
+    elif kind == "open":
+        inline.open(token.start, end, name)
+    else:
+        inline.close(token.start, end, name)

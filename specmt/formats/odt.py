@@ -1,0 +1,79 @@
+"""OpenDocument texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.encoding import decode_xml
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.markup import Token, add_text, reference, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.package import Package
+
+SUFFIXES: Final = (".odt",)
+
+_PARAGRAPHS: Final = frozenset(("text:p", "text:h"))
+_PAIRS: Final = frozenset(("text:span", "text:a", "text:meta", "text:ruby-base"))
+_POINTS: Final = re.compile(r"text:(?:bookmark|reference-mark|soft-page-break|change|toc-mark|alphabetical-index-mark)")
+_OWN_TEXT: Final = frozenset(("text:note", "draw:frame", "office:annotation", "draw:custom-shape", "draw:text-box"))
+"""Elements in a paragraph that have paragraphs of their own."""
+
+_KEPT: Final = frozenset(("text:tracked-changes", "office:font-face-decls", "text:note-citation", "office:scripts"))
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the paragraphs of a text, of its headers, footers, notes and tables.
+
+    :raises DataError: it is damaged, or unpacks to more than is read.
+    """
+    return Package(data, lambda name: name in ("content.xml", "styles.xml"), _read)
+
+
+def _read(data: bytes) -> Document:
+    text, encoding = decode_xml(data)
+    return TextDocument(text, encoding, list(_segments(text)), escape=reference)
+
+
+def _segments(text: str) -> Iterator[Segment]:
+    lines = LineNumbers(text)
+    stack: list[str] = []
+    open_paragraphs: list[Inline] = []
+    opaque: list[tuple[Token, int]] = []  # elements left as they are, and how deep they are
+    for token in xml_tokens(text):
+        if token.kind == "open":
+            stack.append(token.name)
+        depth = len(stack)
+        if token.kind == "close":
+            stack.pop()
+        inline = open_paragraphs[-1] if open_paragraphs else None
+        if token.kind == "open" and token.name in _PARAGRAPHS and not any(name in _KEPT for name in stack):
+            if inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT):
+                open_paragraphs.append(Inline(text, xml_unescape, collapses=True))
+                opaque.append((token, depth))
+            continue
+        if opaque and token.kind == "close" and depth == opaque[-1][1]:
+            first, _ = opaque.pop()
+            if first.name in _PARAGRAPHS:
+                yield from in_place(open_paragraphs.pop(), lines, xml_escape)
+            elif inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
+                inline.opaque(first.start, token.end)
+            continue
+        if inline is None or (opaque and opaque[-1][0].name not in _PARAGRAPHS):
+            # In an element that is left as it is, but for paragraphs of its own.
+            if token.kind == "open" and opaque and token.name in _OWN_TEXT:
+                opaque.append((token, depth))
+            continue
+        if token.kind == "text":
+            add_text(inline, text, token.start, token.end)
+        elif token.kind == "open" and token.name in _PAIRS:
+            inline.open(token.start, token.end, token.name)
+        elif token.kind == "open":
+            opaque.append((token, depth))
+        elif token.kind == "close":
+            inline.close(token.start, token.end, token.name)
+        elif token.kind == "empty" and not _POINTS.match(token.name):
+            inline.opaque(token.start, token.end)
+        else:
+            inline.point(token.start, token.end)

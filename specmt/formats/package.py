@@ -1,0 +1,93 @@
+"""Zip files of which some members are text: how DOCX and ODT are read and written."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, final
+
+from specmt.errors import DataError
+from specmt.formats.document import MAX_BYTES, Document, Segment
+from specmt.types import Tagged
+
+_MOST_MEMBERS: Final = 65536
+
+
+@final
+class Package:
+    """A document that is a zip file with documents in it."""
+
+    def __init__(self, data: bytes, is_text: Callable[[str], bool], read: Callable[[bytes], Document]) -> None:
+        """
+        :param is_text: whether a member of that name has text
+        :raises DataError: it is damaged, encrypted, or unpacks to more than is read.
+        """
+        self._data = data
+        self._documents: list[tuple[str, Document, int]] = []
+        segments: list[Segment] = []
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                _check(archive)
+                for member in archive.infolist():
+                    if is_text(member.filename):
+                        document = _read(archive, member, read)
+                        self._documents.append((member.filename, document, len(segments)))
+                        segments += (replace(segment, member=member.filename) for segment in document.segments)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+            raise DataError(f"line 1 is no package that can be read ({error})") from error
+        if not self._documents:
+            raise DataError("line 1 is a package without the text of a document")
+        self.segments: Sequence[Segment] = segments
+
+    def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        """Returns the package; members without translations are as they were, and all of it, if that is true of all."""
+        changed: dict[str, bytes] = {}
+        for name, document, first in self._documents:
+            own = {
+                number - first: translation
+                for number, translation in translations.items()
+                if first <= number < first + len(document.segments)
+            }
+            if own:
+                changed[name] = document.write(own, lambda number, what, first=first: tell(first + number, what))  # type: ignore[misc]
+        if not changed:
+            return self._data
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(self._data)) as archive, zipfile.ZipFile(out, "w") as written:
+            written.comment = archive.comment
+            for member in archive.infolist():
+                content = changed[member.filename] if member.filename in changed else archive.read(member)
+                written.writestr(member, content, member.compress_type)
+        return out.getvalue()
+
+
+def _check(archive: zipfile.ZipFile) -> None:
+    """
+    :raises DataError: it would unpack to more than is read.
+    """
+    members = archive.infolist()
+    if len(members) > _MOST_MEMBERS:
+        raise DataError(f"has {len(members)} members, more than the {_MOST_MEMBERS} that are read")
+    total = sum(member.file_size for member in members)
+    if total > MAX_BYTES:
+        raise DataError(f"unpacks to {total} bytes, more than the {MAX_BYTES >> 20} MiB that are read")
+    names: set[str] = set()
+    for member in members:
+        if member.filename in names:
+            raise DataError(f"has the member {member.filename!r} twice")
+        names.add(member.filename)
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, read: Callable[[bytes], Document]) -> Document:
+    # No more than it says: what says less than it holds is damaged.
+    with archive.open(member) as stream:
+        content = stream.read(member.file_size + 1)
+    if len(content) != member.file_size:
+        raise DataError(f"has the member {member.filename!r}, which has another size than it says")
+    try:
+        return read(content)
+    except DataError as error:
+        raise DataError(f"{member.filename}: {error}") from error

@@ -1,0 +1,313 @@
+"""Message catalogues of gettext: PO and POT."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from specmt.errors import DataError
+from specmt.formats.document import Document, Edit, FormatOptions, RefusedError, Segment, State, Tell, TextDocument
+from specmt.formats.encoding import decode
+from specmt.types import Span, Tagged
+
+SUFFIXES: Final = (".po", ".pot")
+
+_LINE: Final = re.compile(r"[^\n]*\n?")
+_STRING: Final = re.compile(
+    r'(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"(?P<body>(?:[^"\\]|\\.)*)"\s*'
+)
+_ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPES: Final = {char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"}
+_WIDTH: Final = 79
+_PRINTF: Final = re.compile(
+    r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
+)
+_BRACES: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
+_PLURALS: Final = {
+    1: ("ja ko zh th vi id ms", "nplurals=1; plural=0;"),
+    2: ("de en nl sv da nb nn no fi et hu it es pt el bg he tr eo", "nplurals=2; plural=(n != 1);"),
+    3: ("fr", "nplurals=2; plural=(n > 1);"),
+}
+
+
+@dataclass(slots=True)
+class _Value:
+    """A string of an entry, which may be written in several lines."""
+
+    span: Span
+    """From its first quote to its last."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    start: int
+    """Where its first line is that is no comment by a translator or a programmer."""
+
+    values: dict[str, _Value] = field(default_factory=dict)
+    former_span: Span | None = None
+    flags: tuple[str, ...] = ()
+    flags_span: Span | None = None
+    note: str = ""
+
+    @property
+    def slots(self) -> list[str]:
+        """The keys of its translations."""
+        return [key for key in self.values if key.startswith("msgstr")]
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads a catalogue, in the encoding that its header names.
+
+    :raises DataError: it is damaged.
+    """
+    found = re.search(rb"charset=([\w.:-]+)", data[: data.find(b"\n\n") if b"\n\n" in data else len(data)])
+    charset = "utf-8" if found is None or found[1] == b"CHARSET" else found[1].decode("ascii")
+    text, encoding = decode(data, charset)
+    entries = list(_entries(text))
+    header = next((entry for entry in entries if entry.values["msgid"].text == "" and not _context(entry)), None)
+    style = _Style(text, entries, header, options)
+    segments: list[Segment] = []
+    owners: list[_Entry] = []
+    seen: dict[tuple[str | None, str], int] = {}
+    place = line = 0
+    for entry in entries:
+        line += text.count("\n", place, entry.start)
+        place = entry.start
+        key = _context(entry), entry.values["msgid"].text
+        if key in seen:
+            raise DataError(f"line {line + 1} has the message of line {seen[key]} again")
+        seen[key] = line + 1
+        if entry is not header:
+            for segment in style.segments(entry, line + 1):
+                segments.append(segment)
+                owners.append(entry)
+
+    def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
+        for entry in {id(owners[number]): owners[number] for number in written}.values():
+            yield from style.flag(entry)
+        if header is not None:
+            yield from style.head(header)
+
+    return TextDocument(text, encoding, segments, finish=finish)
+
+
+def _context(entry: _Entry) -> str | None:
+    return entry.values["msgctxt"].text if "msgctxt" in entry.values else None
+
+
+def _entries(text: str) -> Iterator[_Entry]:
+    entry: _Entry | None = None
+    key = ""
+    flags: tuple[tuple[str, ...], Span] | None = None
+    notes: list[str] = []
+    former_span: Span | None = None
+    start: int | None = None
+    place = number = 0
+    while place < len(text):
+        match = _LINE.match(text, place)
+        assert match is not None
+        line, begin, place = match[0], place, match.end()
+        number += 1
+        stripped = line.strip()
+        if entry is not None and entry.slots and (not stripped or stripped[0] == "#" or _starts(stripped)):
+            yield entry
+            entry, key = None, ""
+        if not stripped or stripped.startswith("#~"):
+            continue
+        if stripped.startswith("#,"):
+            flags = tuple(flag.strip() for flag in stripped[2:].split(",") if flag.strip()), (begin, place)
+            start = begin if start is None else start
+            continue
+        if stripped[0] == "#" and not stripped.startswith("#|"):
+            if stripped.startswith("#."):
+                notes.append(stripped[2:].strip())
+            continue
+        said = _STRING.fullmatch(line.strip())
+        if said is None:
+            raise DataError(f"line {number} is neither a comment nor a string of a message")
+        body = _unescape(said["body"])
+        if entry is None and start is None:
+            start = begin
+        if said["former"] is not None:
+            former_span = (begin if former_span is None else former_span[0], place)
+            continue
+        if entry is None:
+            entry = _Entry(begin if start is None else start, former_span=former_span, note=" ".join(notes))
+            if flags is not None:
+                entry.flags, entry.flags_span = flags
+            flags, notes, former_span, start = None, [], None, None
+        quote, last = begin + line.index('"'), begin + line.rindex('"') + 1
+        if said["key"] is not None:
+            key = said["key"]
+            if key in entry.values:
+                raise DataError(f"line {number} has a second {key} in the message")
+            if key.startswith("msgstr") and "msgid" not in entry.values:
+                raise DataError(f"line {number} has {key} without a msgid")
+            entry.values[key] = _Value((quote, last), body)
+        elif not key:
+            raise DataError(f"line {number} has a string that belongs to no message")
+        else:
+            value = entry.values[key]
+            value.span, value.text = (value.span[0], last), value.text + body
+    if entry is not None:
+        if not entry.slots:
+            raise DataError(f"line {number} ends the file within a message")
+        yield entry
+
+
+def _starts(line: str) -> bool:
+    return line.startswith(("msgctxt", "msgid")) and not line.startswith("msgid_plural")
+
+
+class _Style:
+    """How a catalogue writes its strings and what it says of itself."""
+
+    def __init__(self, text: str, entries: list[_Entry], header: _Entry | None, options: FormatOptions) -> None:
+        self._options = options
+        self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
+        said = "" if header is None else next((header.values[slot].text for slot in header.slots), "")
+        found = re.search(r"nplurals\s*=\s*(\d+)", said)
+        self._forms = _plural_forms(options.target)
+        self._count = int(found[1]) if found else int(re.findall(r"\d", self._forms)[0])
+        self._text = text
+        long = (line for entry in entries for line in text[slice(*entry.values["msgid"].span)].split("\n"))
+        self._width = 0 if any(len(line) > _WIDTH + 9 and " " in line.strip(' "') for line in long) else _WIDTH
+
+    def segments(self, entry: _Entry, line: int) -> Iterator[Segment]:
+        """Yields the texts of a message: one, or those for one thing and for several."""
+        slots, last = entry.slots, entry.values[entry.slots[-1]].span[1]
+        if "msgid_plural" not in entry.values:
+            plan = [("msgid", slots[:1])]
+        else:
+            wanted = [f"msgstr[{number}]" for number in range(self._count)]
+            plan = [("msgid", wanted[:1]), ("msgid_plural", wanted[1:])] if self._count > 1 else []
+            plan = plan or [("msgid_plural", wanted)]
+        for key, targets in plan:
+            value = entry.values[key]
+            existing = [entry.values[slot].text for slot in targets if slot in entry.values]
+            core = value.text.strip()
+            if not any(c.isalpha() for c in core):
+                continue
+            state: State = "translated" if any(existing) else "new"
+            if state == "translated" and "fuzzy" in entry.flags:
+                state = "fuzzy"
+
+            def edits(
+                translation: Tagged, _: Tell, source: str = value.text, slots: list[str] = targets, key: str = key
+            ) -> Iterator[Edit]:
+                head, tail = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
+                said = head + translation.text + tail
+                _check(entry.flags, source, said)
+                for slot in slots:
+                    if slot in entry.values:
+                        yield Edit(*entry.values[slot].span, [self._quoted(said, len(slot) + 1)])
+                    else:
+                        yield Edit(last, last, [f"{self._end}{slot} {self._quoted(said, len(slot) + 1)}"])
+                if key == "msgid_plural":  # forms that the language has not
+                    for slot in entry.slots:
+                        if int(slot[7:-1]) >= self._count:
+                            start, end = entry.values[slot].span
+                            yield Edit(self._text.rindex("\n", 0, start), end, [])
+
+            yield Segment(
+                Tagged(core),
+                line,
+                edits,
+                state,
+                target=next((text.strip() for text in existing if text), ""),
+                context=_context(entry) or "",
+                note=entry.note,
+            )
+
+    def flag(self, entry: _Entry) -> Iterator[Edit]:
+        """Yields what marks a translation to be reviewed, or takes the mark away."""
+        fuzzy = self._options.fuzzy or ("msgid_plural" in entry.values and self._count != 2)
+        if fuzzy and "fuzzy" not in entry.flags:
+            if entry.flags_span is None:
+                yield Edit(entry.start, entry.start, [f"#, fuzzy{self._end}"])
+            else:
+                place = self._text.index("#,", entry.flags_span[0]) + 2
+                yield Edit(place, place, [" fuzzy,"])
+        elif not fuzzy and "fuzzy" in entry.flags and entry.flags_span is not None:
+            rest = ", ".join(flag for flag in entry.flags if flag != "fuzzy")
+            yield Edit(*entry.flags_span, [f"#, {rest}{self._end}"] if rest else [])
+            if entry.former_span is not None:
+                yield Edit(*entry.former_span, [])
+
+    def head(self, header: _Entry) -> Iterator[Edit]:
+        """Yields the language, the date, and what a template leaves open."""
+        if not header.slots:
+            return
+        start, end = header.values[header.slots[0]].span
+        moment = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])) if "SOURCE_DATE_EPOCH" in os.environ else None
+        fields = {
+            "PO-Revision-Date": time.strftime("%Y-%m-%d %H:%M%z", moment or time.localtime()),
+            "Language": self._options.target.replace("-", "_"),
+        }
+        for name, value in fields.items():
+            found = re.compile(rf'"{name}:[ ]?((?:[^"\\]|\\[^n])*)\\n"').search(self._text, start, end)
+            if found is None:
+                yield Edit(end, end, [f'{self._end}"{name}: {value}\\n"'])
+            elif found[1] != value and not (name == "Language" and found[1].startswith(value)):
+                yield Edit(found.start(1), found.end(1), [value if found[0][len(name) + 2] == " " else f" {value}"])
+        for was, value in (("nplurals=INTEGER; plural=EXPRESSION;", self._forms), ("charset=CHARSET", "charset=UTF-8")):
+            place = self._text.find(was, start, end)
+            if place >= 0:
+                yield Edit(place, place + len(was), [value])
+        if header.flags_span is not None and header.flags == ("fuzzy",):  # a template's; without a header msgfmt fails
+            yield Edit(*header.flags_span, [])
+
+    def _quoted(self, text: str, column: int) -> str:
+        """Returns a string as gettext writes it."""
+        lines = text.splitlines(keepends=True) if "\n" in text else [text]
+        lines = [part for line in re.findall(r"[^\n]*\n|[^\n]+", text) for part in self._wrapped(line)] if lines else []
+        if len(lines) == 1 and (not self._width or column + len(_escape(lines[0])) + 2 <= _WIDTH + 1):
+            return f'"{_escape(lines[0])}"'
+        return self._end.join(['""', *(f'"{_escape(line)}"' for line in lines)]) if lines else '""'
+
+    def _wrapped(self, line: str) -> Iterator[str]:
+        now = ""
+        for word in re.findall(r"\S+\s*|\s+", line):
+            if now and self._width and len(_escape(now + word)) + 2 > self._width:
+                yield now
+                now = ""
+            now += word
+        yield now
+
+
+def _unescape(body: str) -> str:
+    def meaning(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] == "x" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(meaning, body) if "\\" in body else body
+
+
+def _escape(text: str) -> str:
+    return "".join(_ESCAPES.get(c, c) for c in text)
+
+
+def _check(flags: tuple[str, ...], source: str, target: str) -> None:
+    """
+    :raises RefusedError: the translation has other format directives than its source.
+    """
+    for flag in flags:
+        if flag.startswith("no-") or not flag.endswith("-format"):
+            continue
+        pattern = _BRACES if "brace" in flag or flag in ("csharp-format", "java-format") else _PRINTF
+        if sorted(pattern.findall(source)) != sorted(pattern.findall(target)):
+            raise RefusedError(f"its {flag} directives are not those of the message")
+
+
+def _plural_forms(language: str) -> str:
+    primary = re.split("[-_]", language)[0].lower()
+    return next((forms for names, forms in _PLURALS.values() if primary in names.split()), _PLURALS[2][1])

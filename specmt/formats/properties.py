@@ -1,0 +1,74 @@
+"""Properties files of Java."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from specmt.errors import DataError
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline, in_place
+
+SUFFIXES: Final = (".properties",)
+
+_ENTRY: Final = re.compile(
+    r"""^[ \t\f]*(?:[#!][^\r\n]*
+        | (?P<key>(?:[^\\:=\s]|\\(?:\r\n|[\s\S]))+)[ \t\f]*[:=]?[ \t\f]*
+          (?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]|$))*) )""",
+    re.VERBOSE | re.MULTILINE,
+)
+_ESCAPE: Final = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|[\r\n])[ \t\f]*|([\s\S]))")
+_BAD: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})")
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_NUMBERED: Final = re.compile(r"\{\d+[,}]")
+"""What makes a value a MessageFormat, in which apostrophes are doubled."""
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    r"""Reads a file in UTF-8 or, where that is not what it is, in Latin-1; ASCII is kept ASCII by ``\u``.
+
+    :raises DataError: an escape is not complete.
+    """
+    text, encoding = decode(data, fallback="latin-1")
+    lines = LineNumbers(text)
+    is_ascii = text.isascii()
+    segments: list[Segment] = []
+    for match in _ENTRY.finditer(text):
+        if match["key"] is None or not match["value"]:
+            continue
+        bad = _BAD.search(match[0])
+        if bad is not None:
+            raise DataError(f"line {lines(match.start() + bad.start())} has \\u without four hexadecimal digits")
+        has_numbers = _NUMBERED.search(match["value"]) is not None
+
+        def meaning(raw: str, has_numbers: bool = has_numbers) -> str:
+            said = _ESCAPE.sub(_meaning, raw)
+            # Characters beyond U+FFFF are written as two.
+            said = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return said.replace("''", "'") if has_numbers else said
+
+        def encode(said: str, has_numbers: bool = has_numbers) -> str:
+            said = said.replace("'", "''") if has_numbers else said
+            said = said.replace("\\", "\\\\")
+            for letter, char in _ESCAPED.items():
+                said = said.replace(char, f"\\{letter}")
+            return "".join(map(_code, said)) if is_ascii else said
+
+        inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ ")
+        inline.text(*match.span("value"))
+        segments += in_place(inline, lines, encode, context=_ESCAPE.sub(_meaning, match["key"]))
+    return TextDocument(text, encoding, segments, escape=_code)
+
+
+def _meaning(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return chr(int(match[1], 16))
+    return _ESCAPED.get(match[2], match[2]) if match[2] is not None else ""
+
+
+def _code(char: str) -> str:
+    if char.isascii():
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

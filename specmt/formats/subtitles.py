@@ -1,0 +1,282 @@
+"""Subtitles: SubRip, WebVTT and Advanced SubStation Alpha.
+
+A sentence that goes on in the next cue is one segment with it: what is between their texts, time codes and all, is a
+point in the sentence, which the alignment carries over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from specmt.errors import DataError
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
+from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline, render, wrap
+from specmt.types import Span, Tag, Tagged
+
+SUFFIXES: Final = (".srt", ".vtt", ".ass", ".ssa")
+
+WIDTH: Final = 42
+"""The most characters of a line."""
+
+_SPEED: Final = 21.0
+"""Characters a second that can just be read."""
+
+_MOST_CUES: Final = 6
+_PAUSE: Final = 2.0
+"""The most cues of a segment, and seconds between them."""
+
+_CLOCK: Final = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_TIMES: Final = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}[^\n]*")
+_EVENT: Final = re.compile(r"Dialogue:[ \t]*([^\n]*)")
+_ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")
+_TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
+_SPOKEN: Final = re.compile(r"[-–—]\s?(?=\S)")
+_PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "ruby", "s", "u", "v"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The text of a cue, or what one of its speakers says."""
+
+    span: Span
+    start: float
+    end: float
+    is_first: bool
+    """Whether it is the first of its cue."""
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads subtitles; the kind is known by what is in the file.
+
+    :raises DataError: a cue is damaged.
+    """
+    text, encoding = decode(data, fallback="cp1252")
+    is_ass = re.match(r"\s*\[Script Info\]", text, re.IGNORECASE) is not None
+    blocks = list(_events(text) if is_ass else _cues(text))
+    lines = LineNumbers(text)
+    segments: list[Segment] = []
+    for group in _groups(text, blocks, is_ass=is_ass):
+        inline = Inline(text, _decode_ass if is_ass else str, collapses=True)
+        for number, block in enumerate(group):
+            if number:
+                last = group[number - 1].span[1]
+                inline.space(last)
+                inline.point(last, block.span[0])
+            _add(inline, text, block.span)
+        found = inline.take()
+        if found is not None:
+            tagged, span = found
+            segments.append(Segment(tagged, lines(span[0]), _Writer(text, group, span, is_ass=is_ass)))
+    return TextDocument(text, encoding, segments)
+
+
+def _seconds(parts: Sequence[str | None]) -> float:
+    hours, minutes, seconds, fraction = parts
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction}")
+
+
+def _cues(text: str) -> Iterator[_Block]:
+    place = 0
+    number = 0
+    while place < len(text):
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        number += 1
+        line = text[place:end]
+        if "-->" in line and not line.startswith("NOTE"):
+            times = _TIMES.fullmatch(line.rstrip("\r"))
+            if times is None:
+                raise DataError(f"line {number} has no time codes that can be read")
+            begin, until = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
+            start, place = end + 1, end + 1
+            while place < len(text):  # up to a blank line
+                end = text.find("\n", place)
+                end = len(text) if end < 0 else end
+                if not text[place:end].strip():
+                    break
+                number += 1
+                place = end + 1
+            span = start, min(place, len(text))
+            for part, is_first in _speakers(text, span, "\n"):
+                yield _Block(part, begin, until, is_first)
+        else:
+            place = end + 1
+
+
+def _events(text: str) -> Iterator[_Block]:
+    fields = 10
+    for match in re.finditer(r"[^\n]+", text):
+        line = match[0]
+        if line.startswith("Format:") and "Text" in line:
+            fields = line.count(",") + 1
+        event = _EVENT.match(line)
+        if event is None:
+            continue
+        parts = event[1].split(",", fields - 1)
+        times = [re.fullmatch(_CLOCK, each.strip()) for each in parts[1:3]]
+        if len(parts) < fields or len(times) < 2 or None in times:
+            raise DataError(f"line {text.count(chr(10), 0, match.start()) + 1} is no event with {fields} fields")
+        if re.search(r"\\p[1-9]", parts[-1]):  # a drawing
+            continue
+        begin, until = (_seconds(each.groups()) for each in times if each is not None)
+        end = match.end() - line.endswith("\r")
+        for part, is_first in _speakers(text, (match.end() - len(parts[-1]), end), "\\N"):
+            yield _Block(part, begin, until, is_first)
+
+
+def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bool]]:
+    """Yields the parts of a cue, without the space around them: a new one starts where a line starts with a dash."""
+    start, end = span
+    cuts = [start]
+    place = text.find(line_break, start, end)
+    while place >= 0:
+        after = place + len(line_break)
+        if _SPOKEN.match(text, after, end):
+            cuts.append(after)
+        place = text.find(line_break, after, end)
+    for number, (left, right) in enumerate(zip(cuts, [*cuts[1:], end], strict=True)):
+        raw = text[left:right]
+        raw = raw.removesuffix(line_break) if right < end else raw
+        if raw.strip():
+            left += len(raw) - len(raw.lstrip())
+            spoken = _SPOKEN.match(text, left, right)
+            begin = spoken.end() if spoken else left
+            yield (begin, left + len(raw.strip())), number == 0
+
+
+def _groups(text: str, blocks: Sequence[_Block], *, is_ass: bool) -> Iterator[list[_Block]]:
+    """Yields blocks whose texts are whole sentences together."""
+    group: list[_Block] = []
+    for block in blocks:
+        if group:
+            said = _TAG.sub("", text[slice(*group[-1].span)]).rstrip()
+            follows = 0 <= block.start - group[-1].end <= _PAUSE and block.is_first
+            spoken = _SPOKEN.match(text[max(0, block.span[0] - 2) : block.span[1]])
+            if (
+                _ENDS.search(said)
+                or not follows
+                or spoken
+                or len(group) == _MOST_CUES
+                or _is_capital(text, block, said)
+            ):
+                yield group
+                group = []
+        group.append(block)
+    if group:
+        yield group
+
+
+def _is_capital(text: str, block: _Block, before: str) -> bool:
+    """Whether a text seems to begin anew, though the one before it does not end: after a heading, in a song."""
+    said = _TAG.sub("", text[slice(*block.span)]).lstrip("\"'„“»(…")
+    return not before.endswith((",", "-", "–", "…")) and said[:1].isupper() and len(before.split()) < 4
+
+
+def _add(inline: Inline, text: str, span: Span) -> None:
+    place = span[0]
+    for match in _TAG.finditer(text, *span):
+        inline.text(place, match.start())
+        place = match.end()
+        name = (match[1] or "").lower()
+        if name not in _PAIRED:
+            inline.point(*match.span())
+        elif match[0].startswith("</"):
+            inline.close(*match.span(), name)
+        else:
+            inline.open(*match.span(), name)
+    inline.text(place, span[1])
+
+
+class _Writer:
+    """Writes a sentence into its cues again."""
+
+    def __init__(self, text: str, group: Sequence[_Block], span: Span, *, is_ass: bool) -> None:
+        self._group = group
+        self._span = span
+        self._text = text
+        self._separators = [(one.span[1], other.span[0]) for one, other in pairwise(group)]
+        crlf = "\r\n" in text[group[0].span[0] - 200 if group[0].span[0] > 200 else 0 : group[-1].span[1]]
+        self._break = "\\N" if is_ass else "\r\n" if crlf else "\n"
+        self._is_ass = is_ass
+
+    def __call__(self, translation: Tagged, tell: Tell) -> list[Edit]:
+        pieces: Pieces = []
+        parts = self._cut(translation)
+        inside = [each for each in self._separators if self._span[0] <= each[0] and each[1] <= self._span[1]]
+        for number, part in enumerate(parts):
+            if number:
+                pieces.append(inside[number - 1])
+            pieces += self._lines(part)
+        blocks = [block for block in self._group if block.span[0] < self._span[1] and self._span[0] < block.span[1]]
+        for block, part in zip(blocks, parts, strict=False):
+            seconds, size = block.end - block.start, len(part.text)
+            if seconds > 0 and size / seconds > _SPEED:
+                tell(f"{size / seconds:.0f} characters a second are more than {_SPEED:.0f}")
+            if not part.text:
+                tell("the translation has fewer words than the sentence has cues; one is empty")
+        return [Edit(*self._span, pieces)]
+
+    def _cut(self, translation: Tagged) -> list[Tagged]:
+        """Returns the texts of the cues."""
+        cuts = sorted(tag.start for tag in translation.tags if tag.open in self._separators)
+        tags = [tag for tag in translation.tags if tag.open not in self._separators]
+        starts = [match.start() for match in re.finditer(r"\S+", translation.text)]
+        placed: list[int] = []
+        for number, cut in enumerate(cuts):
+            # At least a word for each, where there are enough; never within a pair.
+            low = next((start for start in starts if start > (placed[-1] if placed else 0)), len(translation.text))
+            left = len(cuts) - number
+            high = starts[-left] if left <= len(starts) else len(translation.text)
+            cut = max(low, min(cut, high))
+            around = next((tag for tag in tags if tag.start < cut < tag.end), None)
+            if around is not None:
+                cut = around.start if around.start >= low else around.end
+            placed.append(cut)
+        parts = []
+        for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):
+            said = translation.text[start:end]
+            skip, keep = len(said) - len(said.lstrip()), len(said.rstrip())
+            is_last = end == len(translation.text)
+            own = [tag for tag in tags if start <= tag.start and (tag.end <= end and (tag.start < end or is_last))]
+            parts.append(
+                Tagged(said, tuple(own))
+                if start == 0 and skip == 0 and keep == len(said)
+                else _shifted(Tagged(said[:keep], tuple(own)), start)
+            )
+        return parts
+
+    def _lines(self, part: Tagged) -> Pieces:
+        """Returns a text in as few lines as there can be, of about the same length."""
+        pieces = render(part, _encode_ass if self._is_ass else str)
+        size = len(part.text)
+        count = -(-size // WIDTH)
+        best = wrap(pieces, 0, WIDTH, self._break)
+        fewest = best.count(self._break)
+        for width in range(max(1, size // max(1, count)), WIDTH):
+            tried = wrap(pieces, 0, width, self._break)
+            if tried.count(self._break) == fewest:
+                return tried
+        return best
+
+
+def _shifted(part: Tagged, offset: int) -> Tagged:
+    """Returns a part of a text with the places of its tags in the part."""
+
+    def shifted(tag: Tag) -> Tag:
+        start, end = (max(0, min(len(part.text), place - offset)) for place in (tag.start, tag.end))
+        return replace(tag, start=start, end=end, children=tuple(map(shifted, tag.children)))
+
+    return Tagged(part.text, tuple(map(shifted, part.tags)))
+
+
+def _decode_ass(raw: str) -> str:
+    return raw.replace("\\N", " ").replace("\\n", " ").replace("\\h", "\xa0")
+
+
+def _encode_ass(text: str) -> str:
+    return text.replace("\n", " ").replace("\xa0", "\\h")

@@ -1,0 +1,110 @@
+"""Columns of CSV and TSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from specmt.errors import DataError, UsageError
+from specmt.formats.document import Document, Edit, FormatOptions, Segment, Tell, TextDocument
+from specmt.formats.encoding import decode
+from specmt.types import Span, Tagged
+
+SUFFIXES: Final = (".csv", ".tsv")
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads a table, of which tabs, semicolons or commas part the columns: what its first line has most of.
+
+    Fields in quotes may have line breaks. The first line names the columns, unless they are asked for by number.
+
+    :raises DataError: a quote is not closed, a line has fewer columns, or there is no such column.
+    :raises UsageError: no column was asked for.
+    """
+    text, encoding = decode(data)
+    if not options.columns:
+        raise UsageError("`column` must name what is translated of a table, but is left out.")
+    first = text.split("\n", 1)[0]
+    delimiter = max("\t;,", key=first.count)
+    rows = list(_rows(text, delimiter, has_quotes=delimiter != "\t" or '"' in first or '\t"' in text))
+    header = [_decode(text[slice(*span)]) for span in rows[0][1]] if rows else []
+    plans = [_columns(asked, header) for asked in options.columns]
+    by_number = all(part.isdecimal() for asked in options.columns for part in asked.split("="))
+    segments: list[Segment] = []
+    for line, fields in rows[0 if by_number else 1 :]:
+        if len(fields) == 1 and fields[0][0] == fields[0][1]:  # a blank line
+            continue
+        for source, target in plans:
+            if max(source, target) >= len(fields):
+                raise DataError(f"line {line} has {len(fields)} columns, and not {max(source, target) + 1}")
+            said = _decode(text[slice(*fields[source])])
+            if not any(c.isalpha() for c in said):
+                continue
+            existing = "" if source == target else _decode(text[slice(*fields[target])]).strip()
+            segments.append(
+                Segment(
+                    Tagged(said.strip()),
+                    line,
+                    _Writer(fields[target], text[slice(*fields[source])], said, delimiter),
+                    "translated" if existing else "new",
+                    target=existing,
+                )
+            )
+    return TextDocument(text, encoding, segments)
+
+
+class _Writer:
+    def __init__(self, span: Span, raw: str, said: str, delimiter: str) -> None:
+        self._span = span
+        self._is_quoted = raw.startswith('"')
+        self._said = said
+        self._delimiter = delimiter
+
+    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
+        said, text = self._said, translation.text
+        text = said[: len(said) - len(said.lstrip())] + text + said[len(said.rstrip()) :]
+        if self._is_quoted or any(c in text for c in (self._delimiter, '"', "\n", "\r")):
+            text = '"' + text.replace('"', '""') + '"'
+        return [Edit(*self._span, [text])]
+
+
+def _columns(asked: str, header: Sequence[str]) -> tuple[int, int]:
+    """Returns the numbers of the columns that are read and written, from 0."""
+    numbers = []
+    for name in asked.split("=") if asked not in header else [asked]:
+        if name in header:
+            numbers.append(header.index(name))
+        elif name.isdecimal() and int(name) > 0:
+            numbers.append(int(name) - 1)
+        else:
+            raise DataError(f"line 1 has no column {name!r}, but {', '.join(map(repr, header))}")
+    return numbers[0], numbers[-1]
+
+
+def _rows(text: str, delimiter: str, *, has_quotes: bool) -> Iterator[tuple[int, list[Span]]]:
+    """Yields the number of a row's first line, and where its fields are, with their quotes."""
+    end = re.escape(delimiter)
+    quotes = r'"(?:[^"]|"")*"(?=[%s\r\n]|\Z)|' % end if has_quotes else ""  # noqa: UP031
+    field = re.compile(rf"(?:{quotes}[^{end}\r\n]*)")
+    place, line = 0, 1
+    while place < len(text):
+        fields: list[Span] = []
+        begin = place
+        while True:
+            match = field.match(text, place)
+            assert match is not None
+            if has_quotes and match[0].startswith('"') and not (len(match[0]) > 1 and match[0].endswith('"')):
+                raise DataError(f"line {line + text.count(chr(10), begin, place)} has a quote that is not closed")
+            fields.append(match.span())
+            place = match.end()
+            if text[place : place + 1] != delimiter:
+                break
+            place += 1
+        yield line, fields
+        place += 2 if text.startswith("\r\n", place) else 1
+        line += text.count("\n", begin, place)
+
+
+def _decode(raw: str) -> str:
+    return raw[1:-1].replace('""', '"') if len(raw) > 1 and raw[0] == raw[-1] == '"' else raw

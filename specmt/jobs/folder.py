@@ -1,0 +1,207 @@
+"""The folder of a job: its manifest, its finished shards, and a lock for each who works on it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, final
+
+from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
+from specmt.files import whole
+from specmt.jobs.manifest import Manifest
+from specmt.text.lines import Output
+from specmt.types import Stats
+
+SUFFIX: Final = ".job"
+MANIFEST: Final = "manifest.json"
+LOCK: Final = "lock"
+
+_SHARD: Final = re.compile(r"shard-(\d{6,})")
+
+
+@final
+class JobFolder:
+    """The folder ``OUTPUT.job`` beside an output that is being made.
+
+    A shard is a file: a line of JSON that says what is in it, then its part of the output as it stands. It is written
+    aside, synced and renamed: whatever becomes of the process or the machine, a shard that has its name is whole.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @staticmethod
+    def of(output: Path) -> Path:
+        """Returns where the job of an output is kept."""
+        return output.with_name(output.name + SUFFIX)
+
+    @classmethod
+    def begin(cls, output: Path, manifest: Manifest) -> JobFolder:
+        """Makes the folder, or goes on with one that is there.
+
+        :raises UsageError: it is a job with other settings.
+        :raises DataError: it is a job over other text, or damaged.
+        :raises OutputError: it cannot be made.
+        """
+        path = cls.of(output)
+        shutil.rmtree(_done(path), ignore_errors=True)  # of a process that was killed at the very end
+        try:
+            path.mkdir(exist_ok=True)
+            if not (path / MANIFEST).exists():
+                if any(_SHARD.fullmatch(entry.name) for entry in path.iterdir()):
+                    raise DataError(f"{path}: has shards but no {MANIFEST}; remove it to begin anew.")
+                _write(path / MANIFEST, manifest.to_json().encode())
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror}).") from error
+        folder = cls.open(output)
+        folder.manifest.check_same(manifest, str(path))
+        return folder
+
+    @classmethod
+    def open(cls, output: Path) -> JobFolder:
+        """Opens a job that was begun.
+
+        :raises InputNotFoundError: there is none.
+        :raises DataError: it is damaged.
+        """
+        path = cls.of(output) / MANIFEST
+        try:
+            return cls(path.parent, Manifest.from_json(path.read_text(encoding="utf-8"), str(path)))
+        except (OSError, UnicodeDecodeError) as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise InputNotFoundError(f"{output}: no job was begun for it ({path} is not there).") from error
+            raise DataError(f"{path}: cannot be read ({error}).") from error
+
+    @contextmanager
+    def locked(self, worker: str | None = None) -> Iterator[None]:
+        """Keeps others away while the block runs: from the same part of the work, or, by default, from all of it.
+
+        :param worker: what is worked on, ``1-of-4`` for instance; workers of different names go side by side
+        :raises UsageError: another process has the lock.
+        """
+        with ExitStack() as stack:
+            locks = [(LOCK, fcntl.LOCK_EX if worker is None else fcntl.LOCK_SH)]
+            if worker is not None:
+                locks.append((f"{LOCK}-{worker}", fcntl.LOCK_EX))
+            for name, kind in locks:
+                try:
+                    file = stack.enter_context((self.path / name).open("w"))
+                except OSError as error:
+                    raise OutputError(f"{self.path / name}: cannot be written ({error.strerror}).") from error
+                try:
+                    fcntl.flock(file, kind | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise UsageError(f"{self.path}: another process is working on this job.") from None
+                except OSError:  # a file system without locks: two would do the same work twice, no harm else
+                    pass
+            yield
+
+    def done(self) -> set[int]:
+        """Returns the shards that are there, as far as their sizes tell; a shorter one was damaged from outside."""
+        found = set()
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                match = _SHARD.fullmatch(entry.name)
+                number = int(match[1]) if match else -1
+                if 0 <= number < self.manifest.shards and self._is_complete(number, entry.stat().st_size):
+                    found.add(number)
+        return found
+
+    def write(self, shard: int, output: bytes, stats: Stats) -> None:
+        """Writes a finished shard.
+
+        :param output: its part of the output
+        :raises OutputError: there is no room for it, or no right to write it.
+        """
+        record = {
+            "lines": len(self.manifest.span(shard)),
+            "bytes": len(output),
+            "sha256": hashlib.sha256(output).hexdigest(),
+            "stats": asdict(stats),
+        }
+        path = self._path(shard)
+        try:
+            _write(path, json.dumps(record).encode() + b"\n" + output)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror or error}).") from error
+
+    def read(self, shard: int) -> tuple[bytes, Stats]:
+        """Returns a shard's part of the output, and its counts.
+
+        :raises DataError: it is missing or damaged.
+        """
+        path = self._path(shard)
+        try:
+            header, _, output = path.read_bytes().partition(b"\n")
+            record = json.loads(header)
+            if record["sha256"] == hashlib.sha256(output).hexdigest():
+                return output, Stats(**record["stats"])
+        except FileNotFoundError:
+            raise DataError(f"{path}: is missing; go on with the job first.") from None
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise DataError(f"{path}: is damaged; remove it, and go on with the job.")
+
+    def merge(self, output: Path) -> Stats:
+        """Writes the output of all shards, whole or not at all, and removes the folder; returns the counts.
+
+        :raises DataError: a shard is missing or damaged.
+        :raises OutputError: the output cannot be written.
+        """
+        total = Stats()
+        with Output(output) as out:
+            for shard in range(self.manifest.shards):
+                part, stats = self.read(shard)
+                out.write_bytes(part)
+                total += stats
+        # Before the shards go, which another run could make it from.
+        sync(output)
+        sync(output.absolute().parent)
+        done = _done(self.path)
+        with suppress(OSError):
+            self.path.rename(done)  # in one step: half a folder would be a damaged job
+        shutil.rmtree(done, ignore_errors=True)
+        return total
+
+    def _is_complete(self, shard: int, size: int) -> bool:
+        with self._path(shard).open("rb") as file:
+            header = file.readline()
+        try:
+            return bool(size == len(header) + json.loads(header)["bytes"])
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    def _path(self, shard: int) -> Path:
+        return self.path / f"shard-{shard:06d}"
+
+
+def _done(path: Path) -> Path:
+    """Returns the name that a job's folder has while it is removed."""
+    return path.with_name(path.name + ".done")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file that is on the disk when this returns, whole or not at all."""
+    with whole(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Makes sure that a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

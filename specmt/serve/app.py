@@ -1,0 +1,106 @@
+"""The application: both contracts, the page, and what operators look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+
+import specmt
+from specmt.serve import deepl, libretranslate, look
+from specmt.serve.errors import RefusedError
+from specmt.serve.gate import OVERHEAD, Gate, body_of
+from specmt.serve.service import Service
+from specmt.serve.uploads import Uploads
+
+_PAGE: Final = Path(specmt.__file__).parent / "assets" / "page"
+_POLICY: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
+
+MOST_THREADS: Final = 64
+_BYTES_OF_CHARACTER: Final = 12
+"""In JSON, where every character may be written as two escapes."""
+
+
+def create_app(service: Service, *, log: Callable[[str], object] | None = None) -> Gate:
+    """Returns the application of a service, which it starts and stops.
+
+    :param log: writes a line for each request
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Texts with markup wait in a thread each.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
+        service.start()
+        expiry = asyncio.create_task(uploads.expire_for_ever())
+        try:
+            yield
+        finally:
+            expiry.cancel()
+            with suppress(asyncio.CancelledError):
+                await expiry
+            await asyncio.to_thread(service.stop)
+
+    uploads = Uploads()
+    app = FastAPI(
+        title="specmt",
+        version=specmt.__version__,
+        summary="Machine translation that decodes by draft and verify.",
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.state.service, app.state.uploads = service, uploads
+    app.add_middleware(
+        CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["*"], expose_headers=["ETag"]
+    )
+    for router in (libretranslate.router, deepl.router, look.router):
+        app.include_router(router)
+    app.add_api_route("/readyz", _ready, tags=["Operation"], summary="Whether the models are loaded")
+    app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")
+    app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/page/{name}", _page, include_in_schema=False)
+    app.add_exception_handler(RefusedError, _refuse)
+    app.add_exception_handler(HTTPException, _refuse)
+    app.add_exception_handler(Exception, _refuse)  # the gate writes it down
+    limits = service.limits
+    most = max(limits.upload, _BYTES_OF_CHARACTER * (limits.characters or limits.upload)) + OVERHEAD
+
+    def count(status: int) -> None:
+        service.metrics.responses.labels(str(status)).inc()
+
+    return Gate(app, most_bytes=most, log=log, count=count)
+
+
+async def _ready(request: Request) -> Response:
+    service: Service = request.app.state.service
+    if not service.is_ready:
+        return JSONResponse({"status": "loading"}, 503, {"Retry-After": "2"})
+    return JSONResponse({"status": "ready"})
+
+
+async def _metrics(request: Request) -> Response:
+    service: Service = request.app.state.service
+    return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _page(name: str = "index.html") -> Response:
+    if name not in ("index.html", "page.js", "page.css"):
+        raise RefusedError(404, "Not found")
+    return FileResponse(_PAGE / name, headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"})
+
+
+async def _refuse(request: Request, error: Any) -> Response:
+    if isinstance(error, HTTPException):
+        error = RefusedError(error.status_code, str(error.detail))
+    elif not isinstance(error, RefusedError):
+        error = RefusedError(500, "Internal error")
+    status, body, headers = body_of(request.url.path, error)
+    return JSONResponse(body, status, headers)

@@ -1,0 +1,116 @@
+"""Documents and texts with markup: taken apart, their sentences through the service, and put together again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from specmt import documents as program
+from specmt import formats
+from specmt.errors import DataError
+from specmt.formats.document import Document, FormatOptions
+from specmt.serve.errors import RefusedError
+from specmt.serve.languages import Detected
+from specmt.types import Line, Translation
+
+if TYPE_CHECKING:
+    from specmt.options import DecodingOptions
+    from specmt.serve.service import Caller, Pair, Service
+
+KINDS: Final = {"text": "", "html": "html", "xml": "html"}
+"""The formats of what texts are written in; tags that HTML has not are tags of blocks."""
+
+PLAIN: Final = ".txt"
+"""What is translated line by line."""
+
+_MARK: Final = b"\xef\xbb\xbf"
+"""Says that a text is UTF-8, whatever it declares."""
+
+
+class Written(NamedTuple):
+    """A document translated."""
+
+    data: bytes
+    detected: Detected | None = None
+    """The language that it was found to be in, where that was asked."""
+
+
+def suffixes() -> list[str]:
+    """Returns the ends of the names of the documents that can be translated."""
+    return sorted({suffix for name in formats.names() for suffix in formats.find_format(name).SUFFIXES})
+
+
+def format_of(name: str) -> str | None:
+    """Returns the format of a file's name, ``text`` for plain text; ``None`` for what cannot be translated."""
+    if name.lower().endswith(PLAIN):
+        return "text"
+    if name.lower().endswith(".gz"):  # of which nobody knows how large it is
+        return None
+    return formats.format_of(name)
+
+
+async def translate_texts(
+    service: Service, texts: Sequence[str], source: str | None, target: str, caller: Caller, kind: str
+) -> list[Written]:
+    """Translates texts with markup.
+
+    :raises RefusedError: as :meth:`Service.translate`, or such texts cannot be taken apart.
+    """
+    if not KINDS.get(kind):
+        raise RefusedError(400, f"{kind} format is not supported")
+    found = await translate_documents(
+        service, [_MARK + text.encode() for text in texts], KINDS[kind], source, target, caller
+    )
+    return [Written(each.data.removeprefix(_MARK), each.detected) for each in found]
+
+
+async def translate_documents(
+    service: Service, documents: Sequence[bytes], file_format: str, source: str | None, target: str, caller: Caller
+) -> list[Written]:
+    """Translates documents of a format.
+
+    :raises RefusedError: one of them is damaged, or as :meth:`Service.translate`.
+    """
+
+    def read(data: bytes, pair: Pair) -> Document:
+        return program.read_document(data, "the document", file_format, FormatOptions(source=pair[0], target=pair[1]))
+
+    def words(data: bytes) -> str:
+        return "\n".join(segment.source.text for segment in read(data, ("", target)).segments[:1000])
+
+    def write(documents: list[bytes], pair: Pair, through: _Through) -> list[bytes]:
+        named = (("the document", read(data, pair)) for data in documents)
+        return [each.data for each in program.translate_documents(through, named, service.options)]
+
+    try:
+        texts = [""] * len(documents) if source else await asyncio.to_thread(lambda: [*map(words, documents)])
+        found = service.find_pairs(texts, source, target)
+        written = dict(enumerate(documents))  # what is in the language already stays as it is
+        for pair in {pair for pair, _ in found if pair[0] != pair[1]}:
+            numbers = [number for number, (each, _) in enumerate(found) if each == pair]
+            through = _Through(service, pair, caller)
+            own = await asyncio.to_thread(write, [documents[number] for number in numbers], pair, through)
+            written |= zip(numbers, own, strict=True)
+    except DataError as error:
+        raise RefusedError(400, f"Invalid request: {error}") from None
+    return [Written(written[number], detected) for number, (_, detected) in enumerate(found)]
+
+
+@final
+class _Through:
+    """A translator whose lines go through the service, for a thread beside the loop."""
+
+    def __init__(self, service: Service, pair: Pair, caller: Caller) -> None:
+        self._service = service
+        self._pair = pair
+        self._caller = caller
+        self._loop = asyncio.get_running_loop()
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        """Translates lines, in order.
+
+        :raises RefusedError: as :meth:`Service.translate`
+        """
+        work = self._service.translate_lines([*lines], self._pair, options, self._caller)
+        yield from asyncio.run_coroutine_threadsafe(work, self._loop).result()

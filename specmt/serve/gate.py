@@ -1,0 +1,153 @@
+"""Around everything: how much a client may send and how slowly, what is logged, what a failure looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specmt.serve.errors import RefusedError
+
+logger = logging.getLogger(__name__)
+
+BODY_SECONDS: Final = 30.0
+"""How long a client may take to send what it asks."""
+
+OVERHEAD: Final = 1 << 20
+"""The bytes of a body beside its texts."""
+
+_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+_STATUS_OF: Final = {413: 400, 456: 403}
+"""What LibreTranslate's contract has no status for."""
+
+
+def body_of(path: str, error: RefusedError) -> tuple[int, dict[str, str], dict[str, str]]:
+    """Returns status, body and headers of a refusal, in the words of the contract that a path belongs to."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if path.startswith("/v2/"):
+        return error.status, {"message": error.message}, headers
+    return _STATUS_OF.get(error.status, error.status), {"error": error.message}, headers
+
+
+@final
+class Gate:
+    """Wraps the application: limits, the log, and failures that show nothing of the inside."""
+
+    def __init__(
+        self, app: ASGIApp, *, most_bytes: int, log: Callable[[str], object] | None, count: Callable[[int], object]
+    ) -> None:
+        """
+        :param most_bytes: of a body
+        :param log: writes a line
+        :param count: is told the status of each response
+        """
+        self._app = app
+        self._most_bytes = most_bytes
+        self._log = log
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = sent = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                # What is left of a body would be taken for the next request.
+                last = [] if reader.has_all else [(b"connection", b"close")]
+                message["headers"] = [*message.get("headers", ()), *_HEADERS, *last]
+            else:
+                sent += len(message.get("body", b""))
+            await send(message)
+
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
+        reader = _Reader(receive, self._most_bytes, has_all=length == b"0" and b"transfer-encoding" not in headers)
+        try:
+            if not length.isdigit() or int(length[:20]) > self._most_bytes:
+                raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most_bytes} bytes)")
+            await self._app(scope, reader, send_on)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            refused = error if isinstance(error, RefusedError) else RefusedError(500, "Internal error")
+            if refused is not error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                # What the error says may have parts of a text in it.
+                logger.error("%s at %s:%d", type(error).__name__, where.filename, where.lineno or 0)
+            if status == 0:
+                await _answer(scope["path"], refused, send_on)
+        finally:
+            self._count(status)
+            if self._log is not None:
+                self._log(_entry(scope, status, sent, reader.read, time.perf_counter() - started))
+
+
+@final
+class _Reader:
+    """Receives a body within limits."""
+
+    def __init__(self, receive: Receive, most: int, *, has_all: bool) -> None:
+        self._receive = receive
+        self._most = most
+        self._until = time.monotonic() + BODY_SECONDS
+        self.has_all = has_all
+        self.read = 0
+
+    async def __call__(self) -> Message:
+        """
+        :raises RefusedError: too much comes, or too slowly.
+        """
+        if self.has_all:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+        except asyncio.TimeoutError:
+            raise RefusedError(408, "The request took too long to arrive") from None
+        self.read += len(message.get("body", b""))
+        self.has_all = not message.get("more_body", False)
+        if self.read > self._most:
+            raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most} bytes)")
+        return message
+
+
+async def _answer(path: str, error: RefusedError, send: Send) -> None:
+    status, body, more = body_of(path, error)
+    content = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | more
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _entry(scope: Scope, status: int, sent: int, read: int, seconds: float) -> str:
+    """Returns a line of the log: no text and no key, and so no query."""
+    client = scope.get("client")
+    entry: dict[str, Any] = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "client": scope.get("state", {}).get("client") or (client[0] if client else ""),
+        "method": scope["method"],
+        "path": getattr(scope.get("route"), "path", ""),
+        "status": status,
+        "read": read,
+        "sent": sent,
+        "ms": round(1000.0 * seconds, 1),
+    }
+    return json.dumps(entry)

@@ -1,0 +1,97 @@
+"""Documents: translated as a whole, kept for a while under a name that nobody can guess, in memory alone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from specmt.serve.documents import format_of, translate_documents
+from specmt.serve.errors import RefusedError
+
+if TYPE_CHECKING:
+    from specmt.serve.service import Caller, Service
+
+SECONDS: Final = 1800.0
+"""How long a translated document can be fetched."""
+
+UNPACKED: Final = 2
+"""How many documents are held unpacked at a time."""
+
+MOST: Final = 256 << 20
+"""The most bytes of documents that are kept; the oldest go first."""
+
+
+@final
+class Uploads:
+    """The documents that were translated lately."""
+
+    def __init__(self, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._size = 0
+        self._unpacking = asyncio.Semaphore(UNPACKED)
+        self._documents: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # the oldest first
+
+    async def translate(
+        self, name: str, content: bytes, source: str | None, target: str, service: Service, caller: Caller
+    ) -> str:
+        """Translates a document; returns the name under which it can be fetched.
+
+        :raises RefusedError: it is no document of a known kind, or as `Service.translate`.
+        """
+        stem, dot, suffix = re.split(r"[/\\]", name)[-1].rpartition(".")
+        suffix = dot + suffix.lower()
+        file_format = format_of(suffix)
+        if file_format is None:
+            raise RefusedError(400, "Invalid request: file format not supported")
+        if not content:
+            raise RefusedError(400, "Invalid request: empty file")
+        service.charge(caller, len(content))
+        if file_format == "text":
+            try:
+                text = content.decode()
+            except UnicodeDecodeError as error:
+                raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
+            (answer,) = await service.translate([text], source, target, caller)
+            written = answer.text.encode()
+        else:
+            async with self._unpacking:
+                (document,) = await translate_documents(service, [content], file_format, source, target, caller)
+            written = document.data
+        plain = re.sub(r"[^\w-]+", "_", stem, flags=re.ASCII)[:60]
+        return self.keep(f"{secrets.token_urlsafe(16)}.{plain}_{target}{suffix}", written)
+
+    def keep(self, name: str, content: bytes) -> str:
+        """Keeps a document for a while; returns its name."""
+        self.expire()
+        self._documents[name] = self._clock(), content
+        self._size += len(content)
+        while self._size > MOST and len(self._documents) > 1:
+            self._remove_oldest()
+        return name
+
+    def find(self, name: str) -> bytes | None:
+        """Returns a document that is still there."""
+        self.expire()
+        found = self._documents.get(name)
+        return None if found is None else found[1]
+
+    def expire(self) -> None:
+        """Drops what is too old."""
+        while self._documents and next(iter(self._documents.values()))[0] + self._seconds < self._clock():
+            self._remove_oldest()
+
+    async def expire_for_ever(self) -> None:
+        """Drops what is too old every minute."""
+        while True:
+            await asyncio.sleep(60.0)
+            self.expire()
+
+    def _remove_oldest(self) -> None:
+        _, (_, content) = self._documents.popitem(last=False)
+        self._size -= len(content)

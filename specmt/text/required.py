@@ -1,0 +1,55 @@
+"""What a translation must contain: terms of a glossary, or numbers of the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from specmt.types import Span, TermUse
+
+if TYPE_CHECKING:
+    from specmt.text.parts import Part
+
+
+@dataclass(frozen=True)
+class Required:
+    """Something in a text whose translation is known."""
+
+    span: Span
+    """Where it is in the text."""
+
+    source: str
+    """What it is there."""
+
+    forms: tuple[str, ...]
+    """What its translation may be: the translation has one of these."""
+
+    def found(self, translation: str) -> str | None:
+        """Returns the first form that a translation has as whole words; one in lower case is found in any case."""
+        return next((form for form in self.forms if _pattern(form).search(translation)), None)
+
+
+Finder = Callable[[str], Sequence[Required]]
+"""Returns what a source requires."""
+
+
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
+    flags = re.IGNORECASE if form == form.lower() else 0
+    # What goes on behind a point or comma is another number.
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(form)}(?!\w|[.,]\d)", flags)
+
+
+def uses(part: Part) -> list[TermUse]:
+    """Returns what became of what a part required."""
+    found = []
+    for each in part.required:
+        form = each.found(part.translation)
+        how: Literal["freely", "by constraint", "not"] = "not"
+        if form is not None:
+            how = "by constraint" if each.found(part.free) is None else "freely"
+        found.append(TermUse(each.source, each.forms, form, how))
+    return found

@@ -1,0 +1,115 @@
+"""`specmt translate` for documents, and `specmt memory`, in real processes and in this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specmt.cli.main import run
+from specmt.text.memory import read_memory
+from tests.documents import PO, SAMPLES, XLIFF
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+SAMPLE = {sample.format: sample for sample in SAMPLES}
+
+
+def specmt(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "specmt", *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, env=ENVIRONMENT, timeout=120, check=False)
+
+
+def options(model: Path) -> list[str]:
+    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
+
+
+def test_a_folder_becomes_a_folder(tiny_model: Path, tmp_path: Path) -> None:
+    source, target, report = tmp_path / "in", tmp_path / "out", tmp_path / "report.html"
+    (source / "sub").mkdir(parents=True)
+    (source / ".git").mkdir()
+    (source / "a.po").write_text(PO)
+    (source / "sub" / "b.docx").write_bytes(SAMPLE["docx"].data)
+    for path in (source / ".git" / "c.md", source / "d.bin"):
+        path.write_bytes(b"Hallo\n")
+    (tmp_path / "memory.tsv").write_text("unklar\tunclear\nDatei %s\tFile %s\n")
+    memory = ["--memory", tmp_path / "memory.tsv"]
+    result = specmt(
+        "translate", source, "-o", target, *options(tiny_model), *memory, "--report", report, "--retranslate-fuzzy"
+    )
+    assert result.returncode == 0, result.stderr.decode()
+    assert sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()) == [
+        "a.po",
+        "sub/b.docx",
+    ]
+    written = (target / "a.po").read_text()
+    assert 'msgstr "unclear"' in written and 'msgstr "File %s\\n"' in written and 'msgstr "done"' in written
+    assert "2 documents, 8 segments: 5 translated, 2 from memory, 1 kept" in result.stderr.decode()
+    page = report.read_text()
+    assert f"{source}/a.po" in page and "<h2>Warnings</h2>" in page
+    # Of what is there already nothing is left to do.
+    again = specmt("translate", "--file-format", "po", *options(tiny_model), data=(target / "a.po").read_bytes())
+    assert again.returncode == 0 and again.stdout == (target / "a.po").read_bytes()
+
+
+def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path) -> None:
+    good, bad, out = tmp_path / "a.xlf", tmp_path / "b.xlf", tmp_path / "out"
+    good.write_text(XLIFF)
+    bad.write_text(XLIFF[:200])
+    result = specmt("translate", bad, "-o", tmp_path / "c.xlf", *options(tiny_model))
+    assert result.returncode == 65
+    error = result.stderr.decode()
+    assert error.startswith(f"specmt: error: {bad}: line 4 is not well-formed XML") and error.count("\n") == 1
+    assert result.stdout == b"" and not (tmp_path / "c.xlf").exists()
+    result = specmt("translate", good, bad, "-o", out, *options(tiny_model), "-q")
+    assert result.returncode == 65
+    assert {path.name for path in out.iterdir()} <= {"a.xlf"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["a.po", "b.po"], 2, "`output` must be a folder for several files, but is left out."),
+        (["a.po", "b.po", "-o", "c.md"], 2, "`output` must be a folder for several files, but is the file c.md."),
+        (["a.po", "sub/a.po", "-o", "out"], 2, "a.po and sub/a.po would both be written to out/a.po."),
+        (["a.po", "d.bin", "-o", "out"], 2, "d.bin: has an unknown format; `--file-format` says it."),
+        (["a.po", "--file-format", "doc"], 2, "`file_format` must be one of android, csv,"),
+        (["a.po", "--format", "tsv"], 2, "`format` must be text for documents, but is 'tsv' instead."),
+        (["a.po", "-o", "a.po"], 2, "`--output` and the input are the same file, a.po."),
+        (["a.po", "--errors", "replace"], 2, "`errors` has no effect with documents; leave it out."),
+        (["d.bin", "--no-fuzzy"], 2, "`fuzzy` has no effect with lines of text; leave it out."),
+        (["d.bin", "--all"], 2, "--all has no effect with lines of text; leave it out."),
+        (["none.po"], 66, "none.po: no such file."),
+        (["empty", "-o", "out"], 66, "empty: has no file of a known format."),
+    ],
+)
+def test_what_cannot_be(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("sub", "empty"):
+        Path(name).mkdir()
+    for name in ("a.po", "b.po", "c.md", "d.bin", "sub/a.po"):
+        Path(name).write_text(PO)
+    assert run(["translate", *arguments]) == code
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert Path("a.po").read_text() == PO
+
+
+def test_memory_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.po").write_text(PO)
+    (tmp_path / "b.xlf").write_text(XLIFF)
+    out = tmp_path / "out.tmx"
+    assert run(["memory", "export", str(tmp_path / "a.po"), str(tmp_path / "b.xlf"), "-o", str(out)]) == 0
+    assert capsys.readouterr().err == "specmt: note: 1 pairs\n"
+    assert list(read_memory(out, "de", "en")) == [("fertig", "done")]
+    assert run(["memory", "export", str(out), "-o", str(out)]) == 2

@@ -1,0 +1,374 @@
+# ruff: noqa: E501  (documents are shown as they are)
+"""A small document of every format, and what a translator that writes in capitals makes of it."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specmt.formats import find_format
+from specmt.formats.document import Document, FormatOptions
+from specmt.text.tags import Alignment, carry
+from specmt.types import Tagged
+
+STAND_IN = re.compile(r"(\{t+x*\d+\}|%\S+|\{\w+\}|<[^<>]*>)")
+
+
+def shout(text: str) -> str:
+    """Returns a text in capitals, but for what is to be copied."""
+    return "".join(part if place % 2 else part.upper() for place, part in enumerate(STAND_IN.split(text)))
+
+
+def one_to_one(text: str) -> Alignment:
+    """Returns the alignment of a text with itself."""
+    return [(number, number) for number in range(len(text.split()))]
+
+
+def read(name: str, data: bytes, **options: object) -> Document:
+    return find_format(name).read(data, FormatOptions(**options))  # type: ignore[arg-type]
+
+
+def translate(document: Document, told: list[str] | None = None) -> bytes:
+    """Returns a document with every new segment in capitals."""
+    translations: dict[int, Tagged] = {}
+    for number, segment in enumerate(document.segments):
+        if segment.state == "new":
+            text = segment.source.text
+            translations[number] = carry(segment.source, shout(text), one_to_one(text))[0]
+    return document.write(translations, lambda _, what: (told if told is not None else []).append(what))
+
+
+def package(files: Mapping[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
+    return out.getvalue()
+
+
+def unpack(data: bytes, name: str) -> str:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return archive.read(name).decode()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A document, the texts in it, and what of it is written otherwise where they are in capitals."""
+
+    format: str
+    source: str
+    texts: list[str]
+    written: dict[str, str]
+    """What replaces what; everything else stays."""
+    options: dict[str, object] = field(default_factory=dict)
+    member: str = ""
+    """The file in a package that ``source`` is."""
+    encoding: str = "utf-8"
+
+    @property
+    def data(self) -> bytes:
+        return (
+            package({"mimetype": "x", self.member: self.source}) if self.member else self.source.encode(self.encoding)
+        )
+
+    @property
+    def expected(self) -> str:
+        text = self.source
+        for old, new in self.written.items():
+            assert text.count(old) == 1, (old, text.count(old))
+            text = text.replace(old, new)
+        return text
+
+    def text_of(self, data: bytes) -> str:
+        return unpack(data, self.member) if self.member else data.decode(self.encoding)
+
+
+PO = r"""# Kommentar
+msgid ""
+msgstr ""
+"PO-Revision-Date: 2020-01-01 00:00+0000\n"
+"Language: en\n"
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\n"
+
+#. Hinweis
+#, c-format
+msgctxt "k"
+msgid "Datei %s\n"
+msgstr ""
+
+#| msgid "Alt"
+msgid "fertig"
+msgstr "done"
+
+#, fuzzy
+msgid "unklar"
+msgstr "unsure"
+
+msgid ""
+"Ein langer Satz, der in der Vorlage nicht auf eine Zeile passt und daher auf "
+"zwei verteilt ist."
+msgstr ""
+
+msgid "%d Datei"
+msgid_plural "%d Dateien"
+msgstr[0] ""
+msgstr[1] ""
+
+#~ msgid "weg"
+#~ msgstr "gone"
+"""
+
+XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2"><file original="a" source-language="de" target-language="en"><body>
+  <trans-unit id="1">
+    <source>Ein <g id="1">Haus &amp; Hof</g><x id="2"/> steht.</source>
+    <note>Hinweis</note>
+  </trans-unit>
+  <trans-unit id="2" translate="no"><source>nichts</source></trans-unit>
+  <trans-unit id="3"><source>fertig</source><target state="final">done</target></trans-unit>
+  <trans-unit id="4"><source>Eins. Zwei.</source><seg-source><mrk mtype="seg" mid="0">Eins.</mrk> <mrk mtype="seg"
+ mid="1">Zwei.</mrk></seg-source></trans-unit>
+</body></file></xliff>
+"""
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+O = (  # noqa: E741
+    'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+    'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+)
+
+SAMPLES = [
+    Sample(
+        "po",
+        PO,
+        [
+            "Datei %s",
+            "fertig",
+            "unklar",
+            "Ein langer Satz, der in der Vorlage nicht auf eine Zeile passt und daher auf zwei verteilt ist.",
+            "%d Datei",
+            "%d Dateien",
+        ],
+        {
+            'msgid "Datei %s\\n"\nmsgstr ""': 'msgid "Datei %s\\n"\nmsgstr "DATEI %s\\n"',
+            'verteilt ist."\nmsgstr ""': 'verteilt ist."\nmsgstr ""\n"EIN LANGER SATZ, DER IN DER VORLAGE NICHT AUF EINE '
+            'ZEILE PASST UND DAHER AUF "\n"ZWEI VERTEILT IST."',
+            'msgstr[0] ""': 'msgstr[0] "%d DATEI"',
+            'msgstr[1] ""': 'msgstr[1] "%d DATEIEN"',
+            "2020-01-01 00:00+0000": "1970-01-01 00:00+0000",
+        },
+        {"fuzzy": False},
+    ),
+    Sample(
+        "html",
+        "<!DOCTYPE html>\r\n<html lang=\"de\"><head><title>Ein &amp; alles</title><meta name=description content='Das'>"
+        "<style>p {}</style><script>if (a<b) c('<p>x</p>')</script></head><body>\r\n<!-- nein -->\r\n"
+        '<p>Das <b class=x>fette</b> <a href="#" title="Ziel">Haus</a> &nbsp;<img src=a alt="Bild">ist <code>rot</code>.\r\n'
+        "<ul><li>Eins<li translate=no>zwei</ul><pre>vier</pre><p>a < b</p>",
+        ["Ein & alles", "Das", "Ziel", "Bild", "Das fette Haus \xa0{t1}ist {t2}.", "Eins", "a < b"],
+        {
+            'lang="de"': 'lang="en"',
+            "Ein &amp; alles": "EIN &amp; ALLES",
+            "'Das'": "'DAS'",
+            "<p>Das <b class=x>fette</b>": "<p>DAS <b class=x>FETTE</b>",
+            '"Ziel">Haus<': '"ZIEL">HAUS<',
+            '"Bild">ist': '"BILD">IST',
+            "<li>Eins": "<li>EINS",
+            "a < b</p>": "A &lt; B</p>",
+        },
+    ),
+    Sample(
+        "markdown",
+        "---\ntitle: Ein Titel\nid: drei\n---\n# Über *uns* #\n\n> Das ist **sehr\n> fett** mit `code` und [Verweis](http://a.de 'x').\n\n"
+        "- Eins  \n  Zwei\n- [x] Drei ![Bild](b.png)\n\n| a | b \\| c |\n|---|---|\n| `vier` | Fünf |\n\n```sh\nsechs\n```\n\n"
+        "    sieben\n\nAcht [neun] und &lt;zehn&gt; \\*elf\\*.\n\n[neun]: http://b.de\n",
+        [
+            "Ein Titel",
+            "Über uns",
+            "Das ist sehr fett mit {t1} und Verweis.",
+            "Eins",
+            "Zwei",
+            "{t1} Drei {t2}",
+            "Bild",
+            "a",
+            "b | c",
+            "Fünf",
+            "Acht {t1} und <zehn> *elf*.",
+        ],
+        {
+            "title: Ein Titel": "title: EIN TITEL",
+            "# Über *uns* #": "# ÜBER *UNS* #",
+            "Das ist **sehr\n> fett** mit `code` und [Verweis]": "DAS IST **SEHR FETT** MIT `code` UND\n> [VERWEIS]",
+            "- Eins  \n  Zwei\n": "- EINS  \n  ZWEI\n",
+            "Drei ![Bild]": "DREI ![BILD]",
+            "| a | b \\| c |": "| A | B \\| C |",
+            "Fünf": "FÜNF",
+            "Acht [neun] und &lt;zehn&gt; \\*elf\\*.": "ACHT [neun] UND \\<zehn\\> \\*ELF\\*.",
+        },
+    ),
+    Sample(
+        "xliff",
+        XLIFF,
+        ["Ein Haus & Hof{t1} steht.", "fertig", "Eins.", "Zwei."],
+        {
+            "steht.</source>\n": "steht.</source>\n    "
+            '<target state="needs-review-translation">EIN <g id="1">HAUS &amp; HOF</g><x id="2"/> STEHT.</target>\n',
+            "</seg-source>": '</seg-source><target state="needs-review-translation"><mrk mtype="seg" mid="0">EINS.</mrk> '
+            '<mrk mtype="seg"\n mid="1">ZWEI.</mrk></target>',
+        },
+    ),
+    Sample(
+        "xliff",
+        '<xliff version="2.0" srcLang="de"><file id="f"><unit id="u"><segment><source>Ein <pc id="1">Haus</pc></source>'
+        "</segment><ignorable><source> Rest </source></ignorable></unit></file></xliff>",
+        ["Ein Haus"],
+        {
+            " version": ' trgLang="en" version',
+            "<segment>": '<segment state="translated">',
+            "</source></segment>": '</source><target>EIN <pc id="1">HAUS</pc></target></segment>',
+        },
+    ),
+    Sample(
+        "subtitles",
+        "1\r\n00:00:01,000 --> 00:00:03,000\r\n<i>Ich weiß nicht,</i>\r\nwas soll es\r\n\r\n2\r\n00:00:03,100 --> "
+        "00:00:06,000 X1:1\r\nbedeuten, dass ich so traurig bin.\r\n\r\n3\r\n00:00:08,000 --> 00:00:12,000\r\n- Hallo!\r\n- Ja?\r\n",
+        ["Ich weiß nicht, was soll es bedeuten, dass ich so traurig bin.", "Hallo!", "Ja?"],
+        {
+            "Ich weiß nicht,</i>\r\nwas soll es": "ICH WEISS NICHT,</i> WAS SOLL ES",
+            "bedeuten, dass ich so traurig bin.": "BEDEUTEN, DASS ICH SO TRAURIG BIN.",
+            "Hallo!": "HALLO!",
+            "Ja?": "JA?",
+        },
+    ),
+    Sample(
+        "subtitles",
+        "WEBVTT\n\nNOTE nein --> nein\n\nkennung\n00:01.000 --> 00:05.000 align:left\n<v Anna>Ein <b>Haus</b> am Meer\n",
+        ["Ein Haus am Meer"],
+        {"Ein <b>Haus</b> am Meer": "EIN <b>HAUS</b> AM MEER"},
+    ),
+    Sample(
+        "subtitles",
+        "[Script Info]\nTitle: nein\n[Events]\nFormat: Layer, Start, End, Text\nComment: 0,0:00:01.00,0:00:04.00,nein\n"
+        "Dialogue: 0,0:00:01.00,0:00:04.00,{\\an8}Ein {\\i1}Haus, und{\\i0}\\Nein Hof.\n",
+        ["Ein Haus, und ein Hof."],
+        {"Ein {\\i1}Haus, und{\\i0}\\Nein Hof.": "EIN {\\i1}HAUS, UND {\\i0}EIN HOF."},
+    ),
+    Sample(
+        "json",
+        '{"@@locale": "de", "a": {"b": "Hallo \\"Welt\\"\\n", "@b": {"d": "nein"}, "n": 3},\n "l": ["Eins", "Zwei"],'
+        ' "p": "{n, plural, one {# Datei} other {# Dateien}}", "q": "Es {n, plural, other {x}} y"}',
+        [
+            'Hallo "Welt"',
+            "Eins",
+            "Zwei",
+            "{t1} Datei",
+            "{t1} Dateien",
+            "Es {n, plural, other {x}} y",
+        ],
+        {
+            '"de"': '"en"',
+            'Hallo \\"Welt\\"': 'HALLO \\"WELT\\"',
+            "Eins": "EINS",
+            "Zwei": "ZWEI",
+            "# Datei}": "# DATEI}",
+            "# Dateien}": "# DATEIEN}",
+        },
+    ),
+    Sample(
+        "properties",
+        "# nein\na.b = Hallo \\\n   Welt\nc:Gr\\u00fc\\u00dfe {0}, wie geht''s\n\nd\ne\\ f \\!\n",
+        ["Hallo Welt", "Grüße {0}, wie geht's"],
+        {"Hallo \\\n   Welt": "HALLO WELT", "Gr\\u00fc\\u00dfe {0}, wie geht''s": "GR\\u00dcSSE {0}, WIE GEHT''S"},
+    ),
+    Sample(
+        "properties",
+        "a=Grüße\n",
+        ["Grüße"],
+        {"Grüße": "GRÜSSE"},
+        encoding="latin-1",
+    ),
+    Sample(
+        "android",
+        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE r [<!ENTITY app "Karte">]>\n<resources xmlns:xliff="u">\n'
+        '<string name="a">Ein <b>Haus</b>, wie geht\\\'s, <xliff:g id="n">%1$s</xliff:g>? &app;</string>\n'
+        '<string name="b" translatable="false">nein</string><string name="c">@string/a</string>\n'
+        '<plurals name="p"><item quantity="one">%d Datei</item><item quantity="other">"%d Dateien"</item></plurals>\n</resources>',
+        ["Ein Haus, wie geht's, {t1}? {t2}", "%d Datei", "%d Dateien"],
+        {
+            "Ein <b>Haus</b>, wie geht\\'s,": "EIN <b>HAUS</b>, WIE GEHT\\'S,",
+            "%d Datei<": "%d DATEI<",
+            "%d Dateien": "%d DATEIEN",
+        },
+    ),
+    Sample(
+        "fluent",
+        "# nein\nhello = Hallo, { $name }!\n    .title = Ein Titel\nmails =\n    { $n ->\n        [one] Eine Mail\n"
+        "       *[other] { $n } Mails\n    }\n-brand = Marke\nlong =\n    Ein\n    Text\n",
+        ["Hallo, {t1}!", "Ein Titel", "Eine Mail", "{t1} Mails", "Marke", "Ein Text"],
+        {
+            "Hallo,": "HALLO,",
+            "Ein Titel": "EIN TITEL",
+            "Eine Mail": "EINE MAIL",
+            "} Mails": "} MAILS",
+            "Marke": "MARKE",
+            "Ein\n    Text": "EIN TEXT",
+        },
+    ),
+    Sample(
+        "tmx",
+        '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/><body>\n<tu>\n'
+        '  <tuv xml:lang="de-DE"><seg>Ein <bpt i="1">&lt;b></bpt>Haus<ept i="1">&lt;/b></ept></seg></tuv>\n</tu>\n'
+        '<tu><tuv xml:lang="de"><seg>Hund</seg></tuv><tuv xml:lang="en"><seg>dog</seg></tuv></tu>\n</body></tmx>',
+        ["Ein Haus", "Hund"],
+        {
+            "</seg></tuv>\n</tu>": '</seg></tuv>\n  <tuv xml:lang="en"><seg>EIN <bpt i="1">&lt;b></bpt>HAUS'
+            '<ept i="1">&lt;/b></ept></seg></tuv>\n</tu>'
+        },
+    ),
+    Sample(
+        "csv",
+        'id;de;en\r\n1;"Ein ""Haus""; groß\nund alt";\r\n2;Hund;dog\r\n\r\n',
+        ['Ein "Haus"; groß\nund alt', "Hund"],
+        {'alt";\r\n': 'alt";"EIN ""HAUS""; GROSS\nUND ALT"\r\n'},
+        {"columns": ("de=en",)},
+    ),
+    Sample(
+        "docx",
+        f"<w:document {W}><w:body><w:p><w:pPr/><w:r><w:t>Ein Titel</w:t></w:r></w:p>\n<w:p><w:r><w:t xml:space="
+        '"preserve"> Das </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>fette</w:t></w:r><w:proofErr/><w:r><w:rPr><w:b/></w:rPr>'
+        '<w:t xml:space="preserve"> Haus </w:t></w:r><w:hyperlink><w:r><w:rPr><w:u/></w:rPr><w:t>hier</w:t></w:r></w:hyperlink>'
+        '<w:r><w:t xml:space="preserve"> am &amp; im Meer.</w:t></w:r></w:p></w:body></w:document>',
+        ["Ein Titel", "Das fette Haus hier am & im Meer."],
+        {
+            "<w:t>Ein Titel</w:t>": '<w:t xml:space="preserve">EIN TITEL</w:t>',
+            "> Das </w:t></w:r>": '> </w:t></w:r><w:r><w:t xml:space="preserve">DAS </w:t></w:r>',
+            "<w:t>fette</w:t>": '<w:t xml:space="preserve">FETTE </w:t>',
+            '<w:t xml:space="preserve"> Haus </w:t></w:r>': '<w:t xml:space="preserve">HAUS</w:t></w:r>'
+            '<w:r><w:t xml:space="preserve"> </w:t></w:r>',
+            "<w:t>hier</w:t>": '<w:t xml:space="preserve">HIER</w:t>',
+            " am &amp; im Meer.": " AM &amp; IM MEER.",
+        },
+        member="word/document.xml",
+    ),
+    Sample(
+        "odt",
+        f"<office:document-content {O}><office:body><office:text><text:h>Titel</text:h><text:p>Das <text:span>fette Haus"
+        "</text:span><text:note><text:note-body><text:p>Eine Note</text:p></text:note-body></text:note> steht hier.</text:p>"
+        "</office:text></office:body></office:document-content>",
+        ["Titel", "Eine Note", "Das fette Haus{t1} steht hier."],
+        {
+            "Titel": "TITEL",
+            "Das <text:span>fette Haus</text:span>": "DAS <text:span>FETTE HAUS</text:span>",
+            "Eine Note": "EINE NOTE",
+            " steht hier.": " STEHT HIER.",
+        },
+        member="content.xml",
+    ),
+    Sample(
+        "text", "Hallo Welt.\r\n\r\n  42\nEnde", ["Hallo Welt.", "Ende"], {"Hallo Welt.": "HALLO WELT.", "Ende": "ENDE"}
+    ),
+]

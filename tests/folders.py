@@ -1,0 +1,35 @@
+"""What tests of model folders share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from specmt.models.config import VerifierConfig
+from specmt.models.folder import CONFIG, ModelFolder, file_sha256, write_folder
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def write_model(
+    path: Path, pieces: Path | Sequence[Path], config: VerifierConfig, weights: Mapping[str, Tensor], **more: Any
+) -> ModelFolder:
+    """Writes a model folder from German to English."""
+    return write_folder(
+        path, source="de", target="en", pieces=pieces, verifier=config, verifier_weights=weights, **more
+    )
+
+
+def change_config(folder: Path, change: Change) -> None:
+    record = json.loads((folder / CONFIG).read_text())
+    change(record)
+    (folder / CONFIG).write_text(json.dumps(record))
+
+
+def trust(folder: Path, name: str) -> None:
+    """Enters a file's present sha256 into the configuration, as its author would."""
+    change_config(folder, lambda record: record["files"].update({name: file_sha256(folder / name)}))

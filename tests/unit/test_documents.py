@@ -1,0 +1,218 @@
+"""Documents through a translator: what is asked of it, what is taken over, what is said about it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import polib
+import pysubs2
+import pytest
+
+from specmt.documents import Finished, Selection, read_document, translate_documents
+from specmt.errors import DataError
+from specmt.formats.document import FormatOptions
+from specmt.options import DecodingOptions
+from specmt.pairs import read_pairs, write_tmx
+from specmt.text.memory import read_memory
+from specmt.translator import Translator
+from specmt.types import Line, Translation
+from tests.documents import PO, SAMPLES, shout
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned(Translation):
+    """A translation of a decoder that says which words belong together."""
+
+    alignment: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Shouting:
+    """A translator that writes in capitals, or what it was told."""
+
+    def __init__(self, answers: dict[str, str] | None = None, *, aligns: bool = True) -> None:
+        self.asked: list[str] = []
+        self.answers = answers or {}
+        self.aligns = aligns
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        for line in lines:
+            self.asked.append(line.text)
+            text = self.answers.get(line.text, shout(line.text))
+            if self.aligns:
+                yield Aligned(line, text, alignment=[(number, number) for number in range(len(text.split()))])
+            else:
+                yield Translation(line, text)
+
+
+def run(
+    translator: Shouting, *sources: tuple[str, str | bytes], selection: Selection | None = None, **options: Any
+) -> list[Finished]:
+    documents = [
+        (
+            f"{number}.{name}",
+            read_document(
+                data.encode() if isinstance(data, str) else data, f"{number}.{name}", name, FormatOptions(**options)
+            ),
+        )
+        for number, (name, data) in enumerate(sources)
+    ]
+    return list(translate_documents(cast(Translator, translator), documents, DecodingOptions(), selection))
+
+
+def test_sentences_are_asked_for_once_and_in_order() -> None:
+    translator = Shouting()
+    first, second = run(
+        translator,
+        ("html", "<p>Das ist <b>Eins.</b> Das ist Zwei.</p><p>Das ist Zwei.</p>"),
+        ("text", "Das ist Zwei.\nDas ist Drei."),
+    )
+    assert translator.asked == ["Das ist Eins.", "Das ist Zwei.", "Das ist Drei."]
+    assert first.data == b"<p>DAS IST <b>EINS.</b> DAS IST ZWEI.</p><p>DAS IST ZWEI.</p>"
+    assert second.data == b"DAS IST ZWEI.\nDAS IST DREI."
+    assert (first.summary.translated, first.summary.repeated, second.summary.repeated) == (2, 1, 1)
+    assert first.pairs[0] == ("Das ist Eins. Das ist Zwei.", "DAS IST EINS. DAS IST ZWEI.")
+
+
+def test_an_alignment_of_several_sentences_places_tags() -> None:
+    html = ("html", "<p>Ich habe ihn. Du hast <b>ihn</b> gesehen.</p>")
+    answers = {"Ich habe ihn.": "I do.", "Du hast ihn gesehen.": "you have him seen."}
+    (document,) = run(Shouting(answers), html)
+    assert document.data == b"<p>I do. you have <b>him</b> seen.</p>"
+    assert not document.summary.warnings
+    (guessed,) = run(Shouting(answers, aligns=False), html)
+    assert [remark.text for remark in guessed.summary.warnings] == ["the places of inline tags are uncertain"]
+
+
+def test_what_has_a_translation_is_kept() -> None:
+    (document,) = run(Shouting(), ("po", PO))
+    assert (document.summary.translated, document.summary.kept) == (4, 2)
+    catalogue = polib.pofile(document.data.decode())
+    assert {
+        entry.msgid: (entry.msgstr, entry.fuzzy) for entry in catalogue if not entry.msgid_plural and not entry.obsolete
+    } == {
+        "Datei %s\n": ("DATEI %s\n", True),
+        "fertig": ("done", False),
+        "unklar": ("unsure", True),
+        "Ein langer Satz, der in der Vorlage nicht auf eine Zeile passt und daher auf zwei verteilt ist.": (
+            "EIN LANGER SATZ, DER IN DER VORLAGE NICHT AUF EINE ZEILE PASST UND DAHER AUF ZWEI VERTEILT IST.",
+            True,
+        ),
+    }
+    assert [entry.msgid for entry in catalogue.obsolete_entries()] == ["weg"]
+    (fuzzy,) = run(Shouting(), ("po", PO), selection=Selection(fuzzy=True), fuzzy=False)
+    unclear = polib.pofile(fuzzy.data.decode()).find("unklar")
+    assert unclear is not None and (unclear.msgstr, unclear.fuzzy) == ("UNKLAR", False)
+    (everything,) = run(Shouting(), ("po", PO), selection=Selection(translated=True))
+    assert everything.summary.translated == 6
+    (again,) = run(Shouting(), ("po", document.data))
+    assert again.data == document.data
+
+
+@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed, whose msgfmt checks catalogues")
+@pytest.mark.parametrize(("target", "forms"), [("en", 2), ("ja", 1), ("fr", 2)])
+def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, tmp_path: Path) -> None:
+    template = PO.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
+    template = template.replace("Language: en", "Language: ").replace("charset=UTF-8", "charset=CHARSET")
+    head = '"Project-Id-Version: x\\n"\n"Last-Translator: x\\n"\n"Language-Team: x\\n"\n"MIME-Version: 1.0\\n"\n'
+    template = template.replace(
+        'msgid ""\nmsgstr ""\n', '#, fuzzy\nmsgid ""\nmsgstr ""\n' + head + '"Content-Transfer-Encoding: 8bit\\n"\n', 1
+    )
+    (document,) = run(
+        Shouting({"fertig": "Ж"}), ("po", template), target=target, selection=Selection(translated=True), fuzzy=False
+    )
+    path = tmp_path / "a.po"
+    path.write_bytes(document.data)
+    result = subprocess.run(
+        ["msgfmt", "--check", "-o", str(tmp_path / "a.mo"), str(path)], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    catalogue = polib.pofile(document.data.decode())
+    assert catalogue.metadata["Language"] == target
+    plural = catalogue.find("%d Datei")
+    assert plural is not None and len(plural.msgstr_plural) == forms
+    # A language with other forms than one and many is to be looked at.
+    assert plural.fuzzy is (forms != 2)
+
+
+def test_a_directive_that_the_model_changed_is_refused() -> None:
+    (document,) = run(Shouting({"Datei %s": "FILE %d"}), ("po", PO))
+    catalogue = polib.pofile(document.data.decode())
+    entry = catalogue.find("Datei %s\n")
+    assert entry is not None and entry.msgstr == ""
+    assert (10, "k", "kept as it was: its c-format directives are not those of the message") in [
+        (remark.line, remark.context, remark.text) for remark in document.summary.warnings
+    ]
+    assert document.summary.kept == 3
+
+
+def test_known_texts_are_taken_over() -> None:
+    known = {"Das ist Eins.": "one!", "Alles. Ganz.": "all!"}
+    translator = Shouting()
+    (document,) = run(
+        translator, ("text", "Das ist Eins.\nAlles. Ganz.\nDas ist Eins. Zwei."), selection=Selection(known=known)
+    )
+    assert document.data == b"one!\nall!\none! ZWEI."
+    assert translator.asked == ["Zwei."]
+    assert (document.summary.reused, document.summary.translated) == (2, 1)
+
+
+def test_markup_that_would_be_read_otherwise_is_refused() -> None:
+    answers = {"Das ist wichtig und gut.": "THIS IS IMPORTANT*and good."}
+    (document,) = run(Shouting(answers), ("markdown", "Das ist *wichtig* und gut.\n\n1\\. Haus\n"))
+    assert document.data in (
+        b"THIS IS *IMPORTANT\\*and* good.\n\n1\\. HAUS\n",
+        b"THIS IS *IMPORTANT\\*and good.*\n\n1\\. HAUS\n",
+    )
+    (document,) = run(Shouting({"Haus": "# a | *b* <c> [d](e) - `f`"}), ("markdown", "Haus\n\n| Haus |\n|-|\n"))
+    from markdown_it import MarkdownIt
+
+    page = MarkdownIt("commonmark").enable("table").render(document.data.decode())
+    assert page.count("# a | *b* &lt;c&gt; [d](e) - `f`") == 2
+
+
+def test_sentences_over_cues_are_whole_and_cut_again() -> None:
+    source = next(sample for sample in SAMPLES if sample.format == "subtitles").data
+    sentence = "Ich weiß nicht, was soll es bedeuten, dass ich so traurig bin."
+    translator = Shouting({sentence: "I do not know what it means that I am so very sad and always have been."})
+    (document,) = run(translator, ("subtitles", source))
+    assert translator.asked[0] == sentence
+    subtitles = pysubs2.SSAFile.from_string(document.data.decode())
+    assert [(event.start, event.end) for event in subtitles] == [(1000, 3000), (3100, 6000), (8000, 12000)]
+    assert all(event.plaintext.strip() for event in subtitles)
+    assert all(len(line) <= 42 for event in subtitles for line in event.plaintext.split("\n"))
+    (quick,) = run(Shouting({"Ja?": "x" * 100}), ("subtitles", source))
+    assert any("characters a second are more than 21" in remark.text for remark in quick.summary.warnings)
+
+
+def test_nothing_is_lost_where_the_model_says_nothing() -> None:
+    (document,) = run(Shouting({"Eins": ""}), ("html", "<p>Eins</p>"))
+    assert document.data == b"<p>Eins</p>"
+    assert document.summary.kept == 1
+
+
+def test_messages_name_the_file() -> None:
+    with pytest.raises(DataError, match=r"^a\.json: line 1 is not JSON: Expecting value\.$"):
+        read_document(b"x", "a.json", "json", FormatOptions())
+    with pytest.raises(DataError, match=r"^a\.json: is nested too deep\.$"):
+        read_document(b"[" * 100_000, "a.json", "json", FormatOptions())
+
+
+def test_pairs_come_from_documents_and_go_to_memories(tmp_path: Path) -> None:
+    path, memory = tmp_path / "a.po", tmp_path / "a.tmx"
+    (document,) = run(
+        Shouting({"fertig": "a <b> & \x01c"}), ("po", PO), selection=Selection(translated=True), fuzzy=False
+    )
+    path.write_bytes(document.data)
+    pairs = list(read_pairs(path, "de", "en"))
+    assert ("%d Dateien", "%d DATEIEN") in pairs and ("fertig", "a <b> & \x01c") in pairs
+    memory.write_text("".join(write_tmx([*pairs, ("x", "a <b> & c"), ("x", "a <b> & c")], "de", "en")))
+    read = list(read_memory(memory, "de", "en"))
+    assert read == [pair for pair in pairs if pair[0] != "fertig"] + [("x", "a <b> & c")]
+    xliff = tmp_path / "b.xlf"
+    xliff.write_bytes(next(sample for sample in SAMPLES if sample.format == "xliff").data)
+    assert list(read_pairs(xliff, "de", "en")) == [("fertig", "done")]

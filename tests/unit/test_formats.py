@@ -1,0 +1,223 @@
+"""Every format: nothing is lost that is not translated, and what cannot be read is refused in one line."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specmt import formats
+from specmt.errors import DataError
+from specmt.formats import find_format, format_of, names
+from tests.documents import SAMPLES, Sample, package, read, shout, translate
+
+IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
+
+
+@pytest.fixture(autouse=True)
+def at_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+
+
+def test_every_format_has_a_sample() -> None:
+    assert {sample.format for sample in SAMPLES} == set(names())
+    for name in names():
+        for suffix in find_format(name).SUFFIXES:
+            assert format_of(f"a.b{suffix.upper()}.gz") == name
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
+def test_what_is_not_translated_stays(sample: Sample) -> None:
+    document = read(sample.format, sample.data, **sample.options)
+    assert [segment.source.text for segment in document.segments] == sample.texts
+    assert document.write({}, print) == sample.data
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
+def test_only_translations_change(sample: Sample) -> None:
+    written = translate(read(sample.format, sample.data, **sample.options))
+    assert sample.text_of(written) == sample.expected
+
+
+@pytest.mark.parametrize(
+    "sample", [sample for sample in SAMPLES if sample.format in ("po", "xliff", "tmx", "csv", "html")]
+)
+def test_a_finished_document_is_left_alone(sample: Sample) -> None:
+    written = translate(read(sample.format, sample.data, **sample.options))
+    assert translate(read(sample.format, written, **sample.options)) == written
+
+
+@pytest.mark.parametrize("mark", ["utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("name", ["html", "xliff", "po", "json", "markdown"])
+def test_encodings_stay(name: str, mark: str) -> None:
+    sample = next(sample for sample in SAMPLES if sample.format == name)
+    source = sample.source.replace('encoding="UTF-8"', f'encoding="{mark.removesuffix("-sig")}"')
+    if mark == "cp1252":
+        source = source.replace("charset=UTF-8", "charset=cp1252")
+        if name in ("json", "markdown"):
+            return  # always Unicode
+    data = source.encode(mark)
+    document = read(name, data, **sample.options)
+    assert document.write({}, print) == data
+    written = translate(document)
+    assert written[:2] == data[:2]
+    expected = replace(sample, source=source).expected
+    assert written.decode(mark) == expected
+
+
+def test_a_character_that_the_encoding_lacks() -> None:
+    html = '<meta charset="iso-8859-1"><p>Grüße</p>'.encode("latin-1")
+    document = read("html", html)
+    from specmt.types import Tagged
+
+    assert document.write({0: Tagged("Ж")}, print) == b'<meta charset="iso-8859-1"><p>&#1046;</p>'
+    told: list[str] = []
+    po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    document = read("po", po)
+    assert document.write({0: Tagged("Ж")}, lambda _, what: told.append(what)) == po
+    assert told == ["kept as it was: iso8859-1 cannot write it"]
+
+
+BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
+    b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 10) for i in range(12)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("po", b'msgid "a"\nmsgstr "b"\nmsgid "a"\nmsgstr ""\n', "line 3 has the message of line 1 again"),
+        ("po", b'msgid "a"\n', "line 1 ends the file within a message"),
+        ("po", b'msgid "a\nmsgstr ""\n', "line 1 is neither a comment nor a string"),
+        ("po", b'msgid ""\nmsgstr "charset=utf-9\\n"\n', "the encoding 'utf-9', which is unknown"),
+        (
+            "po",
+            b'msgid ""\nmsgstr "charset=utf-8\\n"\n\nmsgid "\xff"\nmsgstr ""\n',
+            "line 4 is not valid utf-8 at byte offset 42",
+        ),
+        ("xliff", b"<xliff>\n<file>\n", "line 3 is not well-formed XML"),
+        ("xliff", b"<html/>", "line 1 must open with <xliff>, but has <html> instead"),
+        (
+            "xliff",
+            b'<xliff><file><trans-unit id="1"/>\n<trans-unit id="1"/></file></xliff>',
+            "line 2 has the id '1' of line 1 again",
+        ),
+        ("tmx", b"<a/>", "line 1 must open with <tmx>"),
+        ("android", b"<a/>", "line 1 opens with <a>"),
+        (
+            "android",
+            b'<resources><string name="a">x</string>\n<string name="a">x</string></resources>',
+            "line 2 has the name 'a' of line 1",
+        ),
+        ("json", b'{"a": \n"b}', "line 2 is not JSON"),
+        ("json", b"[" * 100_000, ""),
+        ("properties", b"a=b\nc=\\u00g0\n", "line 2 has \\u without four hexadecimal digits"),
+        ("fluent", b"a = b\nc\n", "line 2 is no message"),
+        ("subtitles", b"1\n00:00:01,000 --> soon\nHallo\n", "line 2 has no time codes"),
+        ("markdown", b"a\n\xff\n", "line 2 is not valid utf-8 at byte offset 2"),
+        (
+            "html",
+            b"<p>x" + b"<b>a " * 101 + b"c</b> " * 101 + b"d",
+            "line 1 has more than 100 inline tags in each other",
+        ),
+        ("markdown", b" " * (33 << 20), "is larger than 32 MiB"),
+        ("docx", b"PK\x03\x04", "is no package that can be read"),
+        ("docx", package({"a.xml": "b"}), "is a package without the text of a document"),
+        ("odt", package({"content.xml": "<a>"}), "content.xml: line 1 is not well-formed XML"),
+        ("odt", package({"content.xml": " " * (300 << 20)}), "unpacks to 314572800 bytes, more than the 128 MiB"),
+    ],
+)
+def test_bad_input(name: str, data: bytes, message: str) -> None:
+    with pytest.raises((DataError, RecursionError)) as error:
+        read(name, data)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["xliff", "tmx", "android"])
+def test_entities_are_never_expanded(name: str) -> None:
+    root = {"xliff": "xliff", "tmx": "tmx", "android": "resources"}[name]
+    data = BOMB + f"]><{root}><x>&m;</x></{root}>".encode()
+    assert read(name, data).write({}, print) == data
+    with pytest.raises(DataError, match=r"line 2 .*amplification"):
+        read(name, BOMB + f'\n]><{root} a="&m;"/>'.encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(SAMPLES), st.integers(0, 2000), st.integers(0, 30), st.binary(max_size=4))
+def test_damage_is_refused_or_kept(sample: Sample, start: int, length: int, put: bytes) -> None:
+    whole = sample.source.encode(sample.encoding)
+    raw = whole[: start % (len(whole) + 1)] + put + whole[start % (len(whole) + 1) + length :]
+    data = package({sample.member: raw.decode("utf-8", "replace")}) if sample.member else raw
+    try:
+        document = read(sample.format, data, **sample.options)
+    except DataError as error:
+        assert "\n" not in str(error)
+        return
+    assert document.write({}, print) == data
+    written = translate(document)
+    read(sample.format, written, **sample.options)
+
+
+def test_zip_members_that_are_not_translated_are_kept() -> None:
+    sample = next(sample for sample in SAMPLES if sample.format == "odt")
+    data = package({"mimetype": "x", "content.xml": sample.source, "Pictures/a.png": "\x00\x01"})
+    import io
+
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as before,
+        zipfile.ZipFile(io.BytesIO(translate(read("odt", data)))) as after,
+    ):
+        assert before.namelist() == after.namelist()
+        for one, other in zip(before.infolist(), after.infolist(), strict=True):
+            assert (one.date_time, one.compress_type, one.external_attr) == (
+                other.date_time,
+                other.compress_type,
+                other.external_attr,
+            )
+            assert one.filename == "content.xml" or before.read(one) == after.read(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("html", b"<p>a" + b" " * 1_000_000 + b"b<p>"),
+        ("html", b'<a "' * 300_000),
+        ("html", b"<!--" * 300_000),
+        ("html", b"<pre>" * 100_000),
+        ("json", b'{"a": "x' + b"\\n" * 300_000 + b'y"}'),
+        ("po", b'msgid "' + b"\\\\" * 300_000 + b'a"\nmsgstr ""\n'),
+        ("properties", b"a=" + b"\\" * 300_000 + b"b"),
+        ("xliff", b"<xliff>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</xliff>"),
+        ("subtitles", b"0:0:0,0->" * 100_000),
+    ],
+    ids=range(9),
+)
+def test_time_is_linear_in_the_size(name: str, data: bytes) -> None:
+    """With time that grows with the square, each of these takes minutes."""
+    assert read(name, data).write({}, print) == data
+
+
+def test_an_escape_at_the_end_is_whole() -> None:
+    document = read("json", rb'{"a": "Pfad C:\\n", "b": "Ende\n"}')
+    assert [segment.source.text for segment in document.segments] == ["Pfad C:\\n", "Ende"]
+
+
+def test_a_package_can_bring_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = ModuleType("mine")
+    mine.SUFFIXES, mine.read = (".mine",), find_format("text").read  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mine", mine)
+    monkeypatch.setattr(formats, "_plug_ins", lambda: {"own": EntryPoint("own", "mine", formats.GROUP)})
+    assert format_of("a.mine") == "own"
+    assert "own" in names()
+    assert translate(read("own", b"Haus\n")) == b"HAUS\n"
+
+
+def test_shouting_copies_what_is_to_be_copied() -> None:
+    assert shout("a {t1} %s <b>") == "A {t1} %s <b>"

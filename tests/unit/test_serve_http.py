@@ -1,0 +1,403 @@
+"""LibreTranslate's and DeepL's contracts over a real socket, and what else may come in over one."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from specmt.models.hub import Model
+from specmt.serve import gate, server
+from specmt.serve.clients import Keys
+from specmt.serve.service import Limits
+from specmt.translator import Translator
+from tests.serving import serving
+from tests.sessions import FakeModel, FakeSession, reverse
+
+TEXT = "Ein Satz.\r\n\n  Noch einer, länger als der erste: %s!\nUnd &amp; so weiter"
+LIMITS = Limits(characters=2000, texts=50, upload=1 << 20)
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model) -> str:
+    return "".join(
+        each.text + ("\r\n", "\n", "\n", "")[each.line.index]
+        for each in Translator(model).translate(TEXT.replace("\r\n", "\n").split("\n"))
+    )
+
+
+@pytest.fixture(scope="module")
+def log() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def client(model: Model, log: list[str]) -> Iterator[httpx.Client]:
+    with serving(lambda: Translator(model), limits=LIMITS, log=log.append) as found:
+        yield found
+
+
+def ask(client: httpx.Client, **values: object) -> httpx.Response:
+    return client.post("/translate", json={"q": TEXT, "source": "de", "target": "en"} | values)
+
+
+def test_json_forms_and_queries_have_the_answer_of_the_command_line(client: httpx.Client, expected: str) -> None:
+    values = {"q": TEXT, "source": "de", "target": "en"}
+    for response in (
+        client.post("/translate", json=values),
+        client.post("/translate", data=values),
+        client.post("/translate", files={name: (None, value) for name, value in values.items()}),
+        client.post("/translate", params=values),
+        client.get("/translate", params=values),
+        client.post("/translate", content=json.dumps(values)),  # as some clients do
+    ):
+        assert (response.status_code, response.json()) == (200, {"translatedText": expected})
+        assert response.headers["access-control-allow-origin" if "origin" in response.request.headers else "etag"]
+
+
+def test_lists_keep_their_order_and_doubles(client: httpx.Client, expected: str) -> None:
+    texts = [TEXT, "", "\n", TEXT]
+    assert ask(client, q=texts).json() == {"translatedText": [expected, "", "\n", expected]}
+    assert ask(client, q=[]).json() == {"translatedText": []}
+    assert ask(client, q=[TEXT]).json() == {"translatedText": [expected]}
+    form = client.post("/translate", data={"q": texts[:2], "source": "de", "target": "en"})
+    assert form.json() == {"translatedText": [expected, ""]}
+
+
+def test_the_source_is_found_out_among_the_languages_that_there_are(client: httpx.Client, expected: str) -> None:
+    found = ask(client, source="auto").json()
+    assert found["translatedText"] == expected
+    assert found["detectedLanguage"]["language"] == "de"
+    assert 50.0 < found["detectedLanguage"]["confidence"] <= 100.0
+    both = ask(client, q=["Das ist ein deutscher Satz.", "This is an English one."], source="auto").json()
+    assert [each["language"] for each in both["detectedLanguage"]] == ["de", "en"]
+    assert both["translatedText"][1] == "This is an English one."
+    assert {each["language"] for each in client.post("/detect", data={"q": "Où est la gare ?"}).json()} == {"de", "en"}
+
+
+def test_etags_are_those_of_the_answer(client: httpx.Client) -> None:
+    first = ask(client)
+    again = client.post(
+        "/translate",
+        json={"q": TEXT, "source": "de", "target": "en"},
+        headers={"If-None-Match": f'"other", {first.headers["etag"]}'},
+    )
+    assert (again.status_code, again.content) == (304, b"")
+    for values in ({"q": "Anders."}, {"q": [TEXT]}, {"source": "auto"}, {"source": "en", "target": "de"}):
+        assert ask(client, **values).headers["etag"] != first.headers["etag"]
+
+
+def test_languages_health_and_settings(client: httpx.Client) -> None:
+    assert client.get("/languages").json() == [
+        {"code": "de", "name": "German", "targets": ["de", "en"]},
+        {"code": "en", "name": "English", "targets": ["de", "en"]},
+    ]
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+    settings = client.get("/frontend/settings").json()
+    assert settings["charLimit"] == 2000
+    assert ".txt" in settings["supportedFilesFormat"]
+    assert client.get("/openapi.json").json()["paths"]["/translate"]["post"]["requestBody"]
+    preflight = client.options(
+        "/translate", headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    )
+    assert preflight.headers["access-control-allow-origin"] == "*"
+
+
+def test_alternatives_are_what_beam_search_finds(client: httpx.Client) -> None:
+    plain = ask(client).json()["translatedText"]
+    answer = ask(client, alternatives=3).json()
+    assert answer["translatedText"] == plain
+    assert 1 <= len(answer["alternatives"]) <= 3
+    assert len({plain, *answer["alternatives"]}) == 1 + len(answer["alternatives"])
+    lists = ask(client, q=[TEXT, TEXT], alternatives=3).json()
+    assert lists["alternatives"] == [answer["alternatives"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"q": None}, "missing q"),
+        ({"source": None}, "missing source"),
+        ({"target": None}, "missing target"),
+        ({"q": 7}, "q must be text"),
+        ({"q": ["a", {}]}, "q must be text"),
+        ({"q": "\ud800"}, "surrogate"),
+        ({"source": "xx"}, "xx is not supported"),
+        ({"target": ["en"]}, "target must be text"),
+        ({"source": "de", "target": "xx"}, "xx is not supported"),
+        ({"format": "pdf"}, "pdf format"),
+        ({"alternatives": 3, "format": "html"}, "alternatives are for plain text only"),
+        ({"alternatives": -1}, "alternatives"),
+        ({"alternatives": True}, "alternatives"),
+        ({"alternatives": 11}, r"alternatives must be at most 10"),
+        ({"q": "x" * 2001}, r"\(2001\) exceeds text limit \(2000\)"),
+        ({"q": ["x"] * 10_000}, r"\(10000\) exceeds text limit \(50\)"),
+    ],
+)
+def test_wrong_values_are_refused_in_the_words_of_the_contract(
+    client: httpx.Client, values: dict[str, object], says: str
+) -> None:
+    body = {"q": TEXT, "source": "de", "target": "en"} | values
+    response = client.post("/translate", content=json.dumps(body))
+    assert response.status_code == 400
+    assert list(response.json()) == ["error"]
+    assert re.search(says, response.json()["error"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{", b"[]", b"7", b"\xff\xfe", b'{"q": "\xff"}', b"[" * 100_000, b'{"q": ' + b"9" * 5000 + b"}", b"",
+    ],
+)  # fmt: skip
+def test_broken_json_is_refused(client: httpx.Client, body: bytes) -> None:
+    response = client.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("Invalid")
+
+
+def test_other_broken_bodies(client: httpx.Client) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content, headers in (
+        (b"q=%FF&source=de&target=en", form),
+        (b"&".join(b"a=1" for _ in range(20_000)), form),
+        (b"no boundary here", {"Content-Type": "multipart/form-data; boundary=x"}),
+        (b"", {"Content-Type": "multipart/form-data"}),
+    ):
+        response = client.post("/translate", content=content, headers=headers)
+        assert (response.status_code, list(response.json())) == (400, ["error"])
+    assert client.get("/nothing").status_code == 404
+    assert client.put("/translate").status_code == 405
+
+
+def test_bodies_that_are_too_large_are_not_read(client: httpx.Client) -> None:
+    big = b'{"q": "' + b"x" * (10 << 20) + b'"}'
+    response = client.post("/translate", content=big)
+    assert (response.status_code, list(response.json())) == (400, ["error"])
+    chunks = (b"x" * 65536 for _ in range(200))
+    with suppress(httpx.WriteError):  # where the server had said so, and closed
+        assert client.post("/v2/translate", content=chunks).status_code == 413
+    assert ask(client).status_code == 200
+
+
+def test_deepl_translates_texts(client: httpx.Client, expected: str) -> None:
+    body = {"text": [TEXT, "Hallo"], "target_lang": "EN-US", "source_lang": "DE", "show_billed_characters": True}
+    first, second = client.post("/v2/translate", json=body).json()["translations"]
+    assert first == {"detected_source_language": "DE", "text": expected, "billed_characters": len(TEXT)}
+    assert second["billed_characters"] == 5
+    form = client.post("/v2/translate", data={"text": [TEXT], "target_lang": "EN", "auth_key": "any"})
+    assert form.json() == {"translations": [{"detected_source_language": "DE", "text": expected}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ({"text": None}, 400),
+        ({"text": []}, 400),
+        ({"target_lang": None}, 400),
+        ({"target_lang": "XX"}, 400),
+        ({"source_lang": "XX"}, 400),
+        ({"formality": "more"}, 400),
+        ({"split_sentences": "2"}, 400),
+        ({"glossary_id": "x"}, 400),
+        ({"ignore_tags": ["x"], "tag_handling": "xml"}, 400),
+        ({"tag_handling": "json"}, 400),
+        ({"preserve_formatting": "perhaps"}, 400),
+        ({"text": ["x" * 2001]}, 413),
+        ({"text": ["x"] * 51}, 413),
+    ],
+)
+def test_deepl_refuses_with_a_message(client: httpx.Client, values: dict[str, object], status: int) -> None:
+    response = client.post("/v2/translate", json={"text": ["Hallo"], "target_lang": "EN"} | values)
+    assert (response.status_code, list(response.json())) == (status, ["message"])
+
+
+def test_deepl_languages_and_usage(client: httpx.Client) -> None:
+    assert client.get("/v2/languages").json()[0] == {"language": "DE", "name": "German"}
+    assert client.get("/v2/languages?type=target").json()[1]["supports_formality"] is False
+    assert client.get("/v2/languages?type=x").status_code == 400
+    before = client.get("/v2/usage").json()["character_count"]
+    client.post("/v2/translate", json={"text": ["12345"], "target_lang": "DE"})
+    assert client.get("/v2/usage").json()["character_count"] == before + 5
+
+
+def test_documents(client: httpx.Client, expected: str) -> None:
+    def send(name: str, content: bytes) -> httpx.Response:
+        return client.post("/translate_file", files={"file": (name, content)}, data={"source": "de", "target": "en"})
+
+    response = send("../../etc/Mein Text.TXT", TEXT.encode())
+    url = response.json()["translatedFileUrl"]
+    assert url.endswith(".Mein_Text_en.txt")
+    fetched = client.get(url)
+    assert fetched.content.decode() == expected
+    assert "attachment" in fetched.headers["content-disposition"]
+    for name, content in (("a.exe", b"x"), ("a.txt", b""), ("a.txt", b"\xff"), ("", b"x"), ("a.txt.gz", b"\x1f\x8b")):
+        assert (send(name, content).status_code, list(send(name, content).json())) == (400, ["error"])
+    for name in ("x.txt", "..%2f..%2fetc%2fpasswd", "%00"):
+        assert client.get(f"/download_file/{name}").status_code == 404
+    missing = client.post("/translate_file", data={"source": "de", "target": "en"})
+    assert missing.json() == {"error": "Invalid request: missing file parameter"}
+    assert client.post("/translate_file", data={"file": "text", "source": "de", "target": "en"}).status_code == 400
+
+
+def test_a_look_inside_is_a_stream_of_events(client: httpx.Client) -> None:
+    with client.stream("POST", "/look", data={"q": "Ein Satz. Noch einer.", "source": "de", "target": "en"}) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        events = [block.split("\n") for block in "".join(stream.iter_text()).strip().split("\n\n")]
+    kinds = [kind for kind, _ in events]
+    data = [json.loads(line.removeprefix("data: ")) for _, line in events]
+    assert kinds[-1] == "event: done" and set(kinds[:-1]) == {"event: step"}
+    assert data[-1]["text"] == ask(client, q="Ein Satz. Noch einer.").json()["translatedText"]
+    said: list[str] = []
+    for step in data[:-1]:
+        assert said == step["prefix"]
+        accepted = [draft["token"] for draft in step["drafts"] if draft["verdict"] == "accepted"]
+        assert accepted == [token["token"] for token in step["tokens"] if token["origin"] == "accepted"]
+        said += [token["token"] for token in step["tokens"]]
+        said = [] if said[-1] == "</s>" else said
+    assert any(step["drafts"] for step in data[:-1])
+    assert client.post("/look", data={"q": "x" * 2001, "source": "de", "target": "en"}).status_code == 400
+
+
+def test_whoever_looks_away_stops_the_look(client: httpx.Client) -> None:
+    def running() -> float:
+        found = re.findall(r"specmt_num_requests_(?:running|waiting)\{.*\} (\S+)", client.get("/metrics").text)
+        return sum(map(float, found))
+
+    text = "Ein Satz und noch einer, der nicht endet.\n" * 40
+    with client.stream("POST", "/look", data={"q": text, "source": "de", "target": "en"}) as stream:
+        next(stream.iter_lines())
+    for _ in range(500):
+        if running() == 0:
+            break
+        time.sleep(0.01)
+    assert running() == 0
+
+
+def test_the_log_has_no_texts(client: httpx.Client, log: list[str]) -> None:
+    client.get("/translate", params={"q": "Geheimnis", "source": "de", "target": "en", "api_key": "Schlüssel"})
+    client.get("/Geheimnis")
+    client.post("/translate", json={"q": "Geheimnis", "source": "Geheimnis", "target": "en"})
+    entries = [json.loads(line) for line in log]
+    assert {"time", "client", "method", "path", "status", "read", "sent", "ms"} == set(entries[-1])
+    assert not any(word in line for line in log for word in ("Geheimnis", "Schl", "Satz"))
+
+
+def test_metrics_are_there_for_prometheus(client: httpx.Client) -> None:
+    ask(client, q="Etwas ganz Neues für die Zähler.")
+    found = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if not line.startswith("#"))
+    model = '{model_name="de-en"}'
+    assert float(found[f"specmt_request_success_total{model}"]) >= 1
+    assert float(found[f"specmt_generation_tokens_total{model}"]) > 0
+    assert float(found[f"specmt_num_requests_running{model}"]) == 0
+    assert float(found[f"specmt_e2e_request_latency_seconds_count{model}"]) >= 1
+    assert float(found["specmt_cache_hits_total"]) > 0
+
+
+def test_keys_and_quotas() -> None:
+    def load() -> Translator:
+        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
+
+    with serving(load, keys=Keys({"sesam": 8, "other": None})) as client:
+        body = {"q": "a b", "source": "de", "target": "en"}
+        assert client.post("/translate", json=body).json()["error"].startswith("Please contact")
+        assert client.post("/translate", json=body | {"api_key": "no"}).json() == {"error": "Invalid API key"}
+        assert client.post("/translate", json=body | {"api_key": "no"}).status_code == 403
+        assert client.post("/detect", json={"q": "a"}).status_code == 403
+        assert client.get("/languages").status_code == 200
+        assert client.get("/frontend/settings").json()["keyRequired"] is True
+        header = {"Authorization": "DeepL-Auth-Key sesam"}
+        texts = {"text": ["a b"], "target_lang": "EN", "source_lang": "DE"}
+        assert client.post("/v2/translate", json=texts).status_code == 403
+        assert client.post("/v2/translate", json=texts, headers=header).json()["translations"][0]["text"] == "b a"
+        assert client.post("/translate", json=body | {"api_key": "sesam"}).json() == {"translatedText": "b a"}
+        usage = client.get("/v2/usage", headers=header).json()
+        assert usage == {"character_count": 6, "character_limit": 8}
+        over = client.post("/v2/translate", json=texts, headers=header)
+        assert (over.status_code, list(over.json())) == (456, ["message"])
+        assert client.post("/translate", json=body | {"api_key": "sesam"}).status_code == 403
+        assert client.post("/translate", json=body | {"api_key": "other"}).status_code == 200
+
+
+def test_too_many_requests_and_too_full_a_queue() -> None:
+    slow: list[float] = []
+
+    def decode(sources: list[list[int]]) -> object:
+        time.sleep(slow[0] if slow else 0.0)
+        return reverse(sources)
+
+    def load() -> Translator:
+        return Translator(FakeModel(), session=FakeSession(decode))  # type: ignore[arg-type]
+
+    body = {"q": "a b", "source": "de", "target": "en"}
+    with serving(load, limits=Limits(requests=2)) as client:
+        assert [client.post("/translate", json=body).status_code for _ in range(3)] == [200, 200, 429]
+        response = client.post("/translate", json=body)
+        assert 1 <= int(response.headers["retry-after"]) <= 30
+        assert client.post("/v2/translate", json={"text": ["a"], "target_lang": "EN"}).json()["message"]
+
+    slow.append(1.0)
+    with serving(load, limits=Limits(queue=1, seconds=2.5)) as client:
+
+        def post(text: str) -> httpx.Response:
+            return httpx.post(f"{client.base_url}/translate", json=body | {"q": text}, timeout=60)
+
+        with ThreadPoolExecutor() as pool:
+            book = pool.submit(post, "\n".join(f"a {n}" for n in range(500)))
+            time.sleep(0.3)
+            started = time.perf_counter()
+            refused = post("z")
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert time.perf_counter() - started < 0.5
+            late = book.result()
+            assert (late.status_code, late.json()["error"]) == (503, "This took longer than 2.5 seconds")
+        slow[0] = 0.0
+        time.sleep(1.5)  # the step that ran may end
+        assert post("y z").json() == {"translatedText": "z y"}  # what was given up does not block
+
+
+def test_clients_that_dawdle_or_leave_disturb_nobody(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, expected: str
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.3)
+    address = (client.base_url.host, client.base_url.port or 0)
+
+    def connect(sent: bytes) -> socket.socket:
+        connection = socket.create_connection(address, timeout=20)
+        connection.sendall(sent)
+        return connection
+
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n"
+    slow_head, slow_body, silent = connect(head[:30]), connect(head + b"\r\n{"), connect(b"")
+    garbage, half = connect(b"\x16\x03\x01\x02\x00\x01\r\n\r\n"), connect(head + b"\r\n{")
+    half.shutdown(socket.SHUT_WR)
+    assert ask(client).json() == {"translatedText": expected}
+    answers = ((slow_head, b""), (silent, b""), (slow_body, b"HTTP/1.1 408"), (garbage, b"HTTP/1.1 400"))
+    for connection, answer in answers:
+        received = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(4096):
+                received += part
+        assert received.startswith(answer) and (answer or not received)
+        connection.close()
+    half.close()
+    assert ask(client).json() == {"translatedText": expected}
+
+
+def test_a_failure_of_the_program_shows_nothing_of_it(monkeypatch: pytest.MonkeyPatch, client: httpx.Client) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the inside")
+
+    monkeypatch.setattr("specmt.serve.languages.Languages.targets_of", fail)
+    response = client.get("/languages")
+    assert (response.status_code, response.json()) == (500, {"error": "Internal error"})
+    assert "Traceback" not in response.text

@@ -1,0 +1,150 @@
+"""What the server is made of, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specmt.errors import DataError
+from specmt.serve.cache import Cache
+from specmt.serve.clients import MOST_CLIENTS, Keys, Rate
+from specmt.serve.errors import RefusedError
+from specmt.serve.languages import Languages
+from specmt.serve.uploads import MOST, Uploads
+from specmt.text.lines import lines_of
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_cache_is_bounded_and_drops_what_was_not_used() -> None:
+    cache = Cache(3000)
+    for number in range(5):
+        cache.put("de-en", f"text {number}", "x")
+        assert cache.get("de-en", "text 0") == "x"
+    cache.put("de-en", "text 0", "another")
+    assert cache.get("de-en", "text 0") == "x"
+    assert cache.get("en-de", "text 0") is None
+    for number in range(100):
+        cache.put("de-en", str(number), "x" * 50)
+    held = [number for number in range(100) if cache.get("de-en", str(number)) is not None]
+    assert 2 < len(held) < 10 and held[-1] == 99
+    cache.put("de-en", "book", "x" * 4000)
+    assert cache.get("de-en", "book") is None and cache.get("de-en", "99") is not None
+    nothing = Cache(0)
+    nothing.put("de-en", "a", "b")
+    assert nothing.get("de-en", "a") is None
+
+
+def test_keys_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("# ours\nsesam 100\n\nöffne\n", encoding="utf-8")
+    keys = Keys.read(path)
+    account, other = keys.find("sesam"), keys.find("öffne")
+    assert account is not None and other is not None
+    assert (account.limit, other.limit) == (100, None)
+    assert "sesam" not in account.name and account.name != other.name
+    assert keys.find("") is keys.find("# ours") is keys.find("\ud800") is None
+    account.charge(100)
+    with pytest.raises(RefusedError) as caught:
+        account.charge(1)
+    assert (caught.value.status, account.used) == (456, 100)
+    for text in ("a b\n", "a 1 2\n", "a ²\n", "a -1\n", "\n"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError):
+            Keys.read(path)
+
+
+def test_a_client_may_ask_so_often_a_minute() -> None:
+    clock = Clock()
+    rate = Rate(6, clock)
+    for _ in range(6):
+        rate.take("a")
+    rate.take("b")
+    with pytest.raises(RefusedError) as caught:
+        rate.take("a")
+    assert (caught.value.status, caught.value.retry_after) == (429, 10)
+    clock.now += 10.0
+    rate.take("a")
+    with pytest.raises(RefusedError):
+        rate.take("a")
+    clock.now += 1000.0
+    for _ in range(6):
+        rate.take("a")
+    with pytest.raises(RefusedError):
+        rate.take("a")
+    for number in range(2 * MOST_CLIENTS):
+        rate.take(str(number))
+    assert len(rate._left) == MOST_CLIENTS
+
+
+def test_languages_in_other_spellings() -> None:
+    languages = Languages([("de", "en"), ("en", "de"), ("nds", "en"), ("pt-BR", "en")])
+    found = {code: languages.find(code) for code in ("DE", "en-GB", "EN_US", " de ", "pt-br", "fr", "", "e")}
+    assert found == {
+        "DE": "de", "en-GB": "en", "EN_US": "en", " de ": "de", "pt-br": "pt-BR", "fr": None, "": None, "e": None,
+    }  # fmt: skip
+    assert languages.targets_of("nds") == ["en", "nds"]
+    assert (languages.sources, languages.targets) == (["de", "en", "nds", "pt-BR"], ["de", "en"])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Wo ist der Bahnhof?", "de"),
+        ("Where is the station?", "en"),
+        ("Où est la gare ?", "fr"),
+        ("Das Dokument wurde nicht gespeichert.", "de"),
+        ("The document was not saved.", "en"),
+    ],
+)
+def test_languages_are_detected_among_those_that_there_are(text: str, code: str) -> None:
+    languages = Languages([("de", "en"), ("fr", "en"), ("xx", "en")])
+    ranked = languages.detect(text)
+    assert ranked[0].language == code
+    assert {each.language for each in ranked} == {"de", "en", "fr", "xx"}
+    assert sum(each.confidence for each in ranked) == pytest.approx(100.0, abs=0.3)
+
+
+def test_languages_that_no_detector_knows_are_there_all_the_same() -> None:
+    assert [each.language for each in Languages([("xx", "yy")]).detect("a")] == ["xx", "yy"]
+
+
+def test_documents_are_dropped_after_a_time() -> None:
+    clock = Clock()
+    uploads = Uploads(seconds=60.0, clock=clock)
+    uploads.keep("a.txt", b"1")
+    clock.now += 40.0
+    uploads.keep("b.txt", b"2")
+    assert (uploads.find("a.txt"), uploads.find("b.txt")) == (b"1", b"2")
+    clock.now += 30.0
+    assert (uploads.find("a.txt"), uploads.find("b.txt")) == (None, b"2")
+    uploads.keep("c.txt", b"x" * MOST)
+    assert (uploads.find("b.txt"), len(uploads.find("c.txt") or b"")) == (None, MOST)
+
+
+def test_the_lines_of_a_text_are_those_of_a_file() -> None:
+    found = [(line.text, line.ending) for line in lines_of("\ufeffa\r\n\u2028b\n\nc\r")]
+    assert found == [("a", "\r\n"), ("\u2028b", "\n"), ("", "\n"), ("c\r", "")]
+    assert list(lines_of("")) == []
+
+
+def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Service:
+        def charge(self, *_: object) -> None:
+            return
+
+        async def translate(self, texts: list[str], *_: object) -> list[Any]:
+            return [type("Answer", (), {"text": text.upper()}) for text in texts]
+
+    uploads = Uploads()
+    for name, end in (("..\\..\\x y.txt", ".x_y_en.txt"), ("/etc/ü.TXT", ".__en.txt"), ("a\r\nb.txt", ".a_b_en.txt")):
+        found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), None))  # type: ignore[arg-type]
+        assert found.endswith(end) and uploads.find(found) == b"ABC"

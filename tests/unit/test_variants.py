@@ -1,0 +1,159 @@
+"""Every variant of the kernels that this machine runs, and that of ARM in an emulator: the same bits in float32 and
+int8, and in bfloat16 where its products are widened."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from specmt.decoding.session import decode
+from specmt.engine import library
+from specmt.engine.backend import Verifier
+from specmt.errors import UsageError
+from specmt.models.config import VerifierConfig
+from specmt.models.hub import load_model
+from specmt.models.modules import create_verifier
+from specmt.options import DecodingOptions
+from specmt.training.validate import weights_of
+from tests.networks import verifier_network
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "specmt/engine/csrc"
+CPU = torch.device("cpu")
+CONFIG = VerifierConfig(
+    vocab_size=437, model_dim=96, num_heads=2, ffn_dim=160, encoder_layers=2, decoder_layers=2, max_length=64
+)
+DTYPES = [torch.float32, torch.int8, torch.bfloat16]
+NUMBERS = [0.0, -0.0, 1e-45, 1e-39, -1e-39, 1.00390625, 1.01171875, 3.0e38, torch.inf, -torch.inf, torch.nan]
+"""What rounding to bfloat16 may go wrong with: next to nothing, ties, and what is no number."""
+
+
+def comparable(dtype: torch.dtype) -> list[str]:
+    """Returns the variants that must give the same bits in a type."""
+    own = library.OWN_BFLOAT16 if dtype == torch.bfloat16 else ()
+    return [variant for variant in library.variants() if variant not in own]
+
+
+def assert_alike(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, compute: Callable[[], list[Tensor]]) -> None:
+    """Checks that all variants compute the same."""
+    results = []
+    for variant in comparable(dtype):
+        monkeypatch.setenv(library.CHOICE, variant)
+        results.append(compute())
+        assert library.variant() == variant
+    if len(results) < 2:
+        pytest.skip(f"this machine runs {len(results)} variants that can be compared")
+    for one, other in pairwise(results):
+        assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def network(dtype: torch.dtype) -> Verifier:
+    torch.manual_seed(1)
+    weights = weights_of(create_verifier(CONFIG, CPU))
+    for tensor in weights.values():
+        tensor += torch.randn_like(tensor) * 0.1
+    return verifier_network(weights, CONFIG, CPU, dtype, kernels=True)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 12, 13, 40])
+def test_logits_and_caches(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, rows: int) -> None:
+    def compute() -> list[Tensor]:
+        verifier = network(dtype)
+        state = verifier.new_state(rows)
+        encoded = verifier.encode([[7, 9, 400, 8, 7]] * rows)
+        verifier.start(state, torch.arange(rows), encoded)
+        tokens = (torch.arange(rows * 3) * 37 % 430 + 4).view(rows, 3)
+        logits = verifier.score(tokens, torch.zeros(rows, dtype=torch.int64), state)
+        assert logits.isfinite().all() and logits.std() > 0.1
+        return [logits, encoded.states, state.cache.data[..., :3, :].float(), state.cross.data.float()]
+
+    assert_alike(monkeypatch, dtype, compute)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_keys_are_rounded_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To bfloat16, by an instruction or by our own arithmetic: int8 keeps them in it on all variants."""
+    bias = torch.tensor(NUMBERS * 18)[: 2 * CONFIG.model_dim].clone()
+
+    def compute() -> list[Tensor]:
+        verifier = network(torch.int8)
+        verifier.decoder.struct.layer[0].cross_key_value.bias = bias.data_ptr()  # type: ignore[attr-defined]
+        state = verifier.new_state(1)
+        encoded = verifier.encode([[]])
+        encoded.states.zero_()
+        verifier.start(state, torch.arange(1), encoded)
+        kept = state.cross.data[0, :, 0, :, 0].reshape(-1)
+        usual = bias.isfinite() & (bias.abs() > 1e-30)
+        assert torch.equal(kept[usual], bias[usual].bfloat16())
+        return [kept.view(torch.int16)]
+
+    assert_alike(monkeypatch, torch.int8, compute)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_translations(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:12]
+    ways = [{"strategy": "greedy", "shortlist": True}, {"drafter": "masked", "tree": "best-first", "nodes": 8}]
+
+    def compute() -> list[Tensor]:
+        model = load_model(ROOT / "specmt/assets/de-en", dtype=str(dtype).removeprefix("torch."), threads=2)
+        assert model.kernels == library.variant()
+        sources = [model.pieces.encode(line) for line in lines]
+        hypotheses = []
+        for way in ways:
+            options = DecodingOptions(batch_size=5, scores=True, **way)  # type: ignore[arg-type]
+            hypotheses += list(decode(model, sources, options))
+        return [torch.tensor([*each.tokens, each.score], dtype=torch.float64) for each in hypotheses]
+
+    assert_alike(monkeypatch, dtype, compute)
+
+
+def test_a_choice_that_this_machine_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("neon" if "neon" not in library.variants() else "avx2", "avx1024"):
+        monkeypatch.setenv(library.CHOICE, wrong)
+        with pytest.raises(UsageError, match=rf"one of .*none on this machine, but is '{wrong}' instead"):
+            library.kernels()
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_numerics_tell_what_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, set[str]] = {}
+    for variant in library.variants():
+        monkeypatch.setenv(library.CHOICE, variant)
+        for dtype in DTYPES:
+            found.setdefault(library.numerics(dtype), set()).add(variant)
+    assert {"kernels-float32", "kernels-int8"} <= set(found)
+    assert found["kernels-float32"] == found["kernels-int8"] == set(library.variants())
+    for variant in library.OWN_BFLOAT16:
+        if variant in library.variants():
+            assert found[f"kernels-{variant.replace('-', '')}-bfloat16"] == {variant}
+
+
+def run(*command: object) -> str:
+    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+
+
+def test_arm_gives_the_same_bits(needs_kernels: None, tmp_path: Path) -> None:
+    compiler, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"
+    if missing := [name for name in (compiler, emulator, "g++") if shutil.which(name) is None]:
+        pytest.skip(f"there is no {' and no '.join(missing)} (Debian: g++-aarch64-linux-gnu, qemu-user)")
+    if (variant := next(iter(comparable(torch.bfloat16)), None)) is None:
+        pytest.skip("this machine runs no variant that widens bfloat16")
+    for name, each in (("arm", compiler), ("here", "g++")):
+        run(each, "-std=c++20", "-O1", ROOT / "tests/kernels/driver.cpp", "-ldl", "-o", tmp_path / name)
+    flags = ["-O2", "-std=c++20", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread"]
+    run(compiler, *flags, SOURCES / "neon.cpp", SOURCES / "support.cpp", "-o", tmp_path / "kernels.so")
+    here = run(tmp_path / "here", library._built(), variant.replace("-", "_"))
+    there = run(emulator, "-L", "/usr/aarch64-linux-gnu", tmp_path / "arm", tmp_path / "kernels.so", "neon")
+    assert len(here.split("\n")) > 400
+    assert there == here
