@@ -50,17 +50,21 @@ class KernelBackend(Backend):
         # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
         return KernelBackend(torch.int8)
 
+    # Packing weights is many short calls of PyTorch: other threads of its would cost more time than they save.
     @override
     def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        return native.NativeVerifier(weights, sizes, self.dtype, prefixes)
+        with only_kernels():
+            return native.NativeVerifier(weights, sizes, self.dtype, prefixes)
 
     @override
     def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
-        return native.NativeDrafter(weights, sizes, self.dtype)
+        with only_kernels():
+            return native.NativeDrafter(weights, sizes, self.dtype)
 
     @override
     def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
-        return native.NativeDecoder(weights, drafter_tables(weights), sizes, self.dtype)
+        with only_kernels():
+            return native.NativeDecoder(weights, drafter_tables(weights), sizes, self.dtype)
 
 
 @final

@@ -23,12 +23,12 @@ KINDS: Final = ("weight", "bias")
 def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, dict[str, Tensor]]:
     """Returns a linear layer (N_out, N_in) in panels of 16 outputs, and what must be kept for as long as it is used.
 
-    Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four.
+    Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four: units of four bytes.
     """
     outputs, inputs = weight.shape
     padding = -outputs % LANES
-    together = TOGETHER[dtype]
-    tensors = {"weight": torch.empty((outputs + padding) // LANES, inputs // together, LANES, together, dtype=dtype)}
+    units = inputs // TOGETHER[dtype]
+    tensors = {"weight": torch.empty((outputs + padding) // LANES, units, LANES, dtype=torch.int32)}
     if bias is not None:
         tensors["bias"] = pad(bias.float(), (0, padding)).contiguous()
     if dtype == torch.int8:
@@ -37,16 +37,17 @@ def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linea
             "offset": torch.empty(outputs + padding, dtype=torch.int32),
         }
     for begin in range(0, outputs, AT_ONCE):
-        part = weight[begin : begin + AT_ONCE].float()
+        part = weight[begin : begin + AT_ONCE]
         padded = pad(part, (0, 0, 0, -len(part) % LANES))
         places = slice(begin, begin + len(padded))
         if dtype == torch.int8:
+            padded = padded.float()
             scale = padded.abs().amax(1).clamp(min=1e-30) / 127
             padded = (padded / scale[:, None]).round()
             tensors["scale"][places] = scale
             tensors["offset"][places] = (128 * padded.sum(1)).int()
         panels = slice(begin // LANES, places.stop // LANES)
-        tensors["weight"][panels] = padded.view(-1, LANES, inputs // together, together).transpose(1, 2)
+        tensors["weight"][panels] = padded.to(dtype).view(torch.int32).view(-1, LANES, units).transpose(1, 2)
     pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
     return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
 
@@ -164,7 +165,8 @@ class Stack:
 
     def _projections(self, name: str, parts: str, heads: int) -> Linear:
         # In float32 before they are scaled: what is stored may have fewer bits.
-        weights = {key: tensor.float() for key, tensor in self._weights.items() if key.startswith(f"{name}.")}
+        names = [f"{name}.{part}_proj.{kind}" for part in parts for kind in KINDS]
+        weights = {key: self._weights[key].float() for key in names}
         weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in KINDS)
         return self._pack(weight, bias)
 
