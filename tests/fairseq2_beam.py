@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from specmt.decoding.loop import target_limit
+from specmt.decoding.rows import target_limit
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, PAD, UNK, Found

@@ -161,7 +161,8 @@ def _complain(error: ModelError) -> int:
 
 def _backend(folder: ModelFolder) -> str:
     """Returns what this machine runs a model on by default: the variant of the kernels, or PyTorch and why."""
-    from specmt.engine.library import HEAD_DIMS, LANES, variant, why_absent
+    from specmt.engine.library import variant, why_absent
+    from specmt.engine.structures import HEAD_DIMS, LANES
     from specmt.models.device import choose_device
 
     config, device = folder.verifier, choose_device("auto")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from specmt.cli.console import load, note, show_warnings
+from specmt.cli.options import decoding_option
 from specmt.errors import ModelError, UsageError
 from specmt.options import DTYPES, STRATEGIES, DecodingOptions, check_threads
 
@@ -54,14 +55,7 @@ def _limit(text: str, default: int, what: str) -> Callable[[F], F]:
 @click.option(
     "--strategy", type=click.Choice(STRATEGIES[:2]), default="speculative", show_default=True, help="Same output."
 )
-@click.option(
-    "--batch-size",
-    type=int,
-    default=DecodingOptions().batch_size,
-    show_default=True,
-    metavar="N",
-    help="Most sentences decoded side by side, of each model.",
-)
+@decoding_option("batch_size", "Most sentences decoded side by side, of each model.", "N")
 @click.option(
     "--api-keys",
     type=click.Path(path_type=Path),

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
 from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
 from specmt.cli.job import Cluster, Run, check_job, parse_shard, run_job
-from specmt.cli.options import check_languages, decoding_options, given_options, model_options
+from specmt.cli.options import check_languages, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.errors import UsageError
@@ -28,7 +28,6 @@ from specmt.types import Stats, Translation
 if TYPE_CHECKING:
     from specmt.translator import Translator
 
-_DEFAULTS: Final = DecodingOptions()
 _file = click.Path(path_type=Path, allow_dash=True)
 
 
@@ -45,45 +44,17 @@ _file = click.Path(path_type=Path, allow_dash=True)
 @document_options
 @model_options
 @decoding_options(block_sizes="auto: chosen by speed; with --tolerance, the model's own number.")
-@click.option("--beam-size", type=int, default=_DEFAULTS.beam_size, show_default=True, metavar="N", help="Beams.")
-@click.option(
-    "--length-penalty",
-    type=float,
-    default=_DEFAULTS.length_penalty,
-    show_default=True,
-    metavar="A",
-    help="Exponent of the length normalisation of beam search.",
-)
-@click.option(
-    "--n-best",
-    type=int,
-    default=_DEFAULTS.n_best,
-    show_default=True,
-    metavar="N",
-    help="Translations of a line by beam search, at most as many as beams; tsv and jsonl.",
-)
+@decoding_option("beam_size", "Beams.", "N")
+@decoding_option("length_penalty", "Exponent of the length normalisation of beam search.", "A")
+@decoding_option("n_best", "Translations of a line by beam search, at most as many as beams; tsv and jsonl.", "N")
 @click.option(
     "--deterministic/--no-deterministic",
     default=True,
     show_default=True,
     help="Bit-identical output in any batch; on the C++ kernels it always is.",
 )
-@click.option(
-    "--batch-size",
-    type=int,
-    default=_DEFAULTS.batch_size,
-    show_default=True,
-    metavar="N",
-    help="Most sentences decoded side by side; the output does not depend on it.",
-)
-@click.option(
-    "--batch-tokens",
-    type=int,
-    default=_DEFAULTS.batch_tokens,
-    show_default=True,
-    metavar="N",
-    help="Most source pieces decoded side by side.",
-)
+@decoding_option("batch_size", "Most sentences decoded side by side; the output does not depend on it.", "N")
+@decoding_option("batch_tokens", "Most source pieces decoded side by side.", "N")
 @click.option(
     "--protect/--no-protect",
     default=None,

@@ -15,10 +15,10 @@ from typing import NamedTuple, final
 
 import numpy as np
 import torch
+from typing_extensions import override
 
-from specmt.decoding.loop import Finished, target_limit
-from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
+from specmt.decoding.rows import Finished, Rows
 from specmt.engine.backend import EncoderOutput, State, Verifier
 from specmt.engine.beams import Beams, FusedBeam
 from specmt.options import AlignmentHeads, DecodingOptions
@@ -98,11 +98,11 @@ def ranked(beams: Beams, row: int, length_penalty: float) -> list[tuple[int, flo
 
 
 @final
-class BeamSearch:
-    """Searches sentences side by side; when one is finished, a waiting one takes its row at once.
+class BeamSearch(Rows[_Row]):
+    """Searches sentences side by side.
 
-    Active rows stand in front: row numbers change when a sentence in the middle finishes. A fused search keeps all
-    hypotheses of a sentence in one row of the caches; the one in Python gives each a row, which moves as they do.
+    A fused search keeps all hypotheses of a sentence in one row of the caches; the one in Python gives each a row,
+    which moves as they do.
     """
 
     def __init__(
@@ -116,50 +116,21 @@ class BeamSearch:
         heads: AlignmentHeads | None = None,
     ) -> None:
         """
-        :param capacity: the most sentences side by side
-        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
         :param fused: the verifier, if it can run steps by itself
         :param heads: whose attention hypotheses are to carry
         """
-        self.verifier = verifier
+        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
         self.options = options
-        self.capacity = capacity
-        self.max_source_tokens = max_source_tokens
         self.fused = fused
         self.heads = heads
-        self.queue = Queue()
-        self.rows: list[_Row] = []
         self.state: State | None = None
         self.each = options.beam_size if fused is None else 1  # rows of the caches for a sentence
         self.opening = verifier.prefixes.start  # what every target begins with
         self.beams = self._room_for(0)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether there are requests that are not finished."""
-        return bool(self.rows or self.queue)
-
-    @property
-    def requests(self) -> list[Request]:
-        """The requests that are not finished, those being decoded first."""
-        return [*(row.request for row in self.rows), *self.queue]
-
-    def add(self, request: Request) -> None:
-        """Takes in a request."""
-        self.queue.add(request)
-
-    @torch.inference_mode()
-    def cancel(self, key: int) -> bool:
-        """Drops a request; returns whether it was there."""
-        for number, row in enumerate(self.rows):
-            if row.request.key == key:
-                self._remove(number)
-                return True
-        return self.queue.cancel(key)
-
+    @override
     @torch.inference_mode()
     def turn(self) -> list[Finished]:
-        """Admits waiting sentences, makes a step or several, and returns what finished."""
         self._admit()
         if not self.rows or self.state is None:
             return []
@@ -168,16 +139,12 @@ class BeamSearch:
         if self.fused is None:
             self._step(self.state, beams)
         else:
-            # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
-            enough = max(1, count // 4) if self.queue else count
-            self.fused.search(self.state, beams, iterations=MOST_STEPS, enough=enough)
+            self.fused.search(self.state, beams, iterations=MOST_STEPS, enough=self.enough())
         return list(self._finish(np.flatnonzero(beams.counts == 0).tolist()))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
-        extra = len(self.verifier.prefixes.source) + 1  # EOS
-        lengths = [len(row.request.source) for row in self.rows]
-        new = self.queue.admissible(lengths, extra, self.capacity, self.max_source_tokens)
+        new = self.admissible()
         if not new:
             return
         encoded = self.verifier.encode([request.source for request in new])
@@ -185,12 +152,11 @@ class BeamSearch:
         before = self._start(self._make_room(count), first, encoded)
         self.queue.take(len(new))
         beams, opening = self.beams, len(self.opening)
-        room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
         for row, request in enumerate(new, first):
             beams.tokens[row, 0, :opening] = self.opening
             beams.slots[row, 0, :opening] = np.arange(opening)
             beams.counts[row], beams.lengths[row], beams.extents[row] = 1, opening, opening - 1
-            beams.limits[row] = opening + target_limit(len(request.source) + 1, room)
+            beams.limits[row] = opening + self.limit(request)
             beams.scores[row, 0] = before[row - first]
             beams.found[row] = beams.calls[row] = 0
             self.rows.append(_Row(request, before[row - first]))
@@ -269,7 +235,7 @@ class BeamSearch:
         for number, hypothesis in zip(finished, hypotheses, strict=True):
             yield self.rows[number].request.key, hypothesis
         for number in reversed(finished):
-            self._remove(number)
+            self.remove(number)
 
     def _hypothesis(self, number: int) -> Hypothesis:
         beams, row = self.beams, self.rows[number]
@@ -294,8 +260,8 @@ class BeamSearch:
         )
         return Hypothesis(found[0].tokens, found[0].score, stats, alternatives=tuple(found[1:]))
 
-    def _remove(self, number: int) -> None:
-        """Frees a row by moving the last active one into its place, so that active rows stay in front."""
+    @override
+    def remove(self, number: int) -> None:
         last = len(self.rows) - 1
         if number != last and self.state is not None:
             beams = self.beams

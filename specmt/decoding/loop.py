@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from specmt.decoding.accept import Verdict
 from specmt.decoding.constraints import place_term
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import Arm, Policy
-from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
+from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.trace import Recorder
 from specmt.decoding.tree import Tree, no_tree, nodes_of
@@ -33,9 +34,6 @@ Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 
 Trust = Callable[[int, int], Confidence | None]
 """Returns which drafts of a drafter, by its number, are worth verifying for a number of active rows."""
-
-Finished = tuple[int, Hypothesis]
-"""The key of a request and what became of it."""
 
 
 @dataclass
@@ -55,20 +53,9 @@ class _Row:
     stats: Stats = field(default_factory=Stats)
 
 
-def target_limit(source_length: int, max_length: int) -> int:
-    """Returns the most tokens that the translation of a source may have, EOS included.
-
-    :param max_length: the positions that there are for it, BOS included
-    """
-    return min(max_length - 1, 2 * source_length + 24)
-
-
 @final
-class Loop:
-    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once.
-
-    Active rows stand in front: row numbers change when a sentence in the middle finishes.
-    """
+class Loop(Rows[_Row]):
+    """Drafts, verifies and commits, an iteration at a time or as many as a fused loop runs by itself."""
 
     def __init__(
         self,
@@ -88,8 +75,6 @@ class Loop:
         heads: AlignmentHeads | None = None,
     ) -> None:
         """
-        :param capacity: the most sentences side by side
-        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
         :param scores: whether to sum up log-probabilities
         :param recorder: notes every verifier call
         :param fused: the verifier, if it can run these iterations by itself and nobody wants to watch
@@ -97,12 +82,10 @@ class Loop:
         :param shortlist: which tokens may be said of a sentence; by default all
         :param heads: whose attention hypotheses are to carry
         """
-        self.verifier = verifier
+        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
         self.drafters = drafters
         self.policy = policy
         self.acceptor = acceptor
-        self.capacity = capacity
-        self.max_source_tokens = max_source_tokens
         self.scores = scores
         self.trust = trust
         self.recorder = recorder
@@ -110,39 +93,14 @@ class Loop:
         self.rule = rule
         self.shortlist = shortlist
         self.heads = heads
-        self.queue = Queue()
-        self.rows: list[_Row] = []
         self.opening = torch.tensor(verifier.prefixes.start, device=verifier.device)  # what every target begins with
         self.state: State | None = None
         self.tokens = torch.zeros(0, verifier.sizes.max_length, dtype=torch.int64, device=verifier.device)  # (B, T)
         self.log_probs = torch.zeros(0, verifier.sizes.max_length)  # (B, T) of the committed tokens, from a fused loop
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether there are requests that are not finished."""
-        return bool(self.rows or self.queue)
-
-    @property
-    def requests(self) -> list[Request]:
-        """The requests that are not finished, those being decoded first."""
-        return [*(row.request for row in self.rows), *self.queue]
-
-    def add(self, request: Request) -> None:
-        """Takes in a request."""
-        self.queue.add(request)
-
-    @torch.inference_mode()
-    def cancel(self, key: int) -> bool:
-        """Drops a request; returns whether it was there."""
-        for number, row in enumerate(self.rows):
-            if row.request.key == key:
-                self._remove(number)
-                return True
-        return self.queue.cancel(key)
-
+    @override
     @torch.inference_mode()
     def turn(self) -> list[Finished]:
-        """Admits waiting sentences, runs an iteration or several, and returns what finished."""
         self._admit()
         if not self.rows or self.state is None:
             return []
@@ -154,18 +112,14 @@ class Loop:
         if self.fused is None or drafting is None:
             finished, gained = self._step(self.state, arm)
         else:
-            # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
-            enough = max(1, count // 4) if self.queue else count
             iterations = self.policy.iterations(count, promising)
-            finished, gained = self._run_fused(self.fused, self.state, drafting, iterations, enough)
+            finished, gained = self._run_fused(self.fused, self.state, drafting, iterations)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
         return list(self._finish([number for number in finished if not self._goes_on(self.state, number)]))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
-        extra = len(self.verifier.prefixes.source) + 1  # EOS
-        lengths = [len(row.request.source) for row in self.rows]
-        new = self.queue.admissible(lengths, extra, self.capacity, self.max_source_tokens)
+        new = self.admissible()
         if not new:
             return
         encoded = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
@@ -176,12 +130,10 @@ class Loop:
         for drafter in self.drafters:
             drafter.start(rows, encoded, new)
         self.tokens[first:count, : len(self.opening)] = self.opening
-        room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
         self.queue.take(len(new))
         for request in new:
-            source_length = len(request.source) + 1
-            limit = target_limit(source_length, room)
-            self.rows.append(_Row(request, limit, stats=Stats(sentences=1, source_tokens=source_length)))
+            stats = Stats(sentences=1, source_tokens=len(request.source) + 1)
+            self.rows.append(_Row(request, self.limit(request), stats=stats))
 
     def _make_room(self, rows: int) -> State:
         """Makes sure that there are caches and tokens for so many rows; returns the caches."""
@@ -213,12 +165,11 @@ class Loop:
         return self.drafters[arm.drafter].fused(rows, arm.ahead, self.trust(arm.drafter, rows))
 
     def _run_fused(
-        self, fused: FusedLoop, state: State, drafting: Drafting, iterations: int, enough: int
+        self, fused: FusedLoop, state: State, drafting: Drafting, iterations: int
     ) -> tuple[list[int], float]:
         """Lets the verifier run iterations over the active rows by itself.
 
         :param iterations: how many at most
-        :param enough: how many rows may finish before it comes back
         :returns: the rows that finished, and how many tokens a sentence got, on average
         """
         count, opening = len(self.rows), len(self.opening)
@@ -229,7 +180,7 @@ class Loop:
             limits=np.array([opening + row.limit for row in self.rows]),
             log_probs=self.log_probs[:count] if self.scores else None,
         )
-        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=enough, rule=self.rule)
+        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=self.rule)
         gained = self._count(ran, sentences.lengths - opening - done)
         for number, row in enumerate(self.rows):
             row.stats.tokens = int(sentences.lengths[number]) - opening
@@ -350,7 +301,7 @@ class Loop:
             score = math.fsum(row.log_probs) if self.scores else math.nan
             yield row.request.key, Hypothesis(ids, score, row.stats, weights, row.given)
         for number in reversed(finished):
-            self._remove(number)
+            self.remove(number)
 
     def _write(self, lengths: Tensor, tokens: Tensor) -> None:
         """Writes tokens (B', W) behind those committed; the next iteration overwrites what is noise."""
@@ -370,8 +321,8 @@ class Loop:
         scores: list[list[float]] = self.verifier.log_probs(logits, verdict.tokens).tolist()
         return scores
 
-    def _remove(self, number: int) -> None:
-        """Frees a row by moving the last active one into its place, so that active rows stay in front."""
+    @override
+    def remove(self, number: int) -> None:
         last = len(self.rows) - 1
         if number != last and self.state is not None:
             self.state.move(last, number, len(self.opening) - 1 + self.rows[last].stats.tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
 
@@ -13,10 +13,11 @@ from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.beam import BeamSearch
 from specmt.decoding.choice import Choice, choose, costs_of, make_policy, own_block_size
 from specmt.decoding.drafters import CombinedDrafter, Drafter, make_drafter
-from specmt.decoding.loop import Acceptor, Finished, Loop
+from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.policy import best_confidence
 from specmt.decoding.request import Request
+from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import accept_by_rejection, sampling
 from specmt.decoding.trace import Recorder
 from specmt.engine.beams import FusedBeam
@@ -34,28 +35,8 @@ LEAST_IDLE_LANES = 4
 """How many lanes without work keep their caches."""
 
 
-class _Lane(Protocol):
-    """Decodes the requests of equal options."""
-
-    capacity: int
-    """The most sentences side by side."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether there are requests that are not finished."""
-
-    @property
-    def requests(self) -> list[Request]:
-        """Those requests, the ones being decoded first."""
-
-    def add(self, request: Request) -> None:
-        """Takes in a request."""
-
-    def cancel(self, key: int) -> bool:
-        """Drops a request; returns whether it was there."""
-
-    def turn(self) -> list[Finished]:
-        """Does some work; returns what finished."""
+_Lane = Rows[Any]
+"""Decodes the requests of equal options."""
 
 
 class _Kind(NamedTuple):

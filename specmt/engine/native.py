@@ -21,12 +21,12 @@ from specmt.engine.beams import Beams
 from specmt.engine.boundary import check_beams, check_counts, check_range, checked, writable
 from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.fused import EXACT, Drafting, Ran, Rule, Sentences
-from specmt.engine.library import Alignment, Beam, Encoding, Run, cache_view
 from specmt.engine.native_drafter import NativeDrafter
 from specmt.engine.native_network import MOST_AHEAD, NativeNetwork, begins
 from specmt.engine.packed import Stack, keep_table, make_filter
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of
+from specmt.engine.structures import Alignment, Beam, Encoding, Run, cache_view
 from specmt.engine.transformer import Weights, verifier_tables
 from specmt.engine.window import Branches
 from specmt.options import AlignmentHeads
@@ -185,12 +185,7 @@ class NativeVerifier(NativeDecoder):
         enough: int,
         rule: Rule = EXACT,
     ) -> Ran:
-        """Drafts, verifies and commits, so many iterations at most, or until enough sentences have ended.
-
-        It comes back after about 50 ms, so that signals are handled, and where caches have to grow.
-
-        :raises MemoryError: there is not enough; what was committed stands.
-        """
+        """Runs iterations as `FusedLoop.run` says."""
         count, block, nodes = len(sentences.lengths), drafting.block_size, drafting.nodes
         if not (0 <= block <= MOST_AHEAD and 0 <= nodes <= MOST_AHEAD and 1 <= drafting.breadth <= MOST_AHEAD):
             raise ValueError(f"`drafting` must look ahead by at most {MOST_AHEAD}, but is {drafting} instead.")

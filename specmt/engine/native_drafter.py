@@ -8,10 +8,10 @@ from torch import Tensor
 from specmt.engine.backend import Sizes, Slots, State
 from specmt.engine.boundary import check_range, checked
 from specmt.engine.candidates import CANDIDATES
-from specmt.engine.library import Draft, Expansion
 from specmt.engine.native_network import NativeNetwork
 from specmt.engine.packed import pack
 from specmt.engine.pool import thread_count
+from specmt.engine.structures import Draft, Expansion
 from specmt.engine.transformer import Weights, drafter_tables, embedding_scale
 
 

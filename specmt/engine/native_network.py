@@ -14,10 +14,11 @@ from specmt.engine.backend import EncoderOutput, Sizes, State
 from specmt.engine.boundary import check_range, check_state, checked, writable
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.fused import Counts
-from specmt.engine.library import ALL, LAST, SLOTS, Crossing, Step, cache_view, kernels, why_absent
+from specmt.engine.library import kernels, why_absent
 from specmt.engine.packed import Stack, keep_table, pack
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of, shorten
+from specmt.engine.structures import ALL, LAST, SLOTS, Crossing, Step, cache_view
 from specmt.engine.transformer import Tables, Weights
 from specmt.engine.window import Branches
 

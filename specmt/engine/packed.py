@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
-from specmt.engine.library import ACTIVATIONS, LANES, TOGETHER, TYPES, Filter, Layer, Linear, Network, Norm
+from specmt.engine.structures import ACTIVATIONS, LANES, TOGETHER, TYPES, Filter, Layer, Linear, Network, Norm
 from specmt.engine.transformer import Weights, embedding_scale, scale_queries, sinusoids
 
 AT_ONCE: Final = 4096

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from specmt.engine.boundary import check_range, checked
 from specmt.engine.cache import round_up
-from specmt.engine.library import LANES, TOGETHER, Kernels, Linear, Network, Shortlist
+from specmt.engine.library import Kernels
 from specmt.engine.pool import thread_count
+from specmt.engine.structures import LANES, TOGETHER, Linear, Network, Shortlist
 
 
 def restrict(logits: Tensor, shortlists: Mapping[int, Tensor]) -> Tensor:

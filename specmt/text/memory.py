@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, final
-from xml.parsers import expat
+
+from typing_extensions import override
 
 from specmt.errors import DataError
 from specmt.text.lines import open_input, reading
+from specmt.text.streamed_xml import StreamedXml, language_of, primary
 
 Pair = tuple[str, str]
 """Source and target text."""
 
-_CHUNK: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 20
 """The longest line of TSV, and the longest stretch of TMX that must be kept: a unit, a tag or a comment."""
 
@@ -75,35 +76,22 @@ def _unescape(text: str) -> str:
 
 def _read_tmx(stream: BinaryIO, name: str, source: str, target: str) -> Iterator[Pair]:
     units = _Units(name, source, target)
-    with reading(stream, name):
-        while chunk := stream.read(_CHUNK):
-            yield from units.feed(chunk)
-        yield from units.feed(b"", last=True)
+    yield from units.read(stream)
     if units.seen and not units.found:
         raise DataError(f"{name}: has no text in both {source} and {target}.")
 
 
-def primary(language: str) -> str:
-    """Returns the language of a code such as ``de-AT``."""
-    return re.split("[-_]", language.strip())[0].lower()
-
-
 @final
-class _Units:
-    """The translation units of a TMX file, as its bytes come in: no more than one of them is kept.
-
-    Straight on the parser below ElementTree, which alone says where in the file it is and that a document declares
-    entities; a few of those can stand for gigabytes of text.
-    """
+class _Units(StreamedXml[Pair]):
+    """The translation units of a TMX file."""
 
     def __init__(self, name: str, source: str, target: str) -> None:
+        super().__init__(name)
         self.seen = False
         """Whether the file has any unit."""
         self.found = False
         """Whether any unit has both languages."""
-        self._name = name
         self._languages = (source, target)
-        self._pairs: list[Pair] = []
         self._texts: dict[str, str] = {}
         self._language = ""
         self._segment: list[str] | None = None
@@ -111,48 +99,37 @@ class _Units:
         self._depth = 0
         self._fed = 0
         self._unit: int | None = None
-        self._parser = expat.ParserCreate()
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
-        self._parser.EntityDeclHandler = self._refuse
-        self._parser.SkippedEntityHandler = self._refuse_unknown
 
+    @override
     def feed(self, data: bytes, *, last: bool = False) -> list[Pair]:
-        """Returns the pairs that end in the next bytes."""
-        try:
-            self._parser.Parse(data, last)
-        except expat.ExpatError as error:
-            raise self._error(f"is not well-formed XML ({expat.ErrorString(error.code)})") from error
-        except (LookupError, ValueError) as error:  # from the declaration of the encoding
-            raise self._error(f"cannot be decoded ({error})") from error
+        pairs = super().feed(data, last=last)
         self._fed += len(data)
         # What the parser has not told of yet it keeps, and so do we what a unit holds.
-        if self._fed - (self._parser.CurrentByteIndex if self._unit is None else self._unit) > _MAX_BYTES:
-            raise self._error(f"has more than {_MAX_BYTES} bytes in a unit, a tag or a comment")
-        pairs, self._pairs = self._pairs, []
+        if self._fed - (self.parser.CurrentByteIndex if self._unit is None else self._unit) > _MAX_BYTES:
+            raise self.error(f"has more than {_MAX_BYTES} bytes in a unit, a tag or a comment")
         return pairs
 
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+    @override
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if not self._depth and tag != "tmx":
-            raise self._error(f"must open with <tmx>, but has <{tag}> instead")
+            raise self.error(f"must open with <tmx>, but has <{tag}> instead")
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise self._error(f"has more than {_MAX_DEPTH} elements in each other")
+            raise self.error(f"has more than {_MAX_DEPTH} elements in each other")
         if self._segment is not None:
             self._codes += tag in _CODES
         elif tag == "tu":
             self.seen = True
             self._texts = {}
-            self._unit = self._parser.CurrentByteIndex
+            self._unit = self.parser.CurrentByteIndex
         elif tag == "tuv":
-            self._language = primary(attributes.get("xml:lang", attributes.get("lang", "")))
+            self._language = language_of(attributes)
         elif tag == "seg" and self._unit is not None and self._language in self._languages:
             self._segment = []
             self._codes = 0
 
-    def _end(self, tag: str) -> None:
+    @override
+    def end(self, tag: str) -> None:
         self._depth -= 1
         if tag == "tu":
             self._unit = None
@@ -164,18 +141,10 @@ class _Units:
             self._codes -= tag in _CODES
         elif tag == "tu" and all(language in self._texts for language in self._languages):
             source, target = (self._texts[language] for language in self._languages)
-            self._pairs.append((source, target))
+            self.items.append((source, target))
             self.found = True
 
-    def _text(self, text: str) -> None:
+    @override
+    def text(self, text: str) -> None:
         if self._segment is not None and not self._codes:
             self._segment.append(text)
-
-    def _refuse(self, entity: str, *_: object) -> None:
-        raise self._error(f"declares the entity {entity}, which no translation memory needs")
-
-    def _refuse_unknown(self, entity: str, *_: object) -> None:
-        raise self._error(f"uses the entity {entity}, which it does not declare")
-
-    def _error(self, what: str) -> DataError:
-        return DataError(f"{self._name}: line {self._parser.CurrentLineNumber} {what}.")

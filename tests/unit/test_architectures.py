@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from specmt.decoding import session
 from specmt.decoding.session import decode
 from specmt.decoding.trace import Recorder
-from specmt.engine import library, packed
+from specmt.engine import packed, structures
 from specmt.engine.backend import State, Verifier
 from specmt.engine.backends import KernelBackend, TorchBackend
 from specmt.engine.linear import can_pack
@@ -341,7 +341,7 @@ def test_positions_of_marian_are_those_of_the_paper() -> None:
     torch.testing.assert_close(sinusoids(10, 16, config), wanted, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", library.TOGETHER)
+@pytest.mark.parametrize("dtype", structures.TOGETHER)
 def test_large_tables_are_packed_a_part_at_a_time(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     weight, bias = torch.randn(83, 32), torch.randn(83)
     _, wanted = packed.pack(weight, bias, dtype)

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from specmt.decoding.constraints import PLACES
-from specmt.decoding.loop import target_limit
 from specmt.decoding.request import Constraint, Request, Term
+from specmt.decoding.rows import target_limit
 from specmt.decoding.session import Session, decode
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from specmt.engine.backend import best_tokens
 from specmt.engine.fused import Drafting, Sentences
-from specmt.engine.library import Filter
 from specmt.engine.native import NativeVerifier
+from specmt.engine.structures import Filter
 from specmt.models.config import VerifierConfig
 from specmt.models.modules import create_verifier
 from specmt.training.validate import weights_of

@@ -117,7 +117,7 @@ def test_tbx_has_terms_in_many_languages(tmp_path: Path) -> None:
     [
         (TBX.replace("fr", "en").replace('"en"', '"it"'), "has no terms in both de and en"),
         (TBX[:200], "is not well-formed XML"),
-        ('<!DOCTYPE m [<!ENTITY a "b">]><m>&a;</m>', "line 1 must not declare entities"),
+        ('<!DOCTYPE m [<!ENTITY a "b">]><m>&a;</m>', "line 1 declares the entity a, which it must not"),
         (TBX.replace("fichier", "x" * 70_000), "line 4 has an entry with terms of more than 65536 characters"),
         (TBX.replace("file", "f " * 60), "line 2 must have forms of 1 to 40 pieces"),
     ],

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding import loop as loop_module
+from specmt.decoding import rows as rows_module
 from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
-from specmt.decoding.loop import target_limit
 from specmt.decoding.request import Request
+from specmt.decoding.rows import target_limit
 from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import EncoderOutput
@@ -193,7 +193,7 @@ def test_the_limit_in_the_middle_of_a_draft(
     name: str,
     limit: int,
 ) -> None:
-    monkeypatch.setattr(loop_module, "target_limit", lambda source_length, max_length: limit)
+    monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: limit)
     got = run(model, sources, HOSTILE[name](truth), 3)
     assert tokens_of(got) == [output[:limit] for output in tokens_of(greedy)]
     for stats, whole in zip(stats_of(got), stats_of(greedy), strict=True):
@@ -222,7 +222,7 @@ def test_the_shortest_and_the_longest_sources(model: Model, length: int, block_s
 
 def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that never says EOS fills all 127 places after BOS, drafts or no drafts."""
-    monkeypatch.setattr(loop_module, "target_limit", lambda source_length, max_length: max_length - 1)
+    monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: max_length - 1)
     sources = [[9, 8, 7, 6], [100, 200, 300]]
     wanted = run(model, sources, acceptor=never_end)
     assert [len(tokens) for tokens in tokens_of(wanted)] == [127, 127]

@@ -127,12 +127,12 @@ def test_tmx_drops_codes_and_keeps_text(tmp_path: Path) -> None:
         (
             "m.tmx",
             b'<!DOCTYPE tmx [\n<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;">\n]>\n<tmx>&b;</tmx>',
-            r"m.tmx: line 2 declares the entity a, which no translation memory needs\.",
+            r"m.tmx: line 2 declares the entity a, which it must not\.",
         ),
         (
             "m.tmx",
             b'<!DOCTYPE tmx [\n<!ENTITY % a SYSTEM "file:///etc/passwd">\n%a;]>\n<tmx/>',
-            r"m.tmx: line 2 declares the entity a, which no translation memory needs\.",
+            r"m.tmx: line 2 declares the entity a, which it must not\.",
         ),
         ("m.tmx", tmx(UNIT.format("a&b;", "c")), r"m.tmx: line 4 uses the entity b, which it does not declare\."),
         ("m.tmx", b"<tmx>\n" + b"<a>" * 200, r"m.tmx: line 2 has more than 100 elements in each other\."),

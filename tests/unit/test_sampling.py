@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from specmt.decoding import levels, sample
-from specmt.decoding import loop as loop_module
+from specmt.decoding import rows as rows_module
 from specmt.decoding.drafters import Drafter, make_drafter
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
@@ -340,7 +340,7 @@ def sampled_lines(verifier: Verifier, drafter: Drafter, block: int, accept: Acce
 @pytest.mark.parametrize("kind", ["masked", "autoregressive"])
 def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """EOS within drafts and as the verifier's own token, and the limit within a draft."""
-    monkeypatch.setattr(loop_module, "target_limit", lambda source_length, max_length: LIMIT)
+    monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: LIMIT)
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
     drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
     proposer = drafters[kind](drafter, LINES, Sampled(width, PLAIN))
@@ -561,7 +561,7 @@ def first_tokens(model: Model, source: list[int], temperature: float) -> Floats:
     ("kind", "width"), [("masked", 1), ("masked", 4), ("autoregressive", 1), ("autoregressive", 4)]
 )
 def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "target_limit", lambda source_length, max_length: 2)
+    monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: 2)
     source = [9, 80, 300]
     options = replace(SAMPLED, drafter=kind, width=width, temperature=TEMPERATURE, block_size=2)
 

@@ -1,4 +1,4 @@
-// What Python hands over; specmt/engine/library.py declares the same, field by field.
+// What Python hands over; specmt/engine/structures.py declares the same, field by field.
 
 #pragma once
 

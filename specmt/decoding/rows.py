@@ -1,0 +1,98 @@
+"""Sentences that are decoded side by side, and those that wait for a row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+from specmt.decoding.queue import Queue
+from specmt.decoding.request import Request
+from specmt.engine.backend import Verifier
+from specmt.types import Hypothesis
+
+Finished = tuple[int, Hypothesis]
+"""The key of a request and what became of it."""
+
+
+class Row(Protocol):
+    """A sentence being decoded."""
+
+    request: Request
+
+
+R = TypeVar("R", bound=Row)
+
+
+class Rows(ABC, Generic[R]):
+    """Decodes sentences side by side; when one is finished, a waiting one takes its row at once.
+
+    Active rows stand in front: row numbers change when a sentence in the middle finishes.
+    """
+
+    def __init__(self, verifier: Verifier, *, capacity: int, max_source_tokens: int) -> None:
+        """
+        :param capacity: the most sentences side by side
+        :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
+        """
+        self.verifier = verifier
+        self.capacity = capacity
+        self.max_source_tokens = max_source_tokens
+        self.queue = Queue()
+        self.rows: list[R] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are requests that are not finished."""
+        return bool(self.rows or self.queue)
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests that are not finished, those being decoded first."""
+        return [*(row.request for row in self.rows), *self.queue]
+
+    def add(self, request: Request) -> None:
+        """Takes in a request."""
+        self.queue.add(request)
+
+    @torch.inference_mode()
+    def cancel(self, key: int) -> bool:
+        """Drops a request; returns whether it was there."""
+        for number, row in enumerate(self.rows):
+            if row.request.key == key:
+                self.remove(number)
+                return True
+        return self.queue.cancel(key)
+
+    @abstractmethod
+    def turn(self) -> list[Finished]:
+        """Admits waiting sentences, makes a step or several, and returns what finished."""
+
+    @abstractmethod
+    def remove(self, number: int) -> None:
+        """Frees a row by moving the last active one into its place, so that active rows stay in front."""
+
+    def admissible(self) -> list[Request]:
+        """Returns the waiting requests that can join now; they stay."""
+        extra = len(self.verifier.prefixes.source) + 1  # EOS
+        lengths = [len(row.request.source) for row in self.rows]
+        return self.queue.admissible(lengths, extra, self.capacity, self.max_source_tokens)
+
+    def enough(self) -> int:
+        """Returns how many rows may finish before a fused loop comes back."""
+        # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
+        return max(1, len(self.rows) // 4) if self.queue else len(self.rows)
+
+    def limit(self, request: Request) -> int:
+        """Returns the most tokens that the translation of a request may have, EOS included."""
+        room = self.verifier.sizes.max_length - len(self.verifier.prefixes.target)
+        return target_limit(len(request.source) + 1, room)
+
+
+def target_limit(source_length: int, max_length: int) -> int:
+    """Returns the most tokens that the translation of a source may have, EOS included.
+
+    :param max_length: the positions that there are for it, BOS included
+    """
+    return min(max_length - 1, 2 * source_length + 24)
