@@ -2,20 +2,23 @@
 
 Every dimension is repeated N times. Each copy computes what the narrow model does, so that translations, drafts and
 acceptance stay what they are, up to rounding, while a step costs what it costs at N times the width. Layers that change
-nothing can be added.
+nothing and pieces that are never said can be added.
 
 Example: python scripts/widen.py specmt/assets/de-en 4 /tmp/de-en-1024 && specmt bench --model /tmp/de-en-1024
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import click
 import torch
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from torch import Tensor
 
 from specmt.errors import SpecmtError, UsageError
@@ -30,6 +33,8 @@ from specmt.models.folder import (
     add_shortlist,
     write_folder,
 )
+from specmt.text.pieces import PIECES
+from specmt.types import UNK
 
 Config = TypeVar("Config", bound=NetworkConfig)
 LAST_NORM = "decoder.layer_norm."
@@ -94,15 +99,33 @@ def deepen(weights: dict[str, Tensor], stack: str, layers: int, wanted: int) -> 
 @click.argument("copies", metavar="N", type=click.IntRange(1, 64))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--layers", type=click.IntRange(1, 1000), help="Layers of encoder and decoder, at least as many as now.")
-def main(model: Path, copies: int, out: Path, layers: int | None) -> None:
+@click.option("--pieces", type=click.IntRange(1, 1 << 24), help="Pieces, at least as many as now.")
+def main(model: Path, copies: int, out: Path, layers: int | None, pieces: int | None) -> None:
     """Writes the folder OUT with the MODEL folder's dimensions repeated N times."""
     try:
-        write_wide(model, copies, out, layers)
+        write_wide(model, copies, out, layers, pieces)
     except SpecmtError as error:
         raise SystemExit(f"widen.py: error: {error}") from error
 
 
-def write_wide(model: Path, copies: int, out: Path, layers: int | None = None) -> ModelFolder:
+def add_pieces(path: Path, wanted: int) -> None:
+    """Adds unused pieces to a SentencePiece model, up to a number of them."""
+    model = ModelProto.FromString(path.read_bytes())
+    for number in range(len(model.pieces), wanted):
+        model.pieces.add(piece=f"<unused {number}>", score=0.0, type=ModelProto.SentencePiece.UNUSED)
+    path.write_bytes(model.SerializeToString())
+
+
+def lengthen(weights: dict[str, Tensor], wanted: int) -> None:
+    """Adds rows to the tables of a network; they are those of UNK, which comes first and so is said instead of them."""
+    for name in TABLES:
+        if (table := weights.get(name)) is not None:
+            weights[name] = torch.cat([table, table[UNK].expand(wanted - len(table), -1)])
+
+
+def write_wide(
+    model: Path, copies: int, out: Path, layers: int | None = None, pieces: int | None = None
+) -> ModelFolder:
     """Writes a model folder with the dimensions of another repeated; see above.
 
     :raises ModelError: there is no such model.
@@ -119,22 +142,34 @@ def write_wide(model: Path, copies: int, out: Path, layers: int | None = None) -
                 raise UsageError(f"`--layers` must be at least {now}, but is {layers} instead.")
             deepen(weights, stack, now, layers)
         config = replace(config, encoder_layers=layers, decoder_layers=layers)
-    pieces = [folder.verified(name) for name in folder.files if not name.endswith(".safetensors")]
-    wide = write_folder(
-        out,
-        source=folder.source,
-        target=folder.target,
-        pieces=pieces,
-        verifier=config,
-        verifier_weights=weights,
-        exact=True,
-        protect=folder.protect,
-    )
+    piece_files = [name for name in folder.files if not name.endswith(".safetensors")]
+    count = pieces or config.vocab_size
+    if count < config.vocab_size or (count > config.vocab_size and set(piece_files) != {PIECES}):
+        raise UsageError(
+            f"`--pieces` must be at least {config.vocab_size}, of a model with one {PIECES}, but is {count} instead."
+        )
+    with TemporaryDirectory() as scratch:
+        copied = [Path(shutil.copy(folder.verified(name), scratch)) for name in piece_files]
+        if count > config.vocab_size:
+            add_pieces(copied[0], count)
+            lengthen(weights, count)
+        wide = write_folder(
+            out,
+            source=folder.source,
+            target=folder.target,
+            pieces=copied,
+            verifier=replace(config, vocab_size=count),
+            verifier_weights=weights,
+            exact=True,
+            protect=folder.protect,
+        )
     for name, drafter in ((DRAFTER, folder.drafter), (AUTOREGRESSIVE, folder.autoregressive)):
         if drafter is not None:
             calibration = folder.calibration if name == DRAFTER else None
             drafter_weights = widen(folder.weights(name), drafter, copies)
-            wide = add_drafter(out, wide, widen_config(drafter, copies), drafter_weights, calibration)
+            lengthen(drafter_weights, count)
+            wide_config = replace(widen_config(drafter, copies), vocab_size=count)
+            wide = add_drafter(out, wide, wide_config, drafter_weights, calibration)
     if folder.shortlist is not None:
         add_shortlist(out, folder.shortlist, folder.weights(SHORTLIST))
     return ModelFolder.read(out)
