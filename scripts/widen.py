@@ -171,7 +171,10 @@ def write_wide(
             wide_config = replace(widen_config(drafter, copies), vocab_size=count)
             wide = add_drafter(out, wide, wide_config, drafter_weights, calibration)
     if folder.shortlist is not None:
-        add_shortlist(out, folder.shortlist, folder.weights(SHORTLIST))
+        lists = folder.weights(SHORTLIST)
+        starts = lists["starts"]
+        lists["starts"] = torch.cat([starts, starts[-1:].expand(count + 1 - len(starts))])
+        add_shortlist(out, folder.shortlist, lists)
     return ModelFolder.read(out)
 
 
