@@ -33,7 +33,7 @@ import torch
 from rich.console import Console
 from sacrebleu.metrics.bleu import BLEU
 
-from specmt.decoding.loop import target_limit
+from specmt.decoding.rows import target_limit
 from specmt.errors import SpecmtError
 from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.evaluation.tables import Table

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import ctranslate2
 
 from peers.to_ctranslate2 import write_ctranslate2
-from specmt.decoding.loop import target_limit
+from specmt.decoding.rows import target_limit
 from specmt.decoding.request import Request
 from specmt.models.folder import find
 from specmt.models.hub import load_model

@@ -13,7 +13,7 @@ from transformers import M2M100ForConditionalGeneration
 from transformers.utils import logging
 
 from peers.to_m2m100 import to_m2m100
-from specmt.decoding.loop import target_limit
+from specmt.decoding.rows import target_limit
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.types import EOS, PAD
