@@ -137,7 +137,7 @@ class Peers:
 
 
 def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) -> Way:
-    """Returns specmt, or fairseq2's search through it, in the type of a model."""
+    """Returns specmt in the type of a model."""
     translator = Translator(model)
     options = replace(options, protect=False)
 
@@ -148,6 +148,27 @@ def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) 
         return Result(time.perf_counter() - started, [each.text for each in found], [each.tokens for each in found])
 
     return Way(name, f"{model.dtype}, {threads} threads", translate)
+
+
+def fairseq2_way(model: Model, batch_size: int, threads: int) -> Way:
+    """Returns fairseq2's beam search, in float32."""
+
+    def translate(lines: Sequence[str]) -> Result:
+        from peers.fairseq2_search import search
+
+        torch.set_num_threads(threads)
+        started = time.perf_counter()
+        sources = model.pieces.encode_batch(lines)
+        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+        tokens: dict[int, list[int]] = {}
+        for begin in range(0, len(order), batch_size):
+            some = order[begin : begin + batch_size]
+            found = search(model, [sources[index] for index in some], DecodingOptions(beam_size=5))
+            tokens |= {index: each[0].tokens for index, each in zip(some, found, strict=True)}
+        texts = [model.pieces.decode(tokens[index]) for index in range(len(lines))]
+        return Result(time.perf_counter() - started, texts)
+
+    return Way("fairseq2 beam 5", f"float32, {threads} threads", translate)
 
 
 def fastest(ways: Sequence[Way], lines: Sequence[str], batch_size: int) -> Way:
@@ -182,9 +203,16 @@ def all_ways(models: dict[str, Model], peers: Peers, threads: int, batch_size: i
     if "beside" in models:
         depths = models["beside"].folder.verifier
         ours.append((f"{BASE}, {depths.encoder_layers}+{depths.decoder_layers} layers", models["beside"], greedy))
-    ours.append(("fairseq2 beam 5", model, options(strategy="beam", beam_size=5)))
+    beam = options(strategy="beam", beam_size=5)
+    ours.append(("specmt beam 5", model, beam))
+    if "int8" in models:
+        ours.append(("specmt beam 5, int8", models["int8"], beam))
+    fairseq2 = [fairseq2_way(model, batch_size, each) for each in dict.fromkeys([1, threads])]
     theirs = [peers.ctranslate2(kind, batch_size, beam_size) for beam_size in (1, 5) for kind in ("float32", "int8")]
-    return [*([specmt_way(*way, threads)] for way in ours), *map(list, (*theirs, peers.transformers(batch_size)))]
+    return [
+        *([specmt_way(*way, threads)] for way in ours),
+        *map(list, (fairseq2, *theirs, peers.transformers(batch_size))),
+    ]
 
 
 def read_lines(name: str, side: str) -> list[str]:

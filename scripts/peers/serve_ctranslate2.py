@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import ctranslate2
 
 from peers.to_ctranslate2 import write_ctranslate2
-from specmt.decoding.rows import target_limit
 from specmt.decoding.request import Request
+from specmt.decoding.rows import target_limit
 from specmt.models.folder import find
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from peers.fairseq2_search import search
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
@@ -37,7 +38,6 @@ from specmt.training.drafter import initialise_from
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
-from tests.fairseq2_beam import fairseq2_beam
 from tests.folders import write_model
 from tests.networks import drafter_network, verifier_network
 from tests.unit.test_engine import equal, scatter_weights, sentences_of
@@ -226,7 +226,7 @@ def test_greedy_takes_the_best_token_of_the_modules(model: Model, texts: tuple[l
 def test_beam_search_knows_the_prefixes(model: Model, texts: tuple[list[list[int]], Tensor]) -> None:
     options = DecodingOptions(strategy="beam", beam_size=4, n_best=4, scores=True)
     for source, hypothesis in zip(texts[0], decode(model, texts[0], options), strict=True):
-        wanted = fairseq2_beam(model, source, options)
+        wanted = search(model, [source], options)[0]
         assert [hypothesis.tokens, *(each.tokens for each in hypothesis.alternatives)] == [w.tokens for w in wanted]
         assert hypothesis.stats.source_tokens == len(source) + 1
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from peers.fairseq2_search import search
 
 from specmt.decoding import session as session_module
 from specmt.decoding.beam import advance, ranked
@@ -19,7 +20,6 @@ from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Found
 from tests.decoding_helpers import BACKENDS, Hypotheses, Sources, has_ended, load_on, tokens_of, total_of
-from tests.fairseq2_beam import fairseq2_beam
 
 FIVE = DecodingOptions(strategy="beam", beam_size=5, n_best=5, scores=True)
 
@@ -53,7 +53,7 @@ def test_translations_are_those_of_fairseq2(
     options = replace(FIVE, beam_size=beam_size, n_best=beam_size, length_penalty=length_penalty, batch_size=7)
     found = lists_of(decode(model, sources, options))
     for source, ours in zip(sources, found, strict=True):
-        theirs = fairseq2_beam(model, source, options)
+        theirs = search(model, [source], options)[0]
         assert [each.tokens for each in ours] == [each.tokens for each in theirs]
         assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
     lengths = [{len(each.tokens) for each in ours} for ours in found]
@@ -87,7 +87,7 @@ def test_a_search_goes_on_where_caches_have_to_grow(model: Model, sources: Sourc
     wide = replace(FIVE, beam_size=128, n_best=2, batch_size=2)
     got = decode(model, sources[4:7], wide)
     for source, hypothesis in zip(sources[4:7], got, strict=True):
-        assert hypothesis.tokens == fairseq2_beam(model, source, wide)[0].tokens
+        assert hypothesis.tokens == search(model, [source], wide)[0][0].tokens
 
 
 def test_a_beam_of_one_is_greedy(model: Model, sources: Sources) -> None:
