@@ -108,6 +108,10 @@ class Pieces(PieceModel):
         return int(self._processor.get_piece_size())
 
     @override
+    def encode(self, text: str) -> list[int]:
+        return list(self._processor.encode(text))  # for a list of texts, a thread is started
+
+    @override
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return list(self._processor.encode(list(texts), num_threads=1))
 
