@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 import specmt
-from specmt.serve import deepl, libretranslate, look
+from specmt.serve import deepl, deepl_glossaries, libretranslate, look
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
 from specmt.serve.service import Service
@@ -59,9 +59,13 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
     )
     app.state.service, app.state.uploads = service, uploads
     app.add_middleware(
-        CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["*"], expose_headers=["ETag"]
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],
+        expose_headers=["ETag"],
     )
-    for router in (libretranslate.router, deepl.router, look.router):
+    for router in (libretranslate.router, deepl.router, deepl_glossaries.router, look.router):
         app.include_router(router)
     app.add_api_route("/readyz", _ready, tags=["Operation"], summary="Whether the models are loaded")
     app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")

@@ -7,18 +7,23 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import specmt
+from specmt.errors import DataError
+from specmt.feeder import Cutter
 from specmt.options import DecodingOptions
-from specmt.serve.cache import Cache
-from specmt.serve.clients import Account, Keys, Rate
+from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
+from specmt.serve.cache import Cache, size_of
+from specmt.serve.clients import Keys, Rate
+from specmt.serve.dispatch import Gone, run_jobs
 from specmt.serve.documents import translate_texts
-from specmt.serve.engine import Engine, Job, QueueFullError, StoppedError
+from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
+from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
 from specmt.text.lines import lines_of
@@ -28,11 +33,8 @@ if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
     from specmt.translator import Translator
 
-Pair = tuple[str, str]
-"""A source and a target language."""
-
-Gone = Callable[[], Awaitable[object]]
-"""Returns when the client has gone away."""
+_BUILT: Final = 4 * MOST_BYTES
+"""The most bytes of glossaries that are held ready; what finds their terms takes some forty times that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +71,6 @@ class Source(NamedTuple):
     load: Callable[[], Translator]
 
 
-class Answer(NamedTuple):
-    """A text translated."""
-
-    text: str
-    detected: Detected | None = None
-    """The language that it was found to be in, where that was asked."""
-
-
-class Caller(NamedTuple):
-    """Who asks."""
-
-    client: str
-    account: Account | None
-    gone: Gone
-
-
 @final
 class Service:
     """All models of a server, and what they have in common."""
@@ -108,7 +94,9 @@ class Service:
         self.used = 0  # characters, of those who need no key
         self._detects = False
         self._rate = Rate(self.limits.requests)
-        self._cache = Cache(self.limits.cache)
+        self.glossaries: Final = Glossaries()
+        self._cache: Cache[str] = Cache(self.limits.cache)
+        self._cutters: Cache[Cutter] = Cache(_BUILT)
         self._engines: dict[Pair, Engine] = {}
         self._hashes: list[str] = []
         for source in sources:
@@ -209,19 +197,39 @@ class Service:
                 raise RefusedError(400, f"{pair[0]} to {pair[1]} is not supported")
         return list(zip(pairs, found, strict=True))
 
+    async def cutter(self, terms: Terms | None) -> Cutter | None:
+        """Returns what makes sentences of lines where a glossary holds.
+
+        :raises RefusedError: there can be no translation with one of its terms, or the model is not loaded yet.
+        """
+        if terms is None:
+            return None
+        key = terms.pair, terms.digest
+        found = self._cutters.get(key)
+        if found is None:
+            make = self.translator(terms.pair).cutter
+            entries = {term: (translation,) for term, translation in terms.entries.items()}
+            try:
+                found = await asyncio.to_thread(make, self.options, entries)
+            except DataError as error:
+                raise RefusedError(400, f"Invalid glossary entries provided: {error}") from None
+            self._cutters.put(key, found, len(terms.tsv))
+        return found
+
     async def translate(
-        self, texts: Sequence[str], source: str | None, target: str, caller: Caller, *, kind: str = "text"
+        self, texts: Sequence[str], source: str | None, target: str, caller: Caller, manner: Manner = PLAIN
     ) -> list[Answer]:
         """Translates texts, each by itself.
 
         :param source: a language of :attr:`languages`; ``None`` finds out
-        :param kind: what the texts are written in (:data:`specmt.serve.documents.KINDS`)
         :raises RefusedError: there is no such model, too much to do, or nobody waits for it any more.
         """
-        if kind != "text":
-            written = await translate_texts(self, texts, source, target, caller, kind)
+        cutter = await self.cutter(manner.terms)
+        if manner.kind != "text":
+            written = await translate_texts(self, texts, source, target, caller, manner, cutter)
             return [Answer(each.data.decode(), each.detected) for each in written]
         found = self.find_pairs(texts, source, target)
+        glossary = manner.terms and manner.terms.digest
         answers: dict[tuple[Pair, str], str] = {}
         missing: dict[tuple[Pair, str], Job] = {}
         for (pair, _), text in zip(found, texts, strict=True):
@@ -229,27 +237,32 @@ class Service:
                 answers[pair, text] = text
             elif (pair, text) not in answers and (pair, text) not in missing:
                 self.metrics.cache_queries.inc()
-                known = self._cache.get(pair, text)
+                known = self._cache.get((pair, glossary, text))
                 if known is None:
-                    missing[pair, text] = Job(lines_of(text), self.options, client=caller.client)
+                    missing[pair, text] = Job(lines_of(text), self.options, client=caller.client, cutter=cutter)
                 else:
                     self.metrics.cache_hits.inc()
                     answers[pair, text] = known
         if missing:
             await self._run([(pair, job) for (pair, _), job in missing.items()], caller.gone)
             for (pair, text), job in missing.items():
-                answers[pair, text] = job.text
-                self._cache.put(pair, text, job.text)
+                answers[pair, text] = said = job.text
+                self._cache.put((pair, glossary, text), said, size_of(text, said))
         return [Answer(answers[pair, text], detected) for (pair, detected), text in zip(found, texts, strict=True)]
 
     async def translate_lines(
-        self, lines: Sequence[Line], pair: Pair, options: DecodingOptions, caller: Caller
+        self,
+        lines: Sequence[Line],
+        pair: Pair,
+        options: DecodingOptions,
+        caller: Caller,
+        cutter: Cutter | None = None,
     ) -> list[Translation]:
         """Translates the lines of one text, in order.
 
         :raises RefusedError: as :meth:`translate`
         """
-        job = Job(lines, options, client=caller.client)
+        job = Job(lines, options, client=caller.client, cutter=cutter)
         await self._run([(pair, job)], caller.gone)
         return job.translations
 
@@ -288,53 +301,13 @@ class Service:
 
         :raises RefusedError: they do not.
         """
-        by_pair: dict[Pair, list[Job]] = {}
-        for pair, job in work:
-            by_pair.setdefault(pair, []).append(job)
-        loop = asyncio.get_running_loop()
-        all_done: asyncio.Future[None] = loop.create_future()
-        left = sum(map(len, by_pair.values()))
-        if left == 0:
-            return
-
-        def count() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not all_done.done():
-                all_done.set_result(None)
-
-        def done(_: Job) -> None:
-            loop.call_soon_threadsafe(count)
-
-        taken: list[tuple[Engine, list[Job]]] = []
-        left_by = asyncio.ensure_future(gone())
-        try:
-            for pair, jobs in by_pair.items():
-                self.translator(pair)  # must be there
-                for job in jobs:
-                    job.done = done
-                self._engines[pair].submit(jobs)
-                taken.append((self._engines[pair], jobs))
-            await asyncio.wait((all_done, left_by), timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-        except QueueFullError:
-            raise RefusedError(429, "Too many requests are waiting; try again later", retry_after=1) from None
-        except StoppedError:
-            raise RefusedError(503, "The server is stopping", retry_after=5) from None
-        finally:
-            if not all_done.done():
-                for engine, jobs in taken:
-                    engine.cancel(jobs)
-            left_by.cancel()
-        if not all_done.done():
-            if left_by.done() and not left_by.cancelled():
-                raise RefusedError(499, "The client has gone away")
-            raise RefusedError(503, f"This took longer than {self.limits.seconds:g} seconds")
+        found = list(work)
+        for pair, _ in found:
+            self.translator(pair)  # must be there
+        await run_jobs([(self._engines[pair], job) for pair, job in found], gone, self.limits.seconds)
         now = time.perf_counter()
-        for pair, jobs in by_pair.items():
-            for job in jobs:
-                if job.error is not None:
-                    raise RefusedError(500, f"Cannot translate text: {type(job.error).__name__}")
-                self.metrics.count("-".join(pair), job, now)
+        for pair, job in found:
+            self.metrics.count("-".join(pair), job, now)
 
 
 def _others(job: Job, text: str, count: int) -> list[str]:

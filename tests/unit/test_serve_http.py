@@ -207,8 +207,14 @@ def test_deepl_translates_texts(client: httpx.Client, expected: str) -> None:
         ({"source_lang": "XX"}, 400),
         ({"formality": "more"}, 400),
         ({"split_sentences": "2"}, 400),
+        ({"glossary_id": "x", "source_lang": "DE"}, 404),
         ({"glossary_id": "x"}, 400),
-        ({"ignore_tags": ["x"], "tag_handling": "xml"}, 400),
+        ({"glossary_ids": ["x"]}, 400),
+        ({"style_id": "x"}, 400),
+        ({"ignore_tags": ["x"]}, 400),
+        ({"splitting_tags": "x"}, 400),
+        ({"outline_detection": "perhaps"}, 400),
+        ({"tag_handling": "xml", "text": ["a & b"]}, 400),
         ({"tag_handling": "json"}, 400),
         ({"preserve_formatting": "perhaps"}, 400),
         ({"text": ["x" * 2001]}, 413),
@@ -218,6 +224,17 @@ def test_deepl_translates_texts(client: httpx.Client, expected: str) -> None:
 def test_deepl_refuses_with_a_message(client: httpx.Client, values: dict[str, object], status: int) -> None:
     response = client.post("/v2/translate", json={"text": ["Hallo"], "target_lang": "EN"} | values)
     assert (response.status_code, list(response.json())) == (status, ["message"])
+
+
+def test_deepl_joins_lines_where_they_do_not_end_sentences(client: httpx.Client) -> None:
+    def say(text: str, **more: object) -> str:
+        body = {"text": [text], "target_lang": "EN", "source_lang": "DE"} | more
+        return str(client.post("/v2/translate", json=body).json()["translations"][0]["text"])
+
+    wrapped, whole = "Wo ist \r\n der Hund?\n\nHier.\n", "Wo ist der Hund?\n\nHier.\n"
+    assert say(whole) == say(wrapped, split_sentences="0") == say(wrapped, split_sentences="nonewlines")
+    assert say(wrapped) == say(wrapped, split_sentences="1") != say(whole)
+    assert say(f"  {whole}", preserve_formatting="1") == f"  {say(whole)}"
 
 
 def test_deepl_languages_and_usage(client: httpx.Client) -> None:

@@ -76,8 +76,34 @@ def test_deepl_with_tags(client: httpx.Client) -> None:
     body = {"text": [TOOT], "target_lang": "EN", "tag_handling": "html"}
     (found,) = client.post("/v2/translate", json=body).json()["translations"]
     assert tags(found["text"]) == tags(TOOT)
-    xml = client.post("/v2/translate", json=body | {"tag_handling": "xml", "text": ["<x>Der Hund</x>"]}).json()
-    assert tags(xml["translations"][0]["text"]) == ["</x>", "<x>"]
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "kept"),
+    [
+        ({}, "Drücken Sie <x id='1'>Weiter</x>.", ["<x id='1'>", "</x>"]),
+        ({"ignore_tags": ["x"]}, "Drücken Sie <x>Weiter</x>.", ["<x>Weiter</x>"]),
+        (
+            {"ignore_tags": "x,y"},
+            "Drücken Sie <y>Weiter</y> oder <x>Der Hund</x>.",
+            ["<x>Der Hund</x>", "<y>Weiter</y>"],
+        ),
+        ({"splitting_tags": "x"}, "Der Hund <x>Der Hund</x>", ["<x>The dog</x>"]),
+        ({"tag_handling": "html", "ignore_tags": ["X"]}, "Drücken Sie <x>Weiter</x>.", ["<x>Weiter</x>"]),
+        ({"tag_handling": "html", "non_splitting_tags": "x"}, "Der <x>Hund</x> schläft.", ["<x>", "</x>"]),
+    ],
+)
+def test_deepl_with_rules_for_tags(client: httpx.Client, values: dict[str, object], text: str, kept: list[str]) -> None:
+    body = {"text": [text], "target_lang": "EN", "source_lang": "DE", "tag_handling": "xml"} | values
+    response = client.post("/v2/translate", json=body)
+    found = response.json()["translations"][0]["text"]
+    assert found != text
+    assert all(each in found for each in kept)
+    assert tags(found) == tags(text)
+    again = client.post("/v2/translate", json=body, headers={"If-None-Match": response.headers["etag"]})
+    assert again.status_code == 304
+    other = client.post("/v2/translate", json=body | {"ignore_tags": ["z"]})
+    assert other.headers["etag"] != response.headers["etag"]
 
 
 def test_documents_of_many_kinds(client: httpx.Client) -> None:
