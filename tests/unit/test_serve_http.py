@@ -111,6 +111,17 @@ def test_languages_health_and_settings(client: httpx.Client) -> None:
     assert preflight.headers["access-control-allow-origin"] == "*"
 
 
+def test_pages_need_nothing_from_other_servers(client: httpx.Client) -> None:
+    for path in ("/", "/docs"):
+        page = client.get(path)
+        assert "default-src 'none'; script-src 'self';" in page.headers["content-security-policy"]
+        links = re.findall(r'(?:src|href)="(?!data:)([^"]+)"', page.text)
+        assert len(links) >= 3 and not [link for link in links if ":" in link or link.startswith("/")]
+        for link in links:
+            assert client.get(f"/{link}").status_code == 200
+    assert client.get("/page/redoc.standalone.js").status_code == 404
+
+
 def test_alternatives_are_what_beam_search_finds(client: httpx.Client) -> None:
     plain = ask(client).json()["translatedText"]
     answer = ask(client, alternatives=3).json()
