@@ -188,7 +188,9 @@ def table(rounds: dict[str, list[Round]], offline: float, memory: list[float]) -
 
 @click.command()
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=SAMPLE)
-@click.option("--lines", default=2000, show_default=True, help="Sentences of SOURCE, German, to ask for.")
+@click.option(
+    "--lines", default=2000, show_default=True, help="Sentences of SOURCE, German, to ask for, again and again."
+)
 @click.option("--clients", default="1,8,32,128", show_default=True, help="How many clients, one after another.")
 @click.option("--seconds", default=60.0, show_default=True, help="For each number of clients.")
 @click.option("--requests", default=0, show_default=True, help="Then ask so often, and count what is lost.")
@@ -206,7 +208,8 @@ def main(
     threads: int | None,
 ) -> None:
     """Load-test `specmt serve` with the sentences of SOURCE."""
-    texts = [line for line in source.read_text(encoding="utf-8").split("\n") if line.strip()][:lines]
+    found = [line for line in source.read_text(encoding="utf-8").split("\n") if line.strip()]
+    texts = (found * (lines // len(found) + 1))[:lines]
     counts = [int(each) for each in clients.split(",")]
     chosen = [] if threads is None else ["--threads", str(threads)]
     if threads is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from specmt import documents as program
@@ -91,8 +92,7 @@ async def translate_documents(
     """
 
     def read(data: bytes, pair: Pair) -> Document:
-        options = FormatOptions(source=pair[0], target=pair[1], tags=tags or TagRules())
-        return program.read_document(data, "the document", file_format, options)
+        return _read(data, file_format, pair, tags or TagRules())
 
     def words(data: bytes) -> str:
         return "\n".join(segment.source.text for segment in read(data, ("", target)).segments[:1000])
@@ -115,6 +115,32 @@ async def translate_documents(
     return [Written(written[number], detected) for number, (_, detected) in enumerate(found)]
 
 
+async def rank_texts(
+    service: Service, text: str, kind: str, pair: Pair, options: DecodingOptions, caller: Caller
+) -> list[str]:
+    """Returns translations of a text with markup: with the best ones of its sentences, the second ones, and so on.
+
+    :param options: those of beam search
+    :raises RefusedError: as :meth:`Service.translate`
+    """
+    beams = _Beams(_Through(service, pair, caller, None))
+
+    def write() -> list[str]:
+        ranks = []
+        for beams.rank in range(options.n_best):
+            document = _read(_MARK + text.encode(), kind, pair, TagRules())
+            (found,) = program.translate_documents(beams, [("the document", document)], options)
+            ranks.append(found.data.removeprefix(_MARK).decode())
+        return ranks
+
+    return await asyncio.to_thread(write)
+
+
+def _read(data: bytes, file_format: str, pair: Pair, tags: TagRules) -> Document:
+    options = FormatOptions(source=pair[0], target=pair[1], tags=tags)
+    return program.read_document(data, "the document", file_format, options)
+
+
 @final
 class _Through:
     """A translator whose lines go through the service, for a thread beside the loop."""
@@ -133,3 +159,25 @@ class _Through:
         """
         work = self._service.translate_lines([*lines], self._pair, options, self._caller, self._cutter)
         yield from asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+@final
+class _Beams:
+    """A translator that says the same lines again and again, each time the ones of a rank."""
+
+    def __init__(self, through: _Through) -> None:
+        self.rank = 0
+        self._through = through
+        self._found: list[Translation] | None = None
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        """Translates lines, in order, by beam search.
+
+        :raises RefusedError: as :meth:`Service.translate`
+        """
+        asked = list(lines)
+        if self._found is None:
+            self._found = list(self._through.translate(asked, options))
+        for each in self._found:
+            others = each.alternatives[: self.rank]
+            yield each if not others else replace(each, text=others[-1].text, alignment=None)

@@ -54,8 +54,6 @@ async def translate(request: Request) -> Response:
     count = given.number("alternatives")
     if count > MOST_ALTERNATIVES:
         raise RefusedError(400, f"Invalid request: alternatives must be at most {MOST_ALTERNATIVES}")
-    if count and kind != "text":
-        raise RefusedError(400, "Invalid request: alternatives are for plain text only")
     size = service.check(texts)
     source, target = None if source == "auto" else _find(request, source), _find(request, target)
     etag = service.etag([texts, source, target, kind, count, given.is_list("q")])
@@ -67,7 +65,7 @@ async def translate(request: Request) -> Response:
     if source is None:
         values["detectedLanguage"] = [_detected(each.detected) for each in answers if each.detected is not None]
     if count:
-        values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller)
+        values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
     found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}
     return JSONResponse(found, headers={"ETag": etag})
 

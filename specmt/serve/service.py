@@ -20,7 +20,7 @@ from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
 from specmt.serve.cache import Cache, size_of
 from specmt.serve.clients import Keys, Rate
 from specmt.serve.dispatch import Gone, run_jobs
-from specmt.serve.documents import translate_texts
+from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
@@ -274,6 +274,7 @@ class Service:
         target: str,
         count: int,
         caller: Caller,
+        kind: str = "text",
     ) -> list[list[str]]:
         """Returns further translations of each text, as beam search finds them: so many, or fewer.
 
@@ -282,10 +283,18 @@ class Service:
         """
         size = self.options.batch_size
         options = DecodingOptions(strategy="beam", beam_size=max(5, count + 1), n_best=count + 1, batch_size=size)
-        found = self.find_pairs(texts, source, target)
-        jobs = [Job(lines_of(text), options, client=caller.client) for text in texts]
-        await self._run(((p, job) for (p, _), job in zip(found, jobs, strict=True) if p[0] != p[1]), caller.gone)
-        return [_others(job, answer.text, count) for job, answer in zip(jobs, answers, strict=True)]
+
+        async def rank(text: str, answer: Answer) -> list[str]:
+            pair = (source if answer.detected is None else answer.detected.language) or "", target
+            if pair[0] == pair[1]:
+                return []
+            if kind != "text":
+                ranks = await rank_texts(self, text, kind, pair, options, caller)
+            else:
+                ranks = _ranks(await self.translate_lines([*lines_of(text)], pair, options, caller))
+            return [each for each in dict.fromkeys(ranks) if each != answer.text][:count]
+
+        return await asyncio.gather(*map(rank, texts, answers))
 
     async def watch(self, text: str, pair: Pair, options: DecodingOptions, recorder: Recorder, caller: Caller) -> str:
         """Translates a text while a recorder looks on.
@@ -310,11 +319,10 @@ class Service:
             self.metrics.count("-".join(pair), job, now)
 
 
-def _others(job: Job, text: str, count: int) -> list[str]:
-    """Returns other translations than a text: the best ones of its lines, then the second ones, and so on."""
-    lines = [(each, [each.text, *(one.text for one in each.alternatives)]) for each in job.translations]
+def _ranks(translations: Sequence[Translation]) -> list[str]:
+    """Returns translations of a text: the best ones of its lines, then the second ones, and so on."""
+    lines = [(each, [each.text, *(one.text for one in each.alternatives)]) for each in translations]
     depth = max((len(found) for _, found in lines), default=0)
-    ranks = [
+    return [
         "".join(found[min(rank, len(found) - 1)] + each.line.ending for each, found in lines) for rank in range(depth)
     ]
-    return [each for each in dict.fromkeys(ranks) if each != text][:count]

@@ -40,6 +40,18 @@ def test_tags_are_kept_and_the_rest_is_translated(client: httpx.Client) -> None:
     assert "station" in found and "Bahnhof" not in found and found.startswith("<p>") and found.endswith("</p>")
 
 
+def test_alternatives_have_the_tags_too(client: httpx.Client) -> None:
+    found = ask(client, [TOOT, "<br>"], alternatives=3).json()
+    assert found["translatedText"] == ask(client, [TOOT, "<br>"]).json()["translatedText"]
+    first, second = found["alternatives"]
+    assert 1 <= len(first) <= 3 and len({found["translatedText"][0], *first}) == 1 + len(first)
+    assert [tags(each) for each in first] == [tags(TOOT)] * len(first)
+    assert second == []
+    plain = ask(client, "Der Hund schläft.", format="text", alternatives=3).json()
+    marked = ask(client, "<p>Der Hund schläft.</p>", alternatives=3).json()
+    assert marked["alternatives"] == [f"<p>{each}</p>" for each in plain["alternatives"]]
+
+
 def test_mastodon_sends_lists_of_html_in_a_language_that_it_does_not_know(client: httpx.Client) -> None:
     found = ask(client, [TOOT, "<p>The weather is nice today.</p>", ""], source="auto").json()
     assert [each["language"] for each in found["detectedLanguage"]][:2] == ["de", "en"]
