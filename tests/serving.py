@@ -11,9 +11,9 @@ import httpx
 
 from specmt.options import DecodingOptions
 from specmt.serve.app import create_app
-from specmt.serve.clients import Keys
+from specmt.serve.clients import Keys, Limits
 from specmt.serve.server import Server
-from specmt.serve.service import Limits, Service, Source
+from specmt.serve.service import Service, Source
 from specmt.translator import Translator
 
 PAIRS = (("de", "en"), ("en", "de"))

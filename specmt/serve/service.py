@@ -7,8 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -18,7 +17,7 @@ from specmt.feeder import Cutter
 from specmt.options import DecodingOptions
 from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
 from specmt.serve.cache import Cache, size_of
-from specmt.serve.clients import Keys, Rate
+from specmt.serve.clients import Keys, Limits, Rate
 from specmt.serve.dispatch import Gone, run_jobs
 from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
@@ -35,32 +34,6 @@ if TYPE_CHECKING:
 
 _BUILT: Final = 4 * MOST_BYTES
 """The most bytes of glossaries that are held ready; what finds their terms takes some forty times that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a server lets pass."""
-
-    characters: int | None = 100_000
-    """Of the texts of a request."""
-
-    texts: int | None = 1000
-    """In a request."""
-
-    requests: int | None = None
-    """A minute, of a client."""
-
-    queue: int = 10_000
-    """Lines that wait for a model."""
-
-    seconds: float = 300.0
-    """Until a request is given up."""
-
-    cache: int = 64 << 20
-    """Bytes of answers that are kept."""
-
-    upload: int = 16 << 20
-    """Bytes of a document."""
 
 
 class Source(NamedTuple):
@@ -95,7 +68,7 @@ class Service:
         self._detects = False
         self._rate = Rate(self.limits.requests)
         self.glossaries: Final = Glossaries()
-        self._cache: Cache[str] = Cache(self.limits.cache)
+        self._cache: Cache[Answer] = Cache(self.limits.cache)
         self._cutters: Cache[Cutter] = Cache(_BUILT)
         self._engines: dict[Pair, Engine] = {}
         self._hashes: list[str] = []
@@ -226,8 +199,7 @@ class Service:
         """
         cutter = await self.cutter(manner.terms)
         if manner.kind != "text":
-            written = await translate_texts(self, texts, source, target, caller, manner, cutter)
-            return [Answer(each.data.decode(), each.detected) for each in written]
+            return await self._translate_markup(texts, source, target, caller, manner, cutter)
         found = self.find_pairs(texts, source, target)
         glossary = manner.terms and manner.terms.digest
         answers: dict[tuple[Pair, str], str] = {}
@@ -236,19 +208,42 @@ class Service:
             if pair[0] == pair[1]:
                 answers[pair, text] = text
             elif (pair, text) not in answers and (pair, text) not in missing:
-                self.metrics.cache_queries.inc()
-                known = self._cache.get((pair, glossary, text))
+                known = self._find_known((pair, glossary, text))
                 if known is None:
                     missing[pair, text] = Job(lines_of(text), self.options, client=caller.client, cutter=cutter)
                 else:
-                    self.metrics.cache_hits.inc()
-                    answers[pair, text] = known
+                    answers[pair, text] = known.text
         if missing:
             await self._run([(pair, job) for (pair, _), job in missing.items()], caller.gone)
             for (pair, text), job in missing.items():
                 answers[pair, text] = said = job.text
-                self._cache.put((pair, glossary, text), said, size_of(text, said))
+                self._cache.put((pair, glossary, text), Answer(said), size_of(text, said))
         return [Answer(answers[pair, text], detected) for (pair, detected), text in zip(found, texts, strict=True)]
+
+    async def _translate_markup(
+        self,
+        texts: Sequence[str],
+        source: str | None,
+        target: str,
+        caller: Caller,
+        manner: Manner,
+        cutter: Cutter | None,
+    ) -> list[Answer]:
+        how = source, target, str(manner.identity)
+        answers = {text: self._find_known((how, text)) for text in dict.fromkeys(texts)}
+        missing = [text for text, known in answers.items() if known is None]
+        written = await translate_texts(self, missing, source, target, caller, manner, cutter) if missing else []
+        for text, each in zip(missing, written, strict=True):
+            answers[text] = answer = Answer(each.data.decode(), each.detected)
+            self._cache.put((how, text), answer, size_of(text, answer.text))
+        return [found for text in texts if (found := answers[text]) is not None]
+
+    def _find_known(self, key: Hashable) -> Answer | None:
+        self.metrics.cache_queries.inc()
+        known = self._cache.get(key)
+        if known is not None:
+            self.metrics.cache_hits.inc()
+        return known
 
     async def translate_lines(
         self,

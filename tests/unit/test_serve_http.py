@@ -16,8 +16,7 @@ import pytest
 
 from specmt.models.hub import Model
 from specmt.serve import gate, server
-from specmt.serve.clients import Keys
-from specmt.serve.service import Limits
+from specmt.serve.clients import Keys, Limits
 from specmt.translator import Translator
 from tests.serving import serving
 from tests.sessions import FakeModel, FakeSession, reverse

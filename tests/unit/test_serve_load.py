@@ -8,7 +8,7 @@ import threading
 from load_client import ask, quantile, unfinished
 from load_test import table
 
-from specmt.serve.service import Limits
+from specmt.serve.clients import Limits
 from specmt.translator import Translator
 from tests.serving import serving
 from tests.sessions import FakeModel, FakeSession, reverse

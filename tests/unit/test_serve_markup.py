@@ -40,6 +40,22 @@ def test_tags_are_kept_and_the_rest_is_translated(client: httpx.Client) -> None:
     assert "station" in found and "Bahnhof" not in found and found.startswith("<p>") and found.endswith("</p>")
 
 
+def test_answers_with_markup_are_cached_too(client: httpx.Client) -> None:
+    def counts() -> tuple[float, float]:
+        text = client.get("/metrics").text
+        names = ("cache_hits_total", r'request_success_total\{model_name="de-en"\}')
+        hits, done = (re.findall(rf"(?m)^specmt_{name} (\S+)", text)[0] for name in names)
+        return float(hits), float(done)
+
+    text = "<p>Der Hund <b>schläft</b> nie.</p>"
+    first = ask(client, [text, text], source="auto").json()
+    hits, done = counts()
+    assert ask(client, [text, text], source="auto").json() == first
+    assert counts() == (hits + 1, done)
+    assert ask(client, text).json() == {"translatedText": first["translatedText"][0]}
+    assert counts() == (hits + 1, done + 1)
+
+
 def test_alternatives_have_the_tags_too(client: httpx.Client) -> None:
     found = ask(client, [TOOT, "<br>"], alternatives=3).json()
     assert found["translatedText"] == ask(client, [TOOT, "<br>"]).json()["translatedText"]
