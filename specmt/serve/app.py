@@ -63,6 +63,7 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
         version=specmt.__version__,
         summary="Machine translation that decodes by draft and verify.",
         lifespan=lifespan,
+        responses={"default": {"description": "A refusal: an object with `error` or, of DeepL's contract, `message`."}},
         docs_url=None,
         redoc_url=None,
     )

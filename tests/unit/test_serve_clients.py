@@ -104,6 +104,12 @@ def test_deepl_glossaries(real: httpx.Client) -> None:
     assert isinstance(with_tags, deepl.TextResult)
     assert "<b>hound</b>" in with_tags.text
 
+    with_names = api.translate_text(
+        "Der <x>Hund</x> schläft.", target_lang="EN-US", tag_handling="xml", ignore_tags="x,y"
+    )
+    assert isinstance(with_names, deepl.TextResult)
+    assert "<x>Hund</x>" in with_names.text
+
     with pytest.raises(deepl.GlossaryNotFoundException):
         stranger.get_glossary(made.glossary_id)
     with pytest.raises(deepl.DeepLException, match="Glossary not found"):

@@ -104,7 +104,11 @@ def test_languages_health_and_settings(client: httpx.Client) -> None:
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 2000
     assert ".txt" in settings["supportedFilesFormat"]
-    assert client.get("/openapi.json").json()["paths"]["/translate"]["post"]["requestBody"]
+    paths = client.get("/openapi.json").json()["paths"]
+    assert paths["/translate"]["post"]["requestBody"]
+    assert {code for path in paths.values() for each in path.values() for code in each["responses"]} == {
+        "200", "201", "204", "default",
+    }  # fmt: skip
     preflight = client.options(
         "/translate", headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     )
