@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode, urlsplit
@@ -98,6 +99,9 @@ async def _ask(
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
             except (OSError, asyncio.IncompleteReadError):
                 found.lost += 1
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
                 return
             took = time.perf_counter() - started
             if header.startswith(b"HTTP/1.1 429"):

@@ -124,8 +124,8 @@ def vanish(texts: list[str], threads: list[str]) -> str:
 
 def overload(texts: list[str], expected: list[str], threads: list[str]) -> str:
     """Asks while the queue is full."""
-    with server(*SERVE, *threads, "--max-queue", "100") as started:
-        place, book = urlsplit(started.url), request_of(started.url, "\n".join((texts * BOOK)[:BOOK]))
+    with server(*SERVE, *threads, "--max-queue", "100", "--char-limit", "0") as started:
+        place, book = urlsplit(started.url), request_of(started.url, "\n".join((texts * BOOK)[: 20 * BOOK]))
         with socket.create_connection((place.hostname, place.port)) as connection:
             connection.sendall(book)
             until(lambda: unfinished(started.url) > 100)
