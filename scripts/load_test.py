@@ -1,177 +1,253 @@
 #!/usr/bin/env python
-"""Asks a server for the translation of many sentences, from more and more clients, and times the answers.
+"""Asks servers for the translation of many sentences, from more and more clients, and says what came of it.
 
-It starts `specmt serve` without a cache (or takes --url), asks from this process, whose clients each keep a connection
-and send the next sentence when they have an answer, and compares every answer with what `specmt translate` says. The
-speed of `specmt translate` on the same sentences is measured before and after, to judge the rest by.
+The sentences are those of a file; `specmt translate` translates them before and after, to compare every answer and to
+judge the speed by. It starts `specmt serve` without a cache, and CTranslate2 behind the same code (with --peers), and
+asks from this process. What it prints is Markdown.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from typing import Final
 from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import click
+from load_client import Round, ask, quantile, request_of, unfinished
 
-SAMPLE = Path(__file__).parents[1] / "data" / "sample.de"
-
-
-@dataclass
-class Round:
-    """What came of so many clients."""
-
-    clients: int
-    seconds: float = 0.0
-    latencies: list[float] = field(default_factory=list)
-    wrong: int = 0
-    lost: int = 0
-    refused: int = 0
-
-    def quantile(self, share: float) -> float:
-        """Returns a latency in milliseconds."""
-        ordered = sorted(self.latencies)
-        return 1000.0 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+SAMPLE: Final = Path(__file__).parents[1] / "data" / "sample.de"
+SERVE: Final = ("-m", "specmt", "serve", "--port", "0", "--model", "de-en", "--cache-size", "0")
+PEERS: Final = {"CTranslate2, 32 a call": "32", "CTranslate2, one a call": "1"}
+BOOK: Final = 200
+"""The lines of a text that keeps the server busy."""
 
 
-async def ask(url: str, sentences: list[str], expected: list[str], clients: int, seconds: float) -> Round:
-    """Has clients ask for so long."""
-    place = urlsplit(url)
-    found = Round(clients)
-    bodies = [urlencode({"q": text, "source": "de", "target": "en"}).encode() for text in sentences]
-    head = f"POST /translate HTTP/1.1\r\nHost: {place.hostname}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-    numbers = iter(range(10**9))
-    until = time.perf_counter() + seconds
+class Started:
+    """A server that was started, and its log."""
 
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        while time.perf_counter() < until:
-            number = next(numbers) % len(sentences)
-            started = time.perf_counter()
-            try:
-                writer.write(f"{head}Content-Length: {len(bodies[number])}\r\n\r\n".encode() + bodies[number])
-                header = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                length = re.search(r"(?i)content-length: (\d+)", header)
-                body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
-            except (OSError, asyncio.IncompleteReadError):
-                found.lost += 1
-                return
-            found.latencies.append(time.perf_counter() - started)
-            if header.startswith("HTTP/1.1 429"):
-                found.refused += 1
-            elif body.get("translatedText") != expected[number]:
-                found.wrong += 1
-        writer.close()
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        found = re.search(r"http://[^/\s]+", process.stderr.readline())
+        assert found is not None, "the server did not start"
+        self.url = found[0]
+        self.process = process
+        self.log: list[str] = []
+        self._reader = Thread(target=lambda: self.log.extend(process.stderr or ()), daemon=True)
+        self._reader.start()
+        while not self._is_ready():
+            time.sleep(0.2)
 
-    started = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(clients)))
-    found.seconds = time.perf_counter() - started
-    return found
+    def _is_ready(self) -> bool:
+        try:
+            urlopen(f"{self.url}/readyz").close()
+        except HTTPError:
+            return False
+        return True
+
+    def stop(self) -> int:
+        """Sends SIGTERM; returns the exit code."""
+        self.process.terminate()
+        return self.process.wait()
+
+    def statuses(self) -> list[int]:
+        """Returns the statuses of all translations; the server has ended."""
+        self._reader.join()
+        entries = [json.loads(line) for line in self.log]
+        return [entry["status"] for entry in entries if entry["path"] == "/translate"]
+
+    def resident(self) -> float:
+        """Returns the MiB that the process holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
 
 @contextmanager
-def server(command: list[str]) -> Iterator[tuple[str, int]]:
-    """Yields where a server is, and its process."""
+def server(*command: str) -> Iterator[Started]:
+    """Yields a server that is ready."""
     folder = Path(__file__).parent  # where the peers are
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        found = re.search(r"http://\S+", process.stderr.readline())
-        assert found is not None
-        wait_until_ready(found[0].rstrip("/"))
-        Thread(target=process.stderr.read, daemon=True).start()  # a log that nobody reads must not stop it
+    with subprocess.Popen([sys.executable, *command], cwd=folder, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield found[0].rstrip("/"), process.pid
+            yield Started(process)
         finally:
-            process.terminate()
+            process.kill()
 
 
-def wait_until_ready(url: str) -> None:
-    """Waits until the models are loaded."""
-    while True:
-        try:
-            urlopen(f"{url}/readyz").close()
-            return
-        except HTTPError:
-            time.sleep(0.2)
-
-
-def translate(path: Path, output: Path) -> float:
+def translate(path: Path, output: Path, threads: list[str]) -> float:
     """Returns the seconds that `specmt translate` takes, the loading of the model aside."""
     stats = output.with_suffix(".json")
     command = [sys.executable, "-m", "specmt", "translate", "-q", str(path), "-o", str(output), "--stats", str(stats)]
-    subprocess.run(command, check=True)
+    subprocess.run([*command, *threads], check=True)
     return float(json.loads(stats.read_text(encoding="utf-8"))["seconds"])
 
 
-def resident(pid: int) -> float:
-    """Returns the MiB that a process holds."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> float:
+    """Waits; returns for how many milliseconds."""
+    started = time.perf_counter()
+    while not holds():
+        if time.perf_counter() - started > seconds:
+            raise click.ClickException("it never came to be")
+        time.sleep(0.005)
+    return 1000.0 * (time.perf_counter() - started)
+
+
+def vanish(texts: list[str], threads: list[str]) -> str:
+    """Kills a process with 50 clients that have asked for a book each."""
+    with server(*SERVE, *threads) as started:
+        book = request_of(started.url, "\n".join((texts * BOOK)[:BOOK]))
+        place = urlsplit(started.url)
+        child = os.fork()
+        if child == 0:
+            connections = [socket.create_connection((place.hostname, place.port)) for _ in range(50)]
+            for connection in connections:
+                connection.sendall(book)
+            signal.pause()
+        until(lambda: unfinished(started.url) > 49 * BOOK)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        took = until(lambda: unfinished(started.url) == 0)
+        return f"kill −9 of 50 clients in flight: no row and no line of theirs is left after {took:.0f} ms"
+
+
+def overload(texts: list[str], expected: list[str], threads: list[str]) -> str:
+    """Asks while the queue is full."""
+    with server(*SERVE, *threads, "--max-queue", "100", "--char-limit", "0") as started:
+        place, book = urlsplit(started.url), request_of(started.url, "\n".join((texts * BOOK)[: 20 * BOOK]))
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            connection.sendall(book)
+            until(lambda: unfinished(started.url) > 100)
+            found = ask(started.url, texts, expected, 8, requests=200)
+    worst = quantile(found.refusals, 1.0)
+    return (
+        f"overload: {len(found.refusals)} of 200 requests beside a full queue got 429, after "
+        f"{quantile(found.refusals, 0.5):.1f} ms (median) and {worst:.1f} ms (longest)"
+    )
+
+
+def terminate(texts: list[str], expected: list[str], threads: list[str]) -> str:
+    """Sends SIGTERM while 32 clients ask."""
+    with server(*SERVE, *threads) as started:
+
+        def begun() -> None:
+            time.sleep(2.0)
+            started.process.terminate()
+
+        found = ask(started.url, texts, expected, 32, seconds=60.0, begun=begun)
+        code = started.process.wait()
+        statuses = started.statuses()
+    answered = sum(status == 200 for status in statuses)
+    return (
+        f"SIGTERM under the load of 32 clients: of {len(statuses)} requests that it took in, {answered} were answered, "
+        f"and {len(found.latencies)} answers came, {found.wrong} of them wrong; exit code {code}"
+    )
+
+
+def endure(requests: int, texts: list[str], expected: list[str], threads: list[str]) -> str:
+    """Asks very often."""
+    with server(*SERVE, *threads) as started:
+        ask(started.url, texts, expected, 32, requests=max(1000, requests // 20))
+        before = started.resident()
+        found = ask(started.url, texts, expected, 32, requests=requests)
+        after = started.resident()
+    return (
+        f"{requests:,} requests of 32 clients: {len(found.latencies):,} answers, {found.lost} lost, {found.wrong} "
+        f"wrong, {found.speed:.0f} a second; the server held {before:.0f} MiB before and {after:.0f} after"
+    )
+
+
+def table(rounds: dict[str, list[Round]], offline: float, memory: list[float]) -> Iterator[str]:
+    """Yields the lines of a table, a row for each number of clients."""
+    own, *others = rounds
+    yield (
+        f"| clients | {own} | of offline | p50 / p95 / p99 ms | wrong, lost | MiB |"
+        + "".join(f" {name} | p50 / p95 ms |" for name in others)
+    )
+    yield "|-:" * (6 + 2 * len(others)) + "|"
+    for number, found in enumerate(rounds[own]):
+        cells = [f"{found.clients}", f"{found.speed:.1f}", f"{found.speed / offline:.2f}"]
+        cells.append(" / ".join(f"{found.quantile(share):.1f}" for share in (0.5, 0.95, 0.99)))
+        cells += [f"{found.wrong}, {found.lost}", f"{memory[number]:.0f}"]
+        for name in others:
+            other = rounds[name][number]
+            cells += [f"{other.speed:.1f}", f"{other.quantile(0.5):.1f} / {other.quantile(0.95):.1f}"]
+        yield f"| {' | '.join(cells)} |"
 
 
 @click.command()
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=SAMPLE)
-@click.option("--lines", default=2000, show_default=True, help="Sentences of SOURCE, German, to ask for.")
+@click.option(
+    "--lines", default=2000, show_default=True, help="Sentences of SOURCE, German, to ask for, again and again."
+)
 @click.option("--clients", default="1,8,32,128", show_default=True, help="How many clients, one after another.")
 @click.option("--seconds", default=60.0, show_default=True, help="For each number of clients.")
-@click.option("--option", "options", multiple=True, help="An option of `specmt serve`, as --option=--threads=1.")
-@click.option("--url", help="A server that runs already.")
-@click.option("--peer", type=int, metavar="BATCH", help="CTranslate2 behind the same code, so many requests a call.")
+@click.option("--requests", default=0, show_default=True, help="Then ask so often, and count what is lost.")
+@click.option("--faults/--no-faults", default=True, help="Clients that vanish, overload and SIGTERM.")
+@click.option("--peers/--no-peers", default=True, help="CTranslate2 behind the same code.")
+@click.option("--threads", type=int, help="Those that decode, offline too.  [default: the programs' own]")
 def main(
     source: Path,
     lines: int,
     clients: str,
     seconds: float,
-    options: tuple[str, ...],
-    url: str | None,
-    peer: int | None,
+    requests: int,
+    faults: bool,
+    peers: bool,
+    threads: int | None,
 ) -> None:
     """Load-test `specmt serve` with the sentences of SOURCE."""
-    command = ["-m", "specmt", "serve", "--port", "0", "--model", "de-en", "--cache-size", "0"]
-    if peer is not None:
-        command = ["-c", "from peers.serve_ctranslate2 import main; main()", str(peer)]
-    command = [sys.executable, *command, *(word for option in options for word in option.split("=", 1))]
-    texts = [line for line in source.read_text(encoding="utf-8").split("\n") if line.strip()][:lines]
+    found = [line for line in source.read_text(encoding="utf-8").split("\n") if line.strip()]
+    texts = (found * (lines // len(found) + 1))[:lines]
+    counts = [int(each) for each in clients.split(",")]
+    chosen = [] if threads is None else ["--threads", str(threads)]
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # which CTranslate2 is told
+    commands = {"specmt": (*SERVE, *chosen)}
+    if peers:
+        commands |= {
+            name: ("-c", "from peers.serve_ctranslate2 import main; main()", batch) for name, batch in PEERS.items()
+        }
     with TemporaryDirectory() as folder:
         path, output = Path(folder, "in.de"), Path(folder, "out.en")
         path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-        before = translate(path, output)
+        speeds = [len(texts) / translate(path, output, chosen)]
         expected = output.read_text(encoding="utf-8").split("\n")[: len(texts)]
-
-        def rounds(url: str, pid: int | None) -> None:
-            click.echo("clients  sentences/s  of offline  p50 ms  p95 ms  p99 ms  answers  wrong  lost  429  MiB")
-            for count in map(int, clients.split(",")):
-                found = asyncio.run(ask(url, texts, expected, count, seconds))
-                speed = len(found.latencies) / found.seconds
-                memory = "" if pid is None else f"{resident(pid):.0f}"
-                share = speed * before / len(texts)
-                quantiles = "".join(f"{found.quantile(each):8.1f}" for each in (0.5, 0.95, 0.99))
-                click.echo(
-                    f"{count:7}{speed:13.1f}{share:12.2f}{quantiles}"
-                    f"{len(found.latencies):9}{found.wrong:7}{found.lost:6}{found.refused:5}  {memory}"
-                )
-
-        click.echo(f"offline: {len(texts) / before:.1f} sentences/s, batch 32; {os.cpu_count()} cores")
-        if url is not None:
-            rounds(url, None)
-        else:
-            with server(command) as (place, pid):
-                rounds(place, pid)
-        after = translate(path, output)
-        click.echo(f"offline: {len(texts) / after:.1f} sentences/s")
+        rounds: dict[str, list[Round]] = {name: [] for name in commands}
+        memory = []
+        for name, command in commands.items():
+            with server(*command) as started:
+                ask(started.url, texts, expected, 8, requests=100)
+                for count in counts:
+                    rounds[name].append(ask(started.url, texts, expected, count, seconds=seconds))
+                    if name == "specmt":
+                        memory.append(started.resident())
+            if name == "specmt":
+                speeds.append(len(texts) / translate(path, output, chosen))
+    offline = sum(speeds) / len(speeds)
+    click.echo("\n".join(table(rounds, offline, memory)) + "\n")
+    click.echo(f"- offline, 32 side by side: {speeds[0]:.1f} sentences a second before, {speeds[1]:.1f} after")
+    by_clients = {each.clients: each for each in rounds["specmt"]}
+    if {1, 8} <= by_clients.keys():
+        one, eight = by_clients[1].quantile(0.95), by_clients[8].quantile(0.95)
+        click.echo(f"- p95 at 8 clients is {eight / one:.1f} times that of one")
+    if requests:
+        click.echo(f"- {endure(requests, texts, expected, chosen)}")
+    if faults:
+        click.echo(f"- {vanish(texts, chosen)}")
+        click.echo(f"- {overload(texts, expected, chosen)}")
+        click.echo(f"- {terminate(texts, expected, chosen)}")
 
 
 if __name__ == "__main__":

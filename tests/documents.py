@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from specmt.formats import find_format
-from specmt.formats.document import Document, FormatOptions
+from specmt.formats.document import Document, FormatOptions, TagRules
 from specmt.text.tags import Alignment, carry
 from specmt.types import Tagged
 
@@ -303,6 +303,19 @@ SAMPLES = [
             "%d Datei<": "%d DATEI<",
             "%d Dateien": "%d DATEIEN",
         },
+    ),
+    Sample(
+        "xml",
+        '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY app "Karte">]>\n<d a="nein">\n  <t>Ein <b>rotes</b> <i>Haus</i></t>\n'
+        '  <p>Das <b translate="no">nein</b> &amp; &app; <x/> hier.</p><!-- nein --><q/>\n  <k>nein</k><![CDATA[Ein < Text]]>\n</d>',
+        ["Ein rotes Haus", "Das {t1} & {t2} {t3} hier.", "{t1}Ein < Text"],
+        {
+            "Ein <b>rotes</b> <i>Haus</i>": "EIN <b>ROTES</b> <i>HAUS</i>",
+            "Das <": "DAS <",
+            " hier": " HIER",
+            "<![CDATA[Ein < Text]]>": "EIN &lt; TEXT",
+        },
+        {"tags": TagRules(ignored=frozenset(["k"]), splitting=frozenset(["d", "t", "p", "q"]))},
     ),
     Sample(
         "fluent",

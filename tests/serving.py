@@ -11,9 +11,9 @@ import httpx
 
 from specmt.options import DecodingOptions
 from specmt.serve.app import create_app
-from specmt.serve.clients import Keys
+from specmt.serve.clients import Keys, Limits
 from specmt.serve.server import Server
-from specmt.serve.service import Limits, Service, Source
+from specmt.serve.service import Service, Source
 from specmt.translator import Translator
 
 PAIRS = (("de", "en"), ("en", "de"))
@@ -28,6 +28,7 @@ def serving(
     limits: Limits | None = None,
     keys: Keys | None = None,
     log: Callable[[str], object] | None = None,
+    is_ready: Callable[[httpx.Client], bool] = lambda client: client.get("/readyz").status_code == 200,
 ) -> Iterator[httpx.Client]:
     """Yields a client of a server that is ready; whatever the pair of languages, one model answers."""
     sources = [Source(pair, "0" * 64, load) for pair in pairs]
@@ -40,7 +41,7 @@ def serving(
         while not ports:
             time.sleep(0.01)
         with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", timeout=60) as client:
-            while client.get("/readyz").status_code != 200:
+            while not is_ready(client):
                 time.sleep(0.02)
             yield client
     finally:

@@ -20,8 +20,9 @@ from specmt.models.folder import find
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
 from specmt.serve.app import create_app
+from specmt.serve.clients import Limits
 from specmt.serve.server import Server, run
-from specmt.serve.service import Limits, Service, Source
+from specmt.serve.service import Service, Source
 from specmt.text.pieces import PieceModel
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats

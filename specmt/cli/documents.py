@@ -181,7 +181,7 @@ def translate_tasks(
         for one, other in read_pairs(options.memory, source, target):
             known.setdefault(one, other)
     selection = Selection(fuzzy=documents.retranslate_fuzzy, translated=documents.everything, known=known)
-    given = {"columns": documents.column, "keys": documents.key}
+    given: dict[str, Any] = {"columns": documents.column, "keys": documents.key}
     format_options = FormatOptions(
         source=source, target=target, fuzzy=documents.fuzzy, **{name: value for name, value in given.items() if value}
     )

@@ -123,9 +123,9 @@ def serve(
     options = DecodingOptions(strategy=strategy, batch_size=batch_size)
 
     from specmt.serve.app import create_app
-    from specmt.serve.clients import Keys
+    from specmt.serve.clients import Keys, Limits
     from specmt.serve.server import Server, run
-    from specmt.serve.service import Limits, Service
+    from specmt.serve.service import Service
 
     keys = None if api_keys is None else Keys.read(api_keys)
     limits = Limits(

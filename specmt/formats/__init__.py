@@ -32,6 +32,7 @@ _OURS: Final = {
     "text": (".txt",),
     "tmx": (".tmx",),
     "xliff": (".xlf", ".xliff"),
+    "xml": (),
 }
 """The formats and their suffixes, so that no module is imported to find out which one is needed."""
 

@@ -74,6 +74,23 @@ class Segment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TagRules:
+    """What HTML and XML elements of some names are, whatever they would be."""
+
+    ignored: frozenset[str] = frozenset()
+    """They stay as they are, in the sentence that they stand in."""
+
+    inside: frozenset[str] = frozenset()
+    """They are inline."""
+
+    splitting: frozenset[str] = frozenset()
+    """A sentence ends where they begin or end."""
+
+    detects: bool = True
+    """Whether, of XML, the others are judged by the text around them; if not, they are inline."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FormatOptions:
     """What formats need to know beside the bytes."""
 
@@ -88,6 +105,9 @@ class FormatOptions:
 
     keys: tuple[str, ...] = ("title", "description", "summary", "subtitle")
     """The keys of a Markdown file's front matter that are translated."""
+
+    tags: TagRules = TagRules()
+    """What elements of HTML and XML are."""
 
     columns: tuple[str, ...] = ()
     """The columns of a table that are translated: name or number, and after = another for the translation."""

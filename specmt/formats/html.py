@@ -89,6 +89,7 @@ class _Page:
         """Where the page says its language."""
         self._text = text
         self._options = options
+        self._rules = options.tags
         self._lines = LineNumbers(text)
         self._state: State = "new"
 
@@ -102,28 +103,29 @@ class _Page:
                 end = skipped.end_at(token)
                 if end is None:
                     continue
-                if _is_inline(skipped.first.name):
+                if self._is_inline(skipped.first.name):
                     inline.opaque(skipped.first.start, end)
                 skipped = None
                 if end == token.end:
                     continue
             if is_open:
                 attributes = token.attributes(self._text) if token.end - token.start > len(token.name) + 3 else {}
-                yield from self._attributes(token.name, attributes)
-                if not _is_inline(token.name):
+                if token.name not in self._rules.ignored:
+                    yield from self._attributes(token.name, attributes)
+                if not self._is_inline(token.name):
                     yield from self._take(inline)
                 if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in _VOID:
                     skipped = _Skipped(token)
-                elif token.name in _OPAQUE:
+                elif token.name in _OPAQUE or token.name in self._rules.ignored:
                     inline.opaque(token.start, token.end)
-                elif token.name == "wbr" or (token.kind == "empty" and token.name in _INLINE):
+                elif token.name == "wbr" or (token.kind == "empty" and self._is_pair(token.name)):
                     inline.point(token.start, token.end)
-                elif token.name in _INLINE:
+                elif self._is_pair(token.name):
                     inline.open(token.start, token.end, token.name)
             elif token.kind == "close":
-                if token.name in _INLINE:
+                if self._is_pair(token.name):
                     inline.close(token.start, token.end, token.name)
-                elif _is_inline(token.name):
+                elif self._is_inline(token.name):
                     inline.point(token.start, token.end)
                 else:
                     yield from self._take(inline)
@@ -136,8 +138,16 @@ class _Page:
     def _take(self, inline: Inline) -> Iterator[Segment]:
         return in_place(inline, self._lines, _encode, state=self._state, wraps=True)
 
+    def _is_pair(self, name: str) -> bool:
+        """Whether elements of a name are around words of a sentence."""
+        return (name in _INLINE and name not in self._rules.splitting) or name in self._rules.inside
+
+    def _is_inline(self, name: str) -> bool:
+        """Whether elements of a name stand in a sentence."""
+        return self._is_pair(name) or name in _OPAQUE or name == "wbr" or name in self._rules.ignored
+
     def _is_kept(self, name: str, attributes: Mapping[str, Span]) -> bool:
-        if name in _SKIPPED or name in _OPAQUE:
+        if name in _SKIPPED or name in _OPAQUE or name in self._rules.ignored:
             return True
         marked = "translate" in attributes and value_of(self._text, attributes["translate"]).lower() == "no"
         classes = value_of(self._text, attributes["class"]).split() if "class" in attributes else []
@@ -165,10 +175,6 @@ class _Page:
                 inline.text(start + 1, end - 1)
                 write = partial(_encode_value, quote)
                 yield from in_place(inline, self._lines, write, state=self._state)
-
-
-def _is_inline(name: str) -> bool:
-    return name in _INLINE or name in _OPAQUE or name == "wbr"
 
 
 def _encode_value(quote: str, text: str) -> str:

@@ -52,12 +52,18 @@ class Token:
         return found
 
 
-def xml_tokens(text: str) -> Iterator[Token]:
+def xml_tokens(text: str, *, fragment: bool = False) -> Iterator[Token]:
     """Returns the tokens of an XML document, one for each of its characters.
 
+    :param fragment: whether it may be several elements, with text beside them
     :raises DataError: it is not well-formed, at once.
     """
-    _check(text)
+    try:
+        _check(text)
+    except DataError:
+        if not fragment or text.lstrip().startswith(("<?xml", "<!DOCTYPE")):
+            raise
+        _check(f"<fragment>{text}</fragment>")
     return _tokens(text)
 
 

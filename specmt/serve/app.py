@@ -9,20 +9,28 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import fastapi_offline
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 import specmt
-from specmt.serve import deepl, libretranslate, look
+from specmt.serve import deepl, deepl_glossaries, libretranslate, look
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
 from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
 
 _PAGE: Final = Path(specmt.__file__).parent / "assets" / "page"
-_POLICY: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
+_SWAGGER: Final = Path(fastapi_offline.__file__).parent / "static"
+_FILES: Final = {
+    **{name: _PAGE / name for name in ("index.html", "page.js", "page.css", "docs.html", "docs.js")},
+    **{name: _SWAGGER / name for name in ("swagger-ui-bundle.js", "swagger-ui.css")},
+}
+"""What the pages are made of; they need nothing from other servers."""
+
+_POLICY: Final = "default-src 'none'; script-src 'self'; style-src 'self'{}; connect-src 'self'; img-src 'self' data:"
 
 MOST_THREADS: Final = 64
 _BYTES_OF_CHARACTER: Final = 12
@@ -55,17 +63,24 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
         version=specmt.__version__,
         summary="Machine translation that decodes by draft and verify.",
         lifespan=lifespan,
+        responses={"default": {"description": "A refusal: an object with `error` or, of DeepL's contract, `message`."}},
+        docs_url=None,
         redoc_url=None,
     )
     app.state.service, app.state.uploads = service, uploads
     app.add_middleware(
-        CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["*"], expose_headers=["ETag"]
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],
+        expose_headers=["ETag"],
     )
-    for router in (libretranslate.router, deepl.router, look.router):
+    for router in (libretranslate.router, deepl.router, deepl_glossaries.router, look.router):
         app.include_router(router)
     app.add_api_route("/readyz", _ready, tags=["Operation"], summary="Whether the models are loaded")
     app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")
     app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/docs", _docs, include_in_schema=False)
     app.add_api_route("/page/{name}", _page, include_in_schema=False)
     app.add_exception_handler(RefusedError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
@@ -92,9 +107,15 @@ async def _metrics(request: Request) -> Response:
 
 
 async def _page(name: str = "index.html") -> Response:
-    if name not in ("index.html", "page.js", "page.css"):
+    if name not in _FILES:
         raise RefusedError(404, "Not found")
-    return FileResponse(_PAGE / name, headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"})
+    more = " 'unsafe-inline'" if name == "docs.html" else ""  # Swagger UI sets styles of elements
+    headers = {"Content-Security-Policy": _POLICY.format(more), "Cache-Control": "no-cache"}
+    return FileResponse(_FILES[name], headers=headers)
+
+
+async def _docs() -> Response:
+    return await _page("docs.html")
 
 
 async def _refuse(request: Request, error: Any) -> Response:

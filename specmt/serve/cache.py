@@ -1,19 +1,21 @@
-"""Answers that were given before: the same text has the same translation, so that one never grows stale."""
+"""What was made before and may be needed again, within a bound."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
 from sys import getsizeof
-from typing import Final, final
+from typing import Final, Generic, TypeVar, final
 
 _ENTRY: Final = 300
 """About how many bytes an entry takes beside its texts."""
 
+V = TypeVar("V")
+
 
 @final
-class Cache:
-    """Texts by key, the least recently used dropped first."""
+class Cache(Generic[V]):
+    """Values by key, the least recently used dropped first."""
 
     def __init__(self, size: int) -> None:
         """
@@ -21,26 +23,27 @@ class Cache:
         """
         self._most = size
         self._size = 0
-        self._texts: OrderedDict[tuple[Hashable, str], str] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
 
-    def get(self, kind: Hashable, text: str) -> str | None:
+    def get(self, key: Hashable) -> V | None:
         """Returns what was put."""
-        found = self._texts.get((kind, text))
-        if found is not None:
-            self._texts.move_to_end((kind, text))
-        return found
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
 
-    def put(self, kind: Hashable, text: str, answer: str) -> None:
-        """Holds an answer for as long as there is room."""
-        size = self._bytes(text, answer)
-        if size > self._most or (kind, text) in self._texts:
+    def put(self, key: Hashable, value: V, size: int) -> None:
+        """Holds a value for as long as there is room."""
+        if size > self._most or key in self._entries:
             return
-        self._texts[kind, text] = answer
+        self._entries[key] = value, size
         self._size += size
         while self._size > self._most:
-            (_, old), answer = self._texts.popitem(last=False)
-            self._size -= self._bytes(old, answer)
+            _, (_, freed) = self._entries.popitem(last=False)
+            self._size -= freed
 
-    @staticmethod
-    def _bytes(text: str, answer: str) -> int:
-        return getsizeof(text) + getsizeof(answer) + _ENTRY
+
+def size_of(*texts: str) -> int:
+    """Returns about how many bytes an entry of texts takes."""
+    return sum(map(getsizeof, texts)) + _ENTRY

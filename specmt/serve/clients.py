@@ -19,6 +19,32 @@ MOST_CLIENTS: Final = 10_000
 """How many clients are remembered at most, for their rate."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a server lets pass."""
+
+    characters: int | None = 100_000
+    """Of the texts of a request."""
+
+    texts: int | None = 1000
+    """In a request."""
+
+    requests: int | None = None
+    """A minute, of a client."""
+
+    queue: int = 10_000
+    """Lines that wait for a model."""
+
+    seconds: float = 300.0
+    """Until a request is given up."""
+
+    cache: int = 64 << 20
+    """Bytes of answers that are kept."""
+
+    upload: int = 16 << 20
+    """Bytes of a document."""
+
+
 @dataclass
 class Account:
     """What belongs to a key."""

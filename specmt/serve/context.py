@@ -7,8 +7,9 @@ from typing import Any
 
 from fastapi import Request
 
+from specmt.serve.asked import Caller
 from specmt.serve.errors import RefusedError
-from specmt.serve.service import Caller, Service
+from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
 
 

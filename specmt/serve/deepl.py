@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
+from specmt.formats.document import TagRules
+from specmt.serve.asked import Caller, Manner
 from specmt.serve.context import caller_of, not_modified, schema, service_of
 from specmt.serve.errors import RefusedError
+from specmt.serve.glossaries import Terms
 from specmt.serve.languages import name_of
 from specmt.serve.parameters import Parameters
-from specmt.serve.service import Caller
+from specmt.serve.service import Service
 
 router: Final = APIRouter(prefix="/v2", tags=["DeepL"])
 
 _SCHEME: Final = "deepl-auth-key "
-_STRING: Final = {"type": "string"}
+STRING: Final = {"type": "string"}
+_STRINGS: Final = {"type": "array", "items": STRING}
 _CHOICES: Final = {
     "split_sentences": ("0", "1", "nonewlines"),
     "tag_handling": ("html", "xml"),
     "tag_handling_version": ("v1", "v2"),
     "formality": ("default", "prefer_more", "prefer_less"),
 }
-"""What is understood; the sentences of a line are the model's concern, and formality is a mere wish."""
+"""What is understood; formality is a mere wish."""
+
+_UNKNOWN: Final = ("custom_instructions", "glossary_ids", "style_id", "translation_memory_id")
+"""What would have to change translations, and cannot."""
+
+_WRAPPED: Final = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?=\S)")
 
 UNLIMITED: Final = 1_000_000_000_000
 """What is said of a limit where there is none."""
@@ -33,59 +44,62 @@ UNLIMITED: Final = 1_000_000_000_000
     summary="Translate texts",
     openapi_extra=schema(
         {
-            "text": {"type": "array", "items": _STRING},
-            "target_lang": _STRING,
-            "source_lang": _STRING,
+            "text": _STRINGS,
+            "target_lang": STRING,
+            "source_lang": STRING,
+            "glossary_id": STRING,
             "tag_handling": {"enum": ["html", "xml"]},
-            "ignore_tags": {"type": "array", "items": _STRING},
+            "ignore_tags": _STRINGS,
+            "splitting_tags": _STRINGS,
+            "non_splitting_tags": _STRINGS,
+            "outline_detection": {"type": "boolean"},
             "split_sentences": {"enum": ["0", "1", "nonewlines"]},
             "preserve_formatting": {"type": "boolean"},
             "show_billed_characters": {"type": "boolean"},
-            "auth_key": _STRING,
+            "auth_key": STRING,
         },
         ["text", "target_lang"],
     ),
 )
-async def translate(request: Request, response: Response) -> Any:
+async def translate(request: Request) -> Response:
     service, given = service_of(request), await Parameters.read(request)
-    caller = _caller(request, given)
-    texts, wanted, source = given.texts("text"), given.text("target_lang"), given.text("source_lang")
-    for name, value in (("text", texts), ("target_lang", wanted)):
-        if not value:
-            raise RefusedError(400, f"Parameter '{name}' not specified.")
-    assert texts is not None and wanted is not None
-    target = service.languages.find(wanted)
-    if target not in service.languages.targets:
-        raise RefusedError(400, f"Value for 'target_lang' not supported: {wanted[:40]}")
-    known = service.languages.find(source) if source else None
-    if source and known is None:
-        raise RefusedError(400, f"Value for 'source_lang' not supported: {source[:40]}")
-    kind = _check_choices(given)
+    caller = authorize(request, given)
+    texts = given.texts("text")
+    if not texts:
+        raise RefusedError(400, "Parameter 'text' not specified.")
+    target = find_target(service, given)
+    wanted = given.text("source_lang")
+    source = service.languages.find(wanted) if wanted else None
+    if wanted and source is None:
+        raise _unsupported("source_lang", wanted)
+    manner, shows_billed = _manner(given, service, caller, (source, target)), given.flag("show_billed_characters")
     size = service.check(texts)
-    etag = service.etag(["v2", texts, known, target, kind, given.flag("show_billed_characters")])
+    split = given.text("split_sentences") or "1"
+    etag = service.etag(["v2", texts, source, target, manner.identity, split, shows_billed])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     service.charge(caller, size)
-    answers = await service.translate(texts, known, target, caller, kind=kind)
-    response.headers["ETag"] = etag
+    joins = split != "1" and manner.kind == "text"
+    asked = [_WRAPPED.sub(" ", text) for text in texts] if joins else texts
+    answers = await service.translate(asked, source, target, caller, manner)
     translations = []
     for text, answer in zip(texts, answers, strict=True):
-        language = answer.detected.language if answer.detected is not None else known or ""
+        language = answer.detected.language if answer.detected is not None else source or ""
         translation: dict[str, object] = {"detected_source_language": language.upper(), "text": answer.text}
-        if given.flag("show_billed_characters"):
+        if shows_billed:
             translation["billed_characters"] = len(text)
         translations.append(translation)
-    return {"translations": translations}
+    return JSONResponse({"translations": translations}, headers={"ETag": etag})
 
 
 @router.get("/languages", summary="The languages that can be translated from or to")
 @router.post("/languages", include_in_schema=False)
-async def languages(request: Request, response: Response) -> Any:
+async def languages(request: Request) -> Any:
     service, given = service_of(request), await Parameters.read(request)
-    _caller(request, given)
+    authorize(request, given)
     side = given.text("type") or "source"
     if side not in ("source", "target"):
-        raise RefusedError(400, f"Value for 'type' not supported: {side[:40]}")
+        raise _unsupported("type", side)
     codes = service.languages.sources if side == "source" else service.languages.targets
     more = {} if side == "source" else {"supports_formality": False}
     return [{"language": code.upper(), "name": name_of(code)} | more for code in codes]
@@ -95,35 +109,79 @@ async def languages(request: Request, response: Response) -> Any:
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request) -> Any:
     service = service_of(request)
-    account = _caller(request, await Parameters.read(request)).account
+    account = authorize(request, await Parameters.read(request)).account
     used, limit = (service.used, None) if account is None else (account.used, account.limit)
     return {"character_count": used, "character_limit": UNLIMITED if limit is None else limit}
 
 
-@router.get("/glossary-language-pairs", include_in_schema=False)
-async def glossary_language_pairs(request: Request) -> Any:
-    _caller(request, await Parameters.read(request))
-    return {"supported_languages": []}
+def authorize(request: Request, given: Parameters) -> Caller:
+    """Lets a request in, by the key in its header or among its parameters.
 
-
-def _caller(request: Request, given: Parameters) -> Caller:
+    :raises RefusedError: as :func:`specmt.serve.context.caller_of`
+    """
     header = request.headers.get("authorization", "")
     key = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else given.text("auth_key")
     return caller_of(request, key)
 
 
-def _check_choices(given: Parameters) -> str:
-    """Returns the kind of text.
+def find_target(service: Service, given: Parameters) -> str:
+    """Returns the language that is asked for.
+
+    :raises RefusedError: there is none, or none of ours.
+    """
+    wanted = given.text("target_lang")
+    if not wanted:
+        raise RefusedError(400, "Parameter 'target_lang' not specified.")
+    target = service.languages.find(wanted)
+    if target is None or target not in service.languages.targets:
+        raise _unsupported("target_lang", wanted)
+    return target
+
+
+def _manner(given: Parameters, service: Service, caller: Caller, pair: tuple[str | None, str]) -> Manner:
+    """Returns how texts are to be translated.
 
     :raises RefusedError: something is asked for that there is not.
     """
     for name, choices in _CHOICES.items():
         value = given.text(name)
         if value and value not in choices:
-            raise RefusedError(400, f"Value for '{name}' not supported: {value[:40]}")
-    if given.texts("ignore_tags"):
-        raise RefusedError(400, "Value for 'ignore_tags' not supported: mark what is to stay with translate=\"no\"")
-    if given.text("glossary_id"):
-        raise RefusedError(400, "Value for 'glossary_id' not supported: there are no glossaries")
-    given.flag("preserve_formatting")
-    return given.text("tag_handling") or "text"
+            raise _unsupported(name, value)
+    for name in _UNKNOWN:
+        if given.has(name):
+            raise RefusedError(400, f"Parameter '{name}' not supported.")
+    given.flag("preserve_formatting")  # which everything does
+    kind = given.text("tag_handling") or "text"
+    ignored, inside, splitting = (
+        _names(given, name, kind) for name in ("ignore_tags", "non_splitting_tags", "splitting_tags")
+    )
+    detects = given.flag("outline_detection", default=True)
+    return Manner(
+        kind,
+        TagRules(ignored=ignored, inside=inside, splitting=splitting, detects=detects),
+        _terms(given, service, caller, pair),
+    )
+
+
+def _names(given: Parameters, name: str, kind: str) -> frozenset[str]:
+    """Returns names of elements, each by itself or with commas between them."""
+    found = {each.strip() for text in given.texts(name) or () for each in text.split(",")} - {""}
+    if found and kind == "text":
+        raise RefusedError(400, f"Value for '{name}' not supported without 'tag_handling'.")
+    return frozenset(each.lower() if kind == "html" else each for each in found)
+
+
+def _terms(given: Parameters, service: Service, caller: Caller, pair: tuple[str | None, str]) -> Terms | None:
+    name = given.text("glossary_id")
+    if not name:
+        return None
+    if pair[0] is None:
+        raise RefusedError(400, "Parameter 'source_lang' not specified, which a glossary needs.")
+    terms = service.glossaries.find(caller.owner, name)
+    if terms.pair != pair:
+        raise RefusedError(400, f"The glossary is for {' to '.join(terms.pair)}, not for {pair[0]} to {pair[1]}.")
+    return terms
+
+
+def _unsupported(name: str, value: str) -> RefusedError:
+    return RefusedError(400, f"Value for '{name}' not supported: {value[:40]}")

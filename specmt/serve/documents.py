@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from specmt import documents as program
 from specmt import formats
 from specmt.errors import DataError
-from specmt.formats.document import Document, FormatOptions
+from specmt.formats.document import Document, FormatOptions, TagRules
+from specmt.serve.asked import Caller, Manner, Pair
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected
 from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
+    from specmt.feeder import Cutter
     from specmt.options import DecodingOptions
-    from specmt.serve.service import Caller, Pair, Service
+    from specmt.serve.service import Service
 
-KINDS: Final = {"text": "", "html": "html", "xml": "html"}
-"""The formats of what texts are written in; tags that HTML has not are tags of blocks."""
+KINDS: Final = ("html", "xml")
+"""What texts may be written in, beside plain text."""
 
 PLAIN: Final = ".txt"
 """What is translated line by line."""
@@ -51,22 +54,37 @@ def format_of(name: str) -> str | None:
 
 
 async def translate_texts(
-    service: Service, texts: Sequence[str], source: str | None, target: str, caller: Caller, kind: str
+    service: Service,
+    texts: Sequence[str],
+    source: str | None,
+    target: str,
+    caller: Caller,
+    manner: Manner,
+    cutter: Cutter | None,
 ) -> list[Written]:
     """Translates texts with markup.
 
     :raises RefusedError: as :meth:`Service.translate`, or such texts cannot be taken apart.
     """
-    if not KINDS.get(kind):
-        raise RefusedError(400, f"{kind} format is not supported")
+    if manner.kind not in KINDS:
+        raise RefusedError(400, f"{manner.kind} format is not supported")
+    documents = [_MARK + text.encode() for text in texts]
     found = await translate_documents(
-        service, [_MARK + text.encode() for text in texts], KINDS[kind], source, target, caller
+        service, documents, manner.kind, source, target, caller, tags=manner.tags, cutter=cutter
     )
     return [Written(each.data.removeprefix(_MARK), each.detected) for each in found]
 
 
 async def translate_documents(
-    service: Service, documents: Sequence[bytes], file_format: str, source: str | None, target: str, caller: Caller
+    service: Service,
+    documents: Sequence[bytes],
+    file_format: str,
+    source: str | None,
+    target: str,
+    caller: Caller,
+    *,
+    tags: TagRules | None = None,
+    cutter: Cutter | None = None,
 ) -> list[Written]:
     """Translates documents of a format.
 
@@ -74,7 +92,7 @@ async def translate_documents(
     """
 
     def read(data: bytes, pair: Pair) -> Document:
-        return program.read_document(data, "the document", file_format, FormatOptions(source=pair[0], target=pair[1]))
+        return _read(data, file_format, pair, tags or TagRules())
 
     def words(data: bytes) -> str:
         return "\n".join(segment.source.text for segment in read(data, ("", target)).segments[:1000])
@@ -89,7 +107,7 @@ async def translate_documents(
         written = dict(enumerate(documents))  # what is in the language already stays as it is
         for pair in {pair for pair, _ in found if pair[0] != pair[1]}:
             numbers = [number for number, (each, _) in enumerate(found) if each == pair]
-            through = _Through(service, pair, caller)
+            through = _Through(service, pair, caller, cutter)
             own = await asyncio.to_thread(write, [documents[number] for number in numbers], pair, through)
             written |= zip(numbers, own, strict=True)
     except DataError as error:
@@ -97,14 +115,41 @@ async def translate_documents(
     return [Written(written[number], detected) for number, (_, detected) in enumerate(found)]
 
 
+async def rank_texts(
+    service: Service, text: str, kind: str, pair: Pair, options: DecodingOptions, caller: Caller
+) -> list[str]:
+    """Returns translations of a text with markup: with the best ones of its sentences, the second ones, and so on.
+
+    :param options: those of beam search
+    :raises RefusedError: as :meth:`Service.translate`
+    """
+    beams = _Beams(_Through(service, pair, caller, None))
+
+    def write() -> list[str]:
+        ranks = []
+        for beams.rank in range(options.n_best):
+            document = _read(_MARK + text.encode(), kind, pair, TagRules())
+            (found,) = program.translate_documents(beams, [("the document", document)], options)
+            ranks.append(found.data.removeprefix(_MARK).decode())
+        return ranks
+
+    return await asyncio.to_thread(write)
+
+
+def _read(data: bytes, file_format: str, pair: Pair, tags: TagRules) -> Document:
+    options = FormatOptions(source=pair[0], target=pair[1], tags=tags)
+    return program.read_document(data, "the document", file_format, options)
+
+
 @final
 class _Through:
     """A translator whose lines go through the service, for a thread beside the loop."""
 
-    def __init__(self, service: Service, pair: Pair, caller: Caller) -> None:
+    def __init__(self, service: Service, pair: Pair, caller: Caller, cutter: Cutter | None) -> None:
         self._service = service
         self._pair = pair
         self._caller = caller
+        self._cutter = cutter
         self._loop = asyncio.get_running_loop()
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
@@ -112,5 +157,27 @@ class _Through:
 
         :raises RefusedError: as :meth:`Service.translate`
         """
-        work = self._service.translate_lines([*lines], self._pair, options, self._caller)
+        work = self._service.translate_lines([*lines], self._pair, options, self._caller, self._cutter)
         yield from asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+@final
+class _Beams:
+    """A translator that says the same lines again and again, each time the ones of a rank."""
+
+    def __init__(self, through: _Through) -> None:
+        self.rank = 0
+        self._through = through
+        self._found: list[Translation] | None = None
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        """Translates lines, in order, by beam search.
+
+        :raises RefusedError: as :meth:`Service.translate`
+        """
+        asked = list(lines)
+        if self._found is None:
+            self._found = list(self._through.translate(asked, options))
+        for each in self._found:
+            others = each.alternatives[: self.rank]
+            yield each if not others else replace(each, text=others[-1].text, alignment=None)

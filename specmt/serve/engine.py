@@ -48,16 +48,19 @@ class Job:
         options: DecodingOptions,
         *,
         client: str = "",
+        cutter: Cutter | None = None,
         recorder: Recorder | None = None,
         done: Callable[[Job], None] = lambda job: None,
     ) -> None:
         """
         :param client: whose it is; clients take turns
+        :param cutter: makes sentences of the lines; by default the translator's
         :param done: is called, in any thread, when there are translations or an error
         """
         self.lines = deque(lines)
         self.options = options
         self.client = client
+        self.cutter = cutter
         self.recorder = recorder
         self.done = done
         self.translations: list[Translation] = []
@@ -79,14 +82,20 @@ class Job:
         """The translation, with line endings as they were."""
         return "".join(each.text + each.line.ending for each in self.translations)
 
-    def cut(self, cutter: Cutter) -> int:
+    def cut(self, translator: Translator) -> int:
         """Cuts lines until there is a sentence, or no line left; returns how many lines that took."""
-        taken = 0
+        taken, cutter = 0, self.cutter_of(translator)
         while self.lines and not self.places:
             self.pending.append(cutter.cut(self.lines.popleft()))
             self.places.extend(cutter.places(self.pending[-1]))
             taken += 1
         return taken
+
+    def cutter_of(self, translator: Translator) -> Cutter:
+        """Returns what makes sentences of the lines."""
+        if self.cutter is None:
+            self.cutter = translator.cutter(self.options)
+        return self.cutter
 
     def finish(self, error: BaseException | None = None) -> None:
         """Tells whoever waits that there are translations, or an error."""
@@ -232,16 +241,16 @@ class Engine:
             job, place = self._places.pop(key)
             job.keys.remove(key)
             with self._failing(job):
-                for again in translator.cutter(job.options).take(place, hypothesis):
+                for again in job.cutter_of(translator).take(place, hypothesis):
                     self._submit(job, again)
                 self._finish_if_ready(job)
 
     def _submit(self, job: Job, place: Place) -> None:
         """Gives a sentence to the session."""
-        session, _ = self._loaded()
+        session, translator = self._loaded()
         key = next(self._keys)
         where = place.pending.line.index, place.number
-        missing = self._loaded()[1].cutter(job.options).missing_in(place.part)
+        missing = job.cutter_of(translator).missing_in(place.part)
         session.submit(
             Request(key, place.part.ids, *where, options=job.options, missing=missing, recorder=job.recorder)
         )
@@ -251,7 +260,7 @@ class Engine:
 
     def _cut(self, job: Job) -> None:
         """Cuts lines of a text until there is a sentence; finishes a text that has none."""
-        taken = job.cut(self._loaded()[1].cutter(job.options))
+        taken = job.cut(self._loaded()[1])
         with self._changed:
             self._waiting -= taken
         self._finish_if_ready(job)

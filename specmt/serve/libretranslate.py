@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
+from specmt.serve.asked import Manner
 from specmt.serve.context import caller_of, not_modified, schema, service_of, uploads_of
 from specmt.serve.documents import suffixes
 from specmt.serve.errors import RefusedError
@@ -37,7 +39,7 @@ _KEY: Final = {"api_key": _STRING}
         ["q", "source", "target"],
     ),
 )
-async def translate(request: Request, response: Response) -> Any:
+async def translate(request: Request) -> Response:
     service, given = service_of(request), await Parameters.read(request)
     caller = caller_of(request, given.text("api_key"))
     texts = given.texts("q")
@@ -52,22 +54,20 @@ async def translate(request: Request, response: Response) -> Any:
     count = given.number("alternatives")
     if count > MOST_ALTERNATIVES:
         raise RefusedError(400, f"Invalid request: alternatives must be at most {MOST_ALTERNATIVES}")
-    if count and kind != "text":
-        raise RefusedError(400, "Invalid request: alternatives are for plain text only")
     size = service.check(texts)
     source, target = None if source == "auto" else _find(request, source), _find(request, target)
     etag = service.etag([texts, source, target, kind, count, given.is_list("q")])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     service.charge(caller, size)
-    answers = await service.translate(texts, source, target, caller, kind=kind)
+    answers = await service.translate(texts, source, target, caller, Manner(kind))
     values: dict[str, list[Any]] = {"translatedText": [each.text for each in answers]}
     if source is None:
         values["detectedLanguage"] = [_detected(each.detected) for each in answers if each.detected is not None]
     if count:
-        values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller)
-    response.headers["ETag"] = etag
-    return values if given.is_list("q") else {name: each[0] for name, each in values.items()}
+        values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
+    found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}
+    return JSONResponse(found, headers={"ETag": etag})
 
 
 @router.get("/languages", summary="The languages and what they can be translated to")

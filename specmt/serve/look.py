@@ -19,10 +19,10 @@ from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration, Recorder, Trial
 from specmt.decoding.tree import Node
 from specmt.decoding.verdicts import mask_slots, origins, verdicts
+from specmt.serve.asked import Caller
 from specmt.serve.context import caller_of, schema, service_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.parameters import Parameters
-from specmt.serve.service import Caller
 
 if TYPE_CHECKING:
     from specmt.options import DecodingOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -32,14 +33,18 @@ class Metrics:
 
         self._running = gauge("num_requests_running", "Sentences in the session.")
         self._waiting = gauge("num_requests_waiting", "Lines that wait for it.")
-        self._success = counter("request_success", "Texts translated.", "model_name")
-        self._prompt = counter("prompt_tokens", "Source pieces read.", "model_name")
-        self._generated = counter("generation_tokens", "Target pieces committed.", "model_name")
-        self._calls = counter("verifier_calls", "Verifier calls, counted per sentence.", "model_name")
-        self._drafted = counter("spec_decode_num_draft_tokens", "Tokens drafted.", "model_name")
-        self._accepted = counter("spec_decode_num_accepted_tokens", "Drafted tokens accepted.", "model_name")
-        self._latency = histogram("e2e_request_latency_seconds", "From the arrival of a text to its translation.")
-        self._queued = histogram("request_queue_time_seconds", "From the arrival of a text to its first row.")
+        success = counter("request_success", "Texts translated.", "model_name")
+        prompt = counter("prompt_tokens", "Source pieces read.", "model_name")
+        generated = counter("generation_tokens", "Target pieces committed.", "model_name")
+        calls = counter("verifier_calls", "Verifier calls, counted per sentence.", "model_name")
+        drafted = counter("spec_decode_num_draft_tokens", "Tokens drafted.", "model_name")
+        accepted = counter("spec_decode_num_accepted_tokens", "Drafted tokens accepted.", "model_name")
+        latency = histogram("e2e_request_latency_seconds", "From the arrival of a text to its translation.")
+        queued = histogram("request_queue_time_seconds", "From the arrival of a text to its first row.")
+        counters = success, prompt, generated, calls, drafted, accepted
+        # Labels are looked up once.
+        self._counters = cache(lambda model: tuple(each.labels(model) for each in counters))
+        self._histograms = cache(lambda model: tuple(each.labels(model) for each in (latency, queued)))
         self.responses = counter("http_responses", "Responses by status.", "status")
         self.cache_queries = counter("cache_queries", "Texts looked for in the cache.")
         self.cache_hits = counter("cache_hits", "Texts found there.")
@@ -52,14 +57,15 @@ class Metrics:
     def count(self, model: str, job: Job, now: float) -> None:
         """Counts a text that is translated."""
         stats = sum((each.stats for each in job.translations), Stats())
-        self._success.labels(model).inc()
-        self._prompt.labels(model).inc(stats.source_tokens)
-        self._generated.labels(model).inc(stats.tokens)
-        self._calls.labels(model).inc(stats.verifier_calls)
-        self._drafted.labels(model).inc(stats.drafted)
-        self._accepted.labels(model).inc(stats.accepted)
-        self._latency.labels(model).observe(now - job.submitted)
-        self._queued.labels(model).observe(max(0.0, (job.started or now) - job.submitted))
+        for counter, amount in zip(
+            self._counters(model),
+            (1, stats.source_tokens, stats.tokens, stats.verifier_calls, stats.drafted, stats.accepted),
+            strict=True,
+        ):
+            counter.inc(amount)
+        latency, queued = self._histograms(model)
+        latency.observe(now - job.submitted)
+        queued.observe(max(0.0, (job.started or now) - job.submitted))
 
     def text(self) -> bytes:
         """Returns everything in Prometheus' text format."""

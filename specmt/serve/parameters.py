@@ -79,12 +79,18 @@ class Parameters:
         """Whether there is a list of values, or a name several times."""
         return isinstance(self._single(name), list)
 
-    def flag(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Whether there is a value that says something."""
+        return self._single(name) not in (None, "", [])
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
         """
         :raises RefusedError: it is neither true nor false.
         """
+        if not self.has(name):
+            return default
         value = self._single(name)
-        for meant, ways in ((True, ("1", "true", "True")), (False, (None, "", "0", "false", "False"))):
+        for meant, ways in ((True, ("1", "true", "True")), (False, ("0", "false", "False"))):
             if value is meant or (value in ways and not isinstance(value, int)):
                 return meant
         raise RefusedError(400, f"Invalid request: {name} must be true or false")

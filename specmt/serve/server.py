@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast, final
@@ -26,6 +27,9 @@ KEEP_ALIVE_SECONDS: Final = 75
 """How long a connection may be idle: longer than proxies keep theirs, which close first."""
 
 MOST_CONNECTIONS: Final = 4096
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread that decodes waits for the interpreter where HTTP keeps it busy; Python's own 5 ms are a step."""
 
 
 @final
@@ -133,4 +137,5 @@ def run(server: Server) -> None:
     except OSError as error:
         raise OutputError(f"{host}:{port}: cannot be listened on ({error.strerror or error}).") from None
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what clients do wrong is in our own log
+    sys.setswitchinterval(SWITCH_SECONDS)
     server.run([listener])

@@ -7,18 +7,22 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import specmt
+from specmt.errors import DataError
+from specmt.feeder import Cutter
 from specmt.options import DecodingOptions
-from specmt.serve.cache import Cache
-from specmt.serve.clients import Account, Keys, Rate
-from specmt.serve.documents import translate_texts
-from specmt.serve.engine import Engine, Job, QueueFullError, StoppedError
+from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
+from specmt.serve.cache import Cache, size_of
+from specmt.serve.clients import Keys, Limits, Rate
+from specmt.serve.dispatch import Gone, run_jobs
+from specmt.serve.documents import rank_texts, translate_texts
+from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
+from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
 from specmt.text.lines import lines_of
@@ -28,37 +32,8 @@ if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
     from specmt.translator import Translator
 
-Pair = tuple[str, str]
-"""A source and a target language."""
-
-Gone = Callable[[], Awaitable[object]]
-"""Returns when the client has gone away."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a server lets pass."""
-
-    characters: int | None = 100_000
-    """Of the texts of a request."""
-
-    texts: int | None = 1000
-    """In a request."""
-
-    requests: int | None = None
-    """A minute, of a client."""
-
-    queue: int = 10_000
-    """Lines that wait for a model."""
-
-    seconds: float = 300.0
-    """Until a request is given up."""
-
-    cache: int = 64 << 20
-    """Bytes of answers that are kept."""
-
-    upload: int = 16 << 20
-    """Bytes of a document."""
+_BUILT: Final = 4 * MOST_BYTES
+"""The most bytes of glossaries that are held ready; what finds their terms takes some forty times that."""
 
 
 class Source(NamedTuple):
@@ -67,22 +42,6 @@ class Source(NamedTuple):
     pair: Pair
     sha256: str
     load: Callable[[], Translator]
-
-
-class Answer(NamedTuple):
-    """A text translated."""
-
-    text: str
-    detected: Detected | None = None
-    """The language that it was found to be in, where that was asked."""
-
-
-class Caller(NamedTuple):
-    """Who asks."""
-
-    client: str
-    account: Account | None
-    gone: Gone
 
 
 @final
@@ -108,7 +67,9 @@ class Service:
         self.used = 0  # characters, of those who need no key
         self._detects = False
         self._rate = Rate(self.limits.requests)
-        self._cache = Cache(self.limits.cache)
+        self.glossaries: Final = Glossaries()
+        self._cache: Cache[Answer] = Cache(self.limits.cache)
+        self._cutters: Cache[Cutter] = Cache(_BUILT)
         self._engines: dict[Pair, Engine] = {}
         self._hashes: list[str] = []
         for source in sources:
@@ -209,47 +170,94 @@ class Service:
                 raise RefusedError(400, f"{pair[0]} to {pair[1]} is not supported")
         return list(zip(pairs, found, strict=True))
 
+    async def cutter(self, terms: Terms | None) -> Cutter | None:
+        """Returns what makes sentences of lines where a glossary holds.
+
+        :raises RefusedError: there can be no translation with one of its terms, or the model is not loaded yet.
+        """
+        if terms is None:
+            return None
+        key = terms.pair, terms.digest
+        found = self._cutters.get(key)
+        if found is None:
+            make = self.translator(terms.pair).cutter
+            entries = {term: (translation,) for term, translation in terms.entries.items()}
+            try:
+                found = await asyncio.to_thread(make, self.options, entries)
+            except DataError as error:
+                raise RefusedError(400, f"Invalid glossary entries provided: {error}") from None
+            self._cutters.put(key, found, len(terms.tsv))
+        return found
+
     async def translate(
-        self, texts: Sequence[str], source: str | None, target: str, caller: Caller, *, kind: str = "text"
+        self, texts: Sequence[str], source: str | None, target: str, caller: Caller, manner: Manner = PLAIN
     ) -> list[Answer]:
         """Translates texts, each by itself.
 
         :param source: a language of :attr:`languages`; ``None`` finds out
-        :param kind: what the texts are written in (:data:`specmt.serve.documents.KINDS`)
         :raises RefusedError: there is no such model, too much to do, or nobody waits for it any more.
         """
-        if kind != "text":
-            written = await translate_texts(self, texts, source, target, caller, kind)
-            return [Answer(each.data.decode(), each.detected) for each in written]
+        cutter = await self.cutter(manner.terms)
+        if manner.kind != "text":
+            return await self._translate_markup(texts, source, target, caller, manner, cutter)
         found = self.find_pairs(texts, source, target)
+        glossary = manner.terms and manner.terms.digest
         answers: dict[tuple[Pair, str], str] = {}
         missing: dict[tuple[Pair, str], Job] = {}
         for (pair, _), text in zip(found, texts, strict=True):
             if pair[0] == pair[1]:
                 answers[pair, text] = text
             elif (pair, text) not in answers and (pair, text) not in missing:
-                self.metrics.cache_queries.inc()
-                known = self._cache.get(pair, text)
+                known = self._find_known((pair, glossary, text))
                 if known is None:
-                    missing[pair, text] = Job(lines_of(text), self.options, client=caller.client)
+                    missing[pair, text] = Job(lines_of(text), self.options, client=caller.client, cutter=cutter)
                 else:
-                    self.metrics.cache_hits.inc()
-                    answers[pair, text] = known
+                    answers[pair, text] = known.text
         if missing:
             await self._run([(pair, job) for (pair, _), job in missing.items()], caller.gone)
             for (pair, text), job in missing.items():
-                answers[pair, text] = job.text
-                self._cache.put(pair, text, job.text)
+                answers[pair, text] = said = job.text
+                self._cache.put((pair, glossary, text), Answer(said), size_of(text, said))
         return [Answer(answers[pair, text], detected) for (pair, detected), text in zip(found, texts, strict=True)]
 
+    async def _translate_markup(
+        self,
+        texts: Sequence[str],
+        source: str | None,
+        target: str,
+        caller: Caller,
+        manner: Manner,
+        cutter: Cutter | None,
+    ) -> list[Answer]:
+        how = source, target, str(manner.identity)
+        answers = {text: self._find_known((how, text)) for text in dict.fromkeys(texts)}
+        missing = [text for text, known in answers.items() if known is None]
+        written = await translate_texts(self, missing, source, target, caller, manner, cutter) if missing else []
+        for text, each in zip(missing, written, strict=True):
+            answers[text] = answer = Answer(each.data.decode(), each.detected)
+            self._cache.put((how, text), answer, size_of(text, answer.text))
+        return [found for text in texts if (found := answers[text]) is not None]
+
+    def _find_known(self, key: Hashable) -> Answer | None:
+        self.metrics.cache_queries.inc()
+        known = self._cache.get(key)
+        if known is not None:
+            self.metrics.cache_hits.inc()
+        return known
+
     async def translate_lines(
-        self, lines: Sequence[Line], pair: Pair, options: DecodingOptions, caller: Caller
+        self,
+        lines: Sequence[Line],
+        pair: Pair,
+        options: DecodingOptions,
+        caller: Caller,
+        cutter: Cutter | None = None,
     ) -> list[Translation]:
         """Translates the lines of one text, in order.
 
         :raises RefusedError: as :meth:`translate`
         """
-        job = Job(lines, options, client=caller.client)
+        job = Job(lines, options, client=caller.client, cutter=cutter)
         await self._run([(pair, job)], caller.gone)
         return job.translations
 
@@ -261,6 +269,7 @@ class Service:
         target: str,
         count: int,
         caller: Caller,
+        kind: str = "text",
     ) -> list[list[str]]:
         """Returns further translations of each text, as beam search finds them: so many, or fewer.
 
@@ -269,10 +278,18 @@ class Service:
         """
         size = self.options.batch_size
         options = DecodingOptions(strategy="beam", beam_size=max(5, count + 1), n_best=count + 1, batch_size=size)
-        found = self.find_pairs(texts, source, target)
-        jobs = [Job(lines_of(text), options, client=caller.client) for text in texts]
-        await self._run(((p, job) for (p, _), job in zip(found, jobs, strict=True) if p[0] != p[1]), caller.gone)
-        return [_others(job, answer.text, count) for job, answer in zip(jobs, answers, strict=True)]
+
+        async def rank(text: str, answer: Answer) -> list[str]:
+            pair = (source if answer.detected is None else answer.detected.language) or "", target
+            if pair[0] == pair[1]:
+                return []
+            if kind != "text":
+                ranks = await rank_texts(self, text, kind, pair, options, caller)
+            else:
+                ranks = _ranks(await self.translate_lines([*lines_of(text)], pair, options, caller))
+            return [each for each in dict.fromkeys(ranks) if each != answer.text][:count]
+
+        return await asyncio.gather(*map(rank, texts, answers))
 
     async def watch(self, text: str, pair: Pair, options: DecodingOptions, recorder: Recorder, caller: Caller) -> str:
         """Translates a text while a recorder looks on.
@@ -288,60 +305,19 @@ class Service:
 
         :raises RefusedError: they do not.
         """
-        by_pair: dict[Pair, list[Job]] = {}
-        for pair, job in work:
-            by_pair.setdefault(pair, []).append(job)
-        loop = asyncio.get_running_loop()
-        all_done: asyncio.Future[None] = loop.create_future()
-        left = sum(map(len, by_pair.values()))
-        if left == 0:
-            return
-
-        def count() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not all_done.done():
-                all_done.set_result(None)
-
-        def done(_: Job) -> None:
-            loop.call_soon_threadsafe(count)
-
-        taken: list[tuple[Engine, list[Job]]] = []
-        left_by = asyncio.ensure_future(gone())
-        try:
-            for pair, jobs in by_pair.items():
-                self.translator(pair)  # must be there
-                for job in jobs:
-                    job.done = done
-                self._engines[pair].submit(jobs)
-                taken.append((self._engines[pair], jobs))
-            await asyncio.wait((all_done, left_by), timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-        except QueueFullError:
-            raise RefusedError(429, "Too many requests are waiting; try again later", retry_after=1) from None
-        except StoppedError:
-            raise RefusedError(503, "The server is stopping", retry_after=5) from None
-        finally:
-            if not all_done.done():
-                for engine, jobs in taken:
-                    engine.cancel(jobs)
-            left_by.cancel()
-        if not all_done.done():
-            if left_by.done() and not left_by.cancelled():
-                raise RefusedError(499, "The client has gone away")
-            raise RefusedError(503, f"This took longer than {self.limits.seconds:g} seconds")
+        found = list(work)
+        for pair, _ in found:
+            self.translator(pair)  # must be there
+        await run_jobs([(self._engines[pair], job) for pair, job in found], gone, self.limits.seconds)
         now = time.perf_counter()
-        for pair, jobs in by_pair.items():
-            for job in jobs:
-                if job.error is not None:
-                    raise RefusedError(500, f"Cannot translate text: {type(job.error).__name__}")
-                self.metrics.count("-".join(pair), job, now)
+        for pair, job in found:
+            self.metrics.count("-".join(pair), job, now)
 
 
-def _others(job: Job, text: str, count: int) -> list[str]:
-    """Returns other translations than a text: the best ones of its lines, then the second ones, and so on."""
-    lines = [(each, [each.text, *(one.text for one in each.alternatives)]) for each in job.translations]
+def _ranks(translations: Sequence[Translation]) -> list[str]:
+    """Returns translations of a text: the best ones of its lines, then the second ones, and so on."""
+    lines = [(each, [each.text, *(one.text for one in each.alternatives)]) for each in translations]
     depth = max((len(found) for _, found in lines), default=0)
-    ranks = [
+    return [
         "".join(found[min(rank, len(found) - 1)] + each.line.ending for each, found in lines) for rank in range(depth)
     ]
-    return [each for each in dict.fromkeys(ranks) if each != text][:count]

@@ -14,7 +14,8 @@ from specmt.serve.documents import format_of, translate_documents
 from specmt.serve.errors import RefusedError
 
 if TYPE_CHECKING:
-    from specmt.serve.service import Caller, Service
+    from specmt.serve.asked import Caller
+    from specmt.serve.service import Service
 
 SECONDS: Final = 1800.0
 """How long a translated document can be fetched."""

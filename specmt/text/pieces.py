@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ VOCABULARY: Final = "vocabulary.json"
 
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+P = TypeVar("P", int, str)
 
 
 class PieceModel(ABC):
@@ -109,7 +111,7 @@ class Pieces(PieceModel):
 
     @override
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        return list(self._processor.encode(list(texts), num_threads=1))
+        return _cut(self._processor, texts, int)
 
     @override
     def decode(self, ids: Sequence[int]) -> str:
@@ -242,5 +244,11 @@ def _ids(pieces: Sequence[str]) -> dict[str, int]:
 def _encode(
     processor: sentencepiece.SentencePieceProcessor, ids: dict[str, int], texts: Sequence[str]
 ) -> list[list[int]]:
-    cut = processor.encode(list(texts), out_type=str, num_threads=1)
-    return [[ids.get(piece, UNK) for piece in pieces] for pieces in cut]
+    return [[ids.get(piece, UNK) for piece in pieces] for pieces in _cut(processor, texts, str)]
+
+
+def _cut(processor: sentencepiece.SentencePieceProcessor, texts: Sequence[str], kind: type[P]) -> list[list[P]]:
+    """Returns the pieces of texts, or their ids."""
+    if len(texts) == 1:  # for a list a thread is started, which takes longer than a sentence
+        return [list(processor.encode(texts[0], out_type=kind))]
+    return list(processor.encode(list(texts), out_type=kind, num_threads=1))

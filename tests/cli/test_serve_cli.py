@@ -62,8 +62,11 @@ def running(url: str) -> float:
 
 
 def test_answers_are_those_of_the_command_line_and_nobody_who_vanishes_leaves_work_behind() -> None:
-    command = [sys.executable, "-m", "specmt", "translate", "-q"]
-    expected = subprocess.run(command, env=ENVIRONMENT, input=TEXT, capture_output=True, text=True, check=True).stdout
+    def translate(text: str, source: str, target: str) -> str:
+        command = [sys.executable, "-m", "specmt", "translate", "-q", "--from", source, "--to", target]
+        return subprocess.run(command, env=ENVIRONMENT, input=text, capture_output=True, text=True, check=True).stdout
+
+    expected = translate(TEXT, "de", "en")
     with started("--cache-size", "0") as (_, url):
         readers = subprocess.Popen([sys.executable, "-c", ASK, url], stdin=subprocess.PIPE, text=True)
         assert readers.stdin is not None
@@ -95,6 +98,8 @@ def test_answers_are_those_of_the_command_line_and_nobody_who_vanishes_leaves_wo
         whole, *lines = asyncio.run(ask_all())
         assert whole == expected
         assert lines == expected.splitlines()
+        back = httpx.post(f"{url}/translate", data={"q": expected, "source": "en", "target": "de"}, timeout=120)
+        assert back.json()["translatedText"] == translate(expected, "en", "de")
 
 
 @pytest.mark.parametrize("twice", [False, True])

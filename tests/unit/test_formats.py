@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from specmt import formats
 from specmt.errors import DataError
 from specmt.formats import find_format, format_of, names
+from specmt.formats.document import TagRules
 from tests.documents import SAMPLES, Sample, package, read, shout, translate
 
 IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
@@ -51,6 +52,33 @@ def test_only_translations_change(sample: Sample) -> None:
 def test_a_finished_document_is_left_alone(sample: Sample) -> None:
     written = translate(read(sample.format, sample.data, **sample.options))
     assert translate(read(sample.format, written, **sample.options)) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "rules", "texts"),
+    [
+        ("xml", "Ein <x>rotes</x> Haus", {}, ["Ein rotes Haus"]),
+        ("xml", "<p>Ein</p>\n<p>Haus</p>", {}, ["Ein", "Haus"]),
+        ("xml", "<p>Ein <a><b>rotes</b></a> Haus</p>", {}, ["Ein rotes Haus"]),
+        ("xml", "Ein <x>rotes</x> Haus", {"ignored": "x"}, ["Ein {t1} Haus"]),
+        ("xml", "Ein <x><x>rotes</x></x> Haus", {"ignored": "x"}, ["Ein {t1} Haus"]),
+        ("xml", "Ein Haus.<p>Ein <x>rotes</x> Haus</p>", {"splitting": "p"}, ["Ein Haus.", "Ein rotes Haus"]),
+        ("xml", "<p>Ein</p><x>Haus</x>", {"inside": "x"}, ["Ein", "Haus"]),
+        ("xml", "<p><x>Ein</x><x> Haus</x></p>", {"inside": "x"}, ["Ein Haus"]),
+        ("xml", "<p><x>Ein</x><x> Haus</x></p>", {"detects": False}, ["Ein Haus"]),
+        ("xml", "<p>Ein</p><p> Haus</p>", {"detects": False, "splitting": "p"}, ["Ein", "Haus"]),
+        ("html", "Ein <x>rotes</x> Haus", {}, ["Ein", "rotes", "Haus"]),
+        ("html", "Ein <x>rotes</x> Haus", {"ignored": "x"}, ["Ein {t1} Haus"]),
+        ("html", "Ein <X>rotes</X> Haus", {"inside": "x"}, ["Ein rotes Haus"]),
+        ("html", "Ein <b>rotes</b> Haus", {"splitting": "b"}, ["Ein", "rotes", "Haus"]),
+        ("html", "Ein <b>rotes</b> Haus", {"ignored": "b", "splitting": "b"}, ["Ein {t1} Haus"]),
+    ],
+)
+def test_what_elements_are_can_be_said(name: str, source: str, rules: dict[str, object], texts: list[str]) -> None:
+    named = {key: value if value is False else frozenset([value]) for key, value in rules.items()}
+    document = read(name, source.encode(), tags=TagRules(**named))  # type: ignore[arg-type]
+    assert [segment.source.text for segment in document.segments] == texts
+    assert document.write({}, print) == source.encode()
 
 
 @pytest.mark.parametrize("mark", ["utf-8-sig", "utf-16", "cp1252"])
@@ -102,6 +130,8 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
             "line 4 is not valid utf-8 at byte offset 42",
         ),
         ("xliff", b"<xliff>\n<file>\n", "line 3 is not well-formed XML"),
+        ("xml", b"<a>\n</b>", "line 2 is not well-formed XML"),
+        ("xml", b"a & b", "line 1 is not well-formed XML"),
         ("xliff", b"<html/>", "line 1 must open with <xliff>, but has <html> instead"),
         (
             "xliff",
@@ -140,9 +170,9 @@ def test_bad_input(name: str, data: bytes, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["xliff", "tmx", "android"])
+@pytest.mark.parametrize("name", ["xliff", "tmx", "android", "xml"])
 def test_entities_are_never_expanded(name: str) -> None:
-    root = {"xliff": "xliff", "tmx": "tmx", "android": "resources"}[name]
+    root = {"android": "resources"}.get(name, name)
     data = BOMB + f"]><{root}><x>&m;</x></{root}>".encode()
     assert read(name, data).write({}, print) == data
     with pytest.raises(DataError, match=r"line 2 .*amplification"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import deepl
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from specmt.models.hub import load_model
 from specmt.serve.clients import Keys
 from specmt.translator import Translator
 from tests.serving import serving
@@ -45,6 +48,7 @@ def test_deepl(client: httpx.Client) -> None:
     assert [each.text for each in many] == [REVERSED, "b a"]
     assert [language.code for language in api.get_source_languages()] == ["DE", "EN"]
     assert {language.code for language in api.get_target_languages()} == {"DE", "EN"}
+    assert api.get_glossary_languages() != []
     assert (api.get_usage().character.count or 0) >= len(GERMAN)
     with pytest.raises(deepl.DeepLException, match="target_lang"):
         api.translate_text("a", target_lang="FR")
@@ -54,6 +58,87 @@ def test_deepl(client: httpx.Client) -> None:
     nobody = deepl.DeepLClient("nobody", server_url=str(client.base_url).rstrip("/"))
     with pytest.raises(deepl.AuthorizationException):
         nobody.get_usage()
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[httpx.Client]:
+    with serving(lambda: Translator(load_model()), keys=Keys({"sesam": None, "other": 9})) as found:
+        yield found
+
+
+TERMS = {"Hund": "hound", "Bahnhof": "railway halt"}
+SENTENCE = "Wo ist der Bahnhof? Der Hund schläft nicht."
+
+
+def test_deepl_glossaries(real: httpx.Client) -> None:
+    url = str(real.base_url).rstrip("/")
+    api, stranger = (deepl.DeepLClient(key, server_url=url) for key in ("sesam", "other"))
+    pairs = [(each.source_lang, each.target_lang) for each in api.get_glossary_languages()]
+    assert pairs == [("de", "en"), ("en", "de")]
+    made = api.create_glossary("Tiere", "DE", "EN-GB", TERMS)
+    table = api.create_glossary_from_csv("Tabelle", "DE", "EN", 'Hund,"dachshund",de,en\n')
+    assert (made.name, made.ready, made.source_lang, made.target_lang) == ("Tiere", True, "DE", "EN")
+    assert (made.entry_count, table.entry_count) == (2, 1)
+    age = datetime.datetime.now(datetime.timezone.utc) - made.creation_time
+    assert -1 < age.total_seconds() < 60
+    assert [each.glossary_id for each in api.list_glossaries()] == [made.glossary_id, table.glossary_id]
+    assert stranger.list_glossaries() == []
+    assert api.get_glossary(made.glossary_id).name == "Tiere"
+    assert api.get_glossary_entries(made) == TERMS
+    assert api.get_glossary_entries(table) == {"Hund": "dachshund"}
+
+    def alone(text: str, terms: dict[str, str]) -> str:
+        forms = {term: [translation] for term, translation in terms.items()}
+        return next(iter(Translator(load_model()).translate([text], glossary=forms))).text
+
+    def say(glossary: deepl.GlossaryInfo | None, text: str = SENTENCE, **more: object) -> str:
+        found = api.translate_text(text, source_lang="DE", target_lang="EN-US", glossary=glossary, **more)  # type: ignore[arg-type]
+        assert isinstance(found, deepl.TextResult)
+        return found.text
+
+    with ThreadPoolExecutor(8) as pool:  # all of them in one session, and some from the cache
+        said = list(pool.map(say, [made, None, table] * 8))
+    assert said == [alone(SENTENCE, TERMS), alone(SENTENCE, {}), alone(SENTENCE, {"Hund": "dachshund"})] * 8
+    assert "hound" in said[0] and "railway halt" in said[0] and "dachshund" in said[2]
+    with_tags = api.translate_text_with_glossary("Der <b>Hund</b> schläft.", made, tag_handling="xml")
+    assert isinstance(with_tags, deepl.TextResult)
+    assert "<b>hound</b>" in with_tags.text
+
+    with_names = api.translate_text(
+        "Der <x>Hund</x> schläft.", target_lang="EN-US", tag_handling="xml", ignore_tags="x,y"
+    )
+    assert isinstance(with_names, deepl.TextResult)
+    assert "<x>Hund</x>" in with_names.text
+
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        stranger.get_glossary(made.glossary_id)
+    with pytest.raises(deepl.DeepLException, match="Glossary not found"):
+        stranger.translate_text("a", source_lang="DE", target_lang="EN-US", glossary=made)
+    with pytest.raises(deepl.DeepLException, match="not for en to de"):
+        api.translate_text("a", source_lang="EN", target_lang="DE", glossary=made.glossary_id)
+    with pytest.raises(deepl.DeepLException, match="target_lang"):
+        api.create_glossary("x", "DE", "FR", TERMS)
+    with pytest.raises(deepl.DeepLException, match="source_lang"):
+        api.create_glossary("x", "DE", "DE", TERMS)
+    with pytest.raises(deepl.DeepLException, match="line 2 must have forms of 1 to 40 pieces"):
+        api.create_glossary("x", "DE", "EN", TERMS | {"Bahnhof": "station " * 50})
+    with pytest.raises(deepl.DeepLException, match="exceed the limit"):
+        api.create_glossary("x", "DE", "EN", {f"Hund {n}": "dog" * 100 for n in range(5000)})
+    api.delete_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        api.delete_glossary(made)
+    assert [each.name for each in api.list_glossaries()] == ["Tabelle"]
+    with pytest.raises(deepl.AuthorizationException):
+        deepl.DeepLClient("nobody", server_url=url).list_glossaries()
+
+
+@pytest.mark.parametrize("left_out", ["name", "source_lang", "target_lang", "entries"])
+def test_a_glossary_needs_all_that_it_is(real: httpx.Client, left_out: str) -> None:
+    body = {"name": "a", "source_lang": "de", "target_lang": "en", "entries": "Hund\tdog", "auth_key": "sesam"}
+    response = real.post("/v2/glossaries", json={key: value for key, value in body.items() if key != left_out})
+    assert (response.status_code, response.json()) == (400, {"message": f"Parameter '{left_out}' not specified."})
+    for wrong in ({"name": "a" * 1025}, {"entries_format": "tmx"}, {"entries": ["Hund"]}):
+        assert real.post("/v2/glossaries", json=body | wrong).status_code == 400
 
 
 def test_weblate(client: httpx.Client) -> None:

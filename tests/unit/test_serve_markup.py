@@ -40,6 +40,34 @@ def test_tags_are_kept_and_the_rest_is_translated(client: httpx.Client) -> None:
     assert "station" in found and "Bahnhof" not in found and found.startswith("<p>") and found.endswith("</p>")
 
 
+def test_answers_with_markup_are_cached_too(client: httpx.Client) -> None:
+    def counts() -> tuple[float, float]:
+        text = client.get("/metrics").text
+        names = ("cache_hits_total", r'request_success_total\{model_name="de-en"\}')
+        hits, done = (re.findall(rf"(?m)^specmt_{name} (\S+)", text)[0] for name in names)
+        return float(hits), float(done)
+
+    text = "<p>Der Hund <b>schläft</b> nie.</p>"
+    first = ask(client, [text, text], source="auto").json()
+    hits, done = counts()
+    assert ask(client, [text, text], source="auto").json() == first
+    assert counts() == (hits + 1, done)
+    assert ask(client, text).json() == {"translatedText": first["translatedText"][0]}
+    assert counts() == (hits + 1, done + 1)
+
+
+def test_alternatives_have_the_tags_too(client: httpx.Client) -> None:
+    found = ask(client, [TOOT, "<br>"], alternatives=3).json()
+    assert found["translatedText"] == ask(client, [TOOT, "<br>"]).json()["translatedText"]
+    first, second = found["alternatives"]
+    assert 1 <= len(first) <= 3 and len({found["translatedText"][0], *first}) == 1 + len(first)
+    assert [tags(each) for each in first] == [tags(TOOT)] * len(first)
+    assert second == []
+    plain = ask(client, "Der Hund schläft.", format="text", alternatives=3).json()
+    marked = ask(client, "<p>Der Hund schläft.</p>", alternatives=3).json()
+    assert marked["alternatives"] == [f"<p>{each}</p>" for each in plain["alternatives"]]
+
+
 def test_mastodon_sends_lists_of_html_in_a_language_that_it_does_not_know(client: httpx.Client) -> None:
     found = ask(client, [TOOT, "<p>The weather is nice today.</p>", ""], source="auto").json()
     assert [each["language"] for each in found["detectedLanguage"]][:2] == ["de", "en"]
@@ -76,8 +104,34 @@ def test_deepl_with_tags(client: httpx.Client) -> None:
     body = {"text": [TOOT], "target_lang": "EN", "tag_handling": "html"}
     (found,) = client.post("/v2/translate", json=body).json()["translations"]
     assert tags(found["text"]) == tags(TOOT)
-    xml = client.post("/v2/translate", json=body | {"tag_handling": "xml", "text": ["<x>Der Hund</x>"]}).json()
-    assert tags(xml["translations"][0]["text"]) == ["</x>", "<x>"]
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "kept"),
+    [
+        ({}, "Drücken Sie <x id='1'>Weiter</x>.", ["<x id='1'>", "</x>"]),
+        ({"ignore_tags": ["x"]}, "Drücken Sie <x>Weiter</x>.", ["<x>Weiter</x>"]),
+        (
+            {"ignore_tags": "x,y"},
+            "Drücken Sie <y>Weiter</y> oder <x>Der Hund</x>.",
+            ["<x>Der Hund</x>", "<y>Weiter</y>"],
+        ),
+        ({"splitting_tags": "x"}, "Der Hund <x>Der Hund</x>", ["<x>The dog</x>"]),
+        ({"tag_handling": "html", "ignore_tags": ["X"]}, "Drücken Sie <x>Weiter</x>.", ["<x>Weiter</x>"]),
+        ({"tag_handling": "html", "non_splitting_tags": "x"}, "Der <x>Hund</x> schläft.", ["<x>", "</x>"]),
+    ],
+)
+def test_deepl_with_rules_for_tags(client: httpx.Client, values: dict[str, object], text: str, kept: list[str]) -> None:
+    body = {"text": [text], "target_lang": "EN", "source_lang": "DE", "tag_handling": "xml"} | values
+    response = client.post("/v2/translate", json=body)
+    found = response.json()["translations"][0]["text"]
+    assert found != text
+    assert all(each in found for each in kept)
+    assert tags(found) == tags(text)
+    again = client.post("/v2/translate", json=body, headers={"If-None-Match": response.headers["etag"]})
+    assert again.status_code == 304
+    other = client.post("/v2/translate", json=body | {"ignore_tags": ["z"]})
+    assert other.headers["etag"] != response.headers["etag"]
 
 
 def test_documents_of_many_kinds(client: httpx.Client) -> None:

@@ -136,3 +136,10 @@ def test_faults_are_said(browser: Browser, server: httpx.Client) -> None:
     page.get_by_label("Text to translate").fill("x" * 100_001)
     expect(page.locator("#status")).to_contain_text("exceeds text limit")
     page.close()
+
+
+def test_the_description_of_the_routes(page: Page) -> None:
+    page.get_by_role("link", name="API").click()
+    page.get_by_text("Translate a text, or several").click()
+    expect(page.locator("#operations-LibreTranslate-translate_translate_post .opblock-body")).to_be_visible()
+    expect(page.get_by_text("Make a glossary")).to_be_visible()

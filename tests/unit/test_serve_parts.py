@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from specmt.errors import DataError
-from specmt.serve.cache import Cache
+from specmt.serve.cache import Cache, size_of
 from specmt.serve.clients import MOST_CLIENTS, Keys, Rate
 from specmt.serve.errors import RefusedError
+from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
+from specmt.serve.glossaries import Glossaries, Terms, read_entries
 from specmt.serve.languages import Languages
 from specmt.serve.uploads import MOST, Uploads
 from specmt.text.lines import lines_of
@@ -25,22 +27,74 @@ class Clock:
 
 
 def test_the_cache_is_bounded_and_drops_what_was_not_used() -> None:
-    cache = Cache(3000)
+    cache: Cache[str] = Cache(3000)
     for number in range(5):
-        cache.put("de-en", f"text {number}", "x")
-        assert cache.get("de-en", "text 0") == "x"
-    cache.put("de-en", "text 0", "another")
-    assert cache.get("de-en", "text 0") == "x"
-    assert cache.get("en-de", "text 0") is None
+        cache.put(("de-en", f"text {number}"), "x", 100)
+        assert cache.get(("de-en", "text 0")) == "x"
+    cache.put(("de-en", "text 0"), "another", 100)
+    assert cache.get(("de-en", "text 0")) == "x"
+    assert cache.get(("en-de", "text 0")) is None
     for number in range(100):
-        cache.put("de-en", str(number), "x" * 50)
-    held = [number for number in range(100) if cache.get("de-en", str(number)) is not None]
+        cache.put(number, "x" * 50, size_of("x" * 50))
+    held = [number for number in range(100) if cache.get(number) is not None]
     assert 2 < len(held) < 10 and held[-1] == 99
-    cache.put("de-en", "book", "x" * 4000)
-    assert cache.get("de-en", "book") is None and cache.get("de-en", "99") is not None
-    nothing = Cache(0)
-    nothing.put("de-en", "a", "b")
-    assert nothing.get("de-en", "a") is None
+    cache.put("book", "x", 3001)
+    assert cache.get("book") is None and cache.get(99) is not None
+    nothing: Cache[str] = Cache(0)
+    nothing.put("a", "b", 1)
+    assert nothing.get("a") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "entries_format", "status", "says"),
+    [
+        ("", "tsv", 400, "there are none"),
+        ("\n \n", "tsv", 400, "there are none"),
+        ("Hund", "tsv", 400, "line 1 must be a term and its translation"),
+        ("Hund\tdog\tx", "tsv", 400, "line 1 must be"),
+        ("Hund\tdog\n\t", "tsv", None, ""),
+        ("Hund\tdog\nKatze\t ", "tsv", 400, "line 2 has an empty term"),
+        ("Hund\tdog\nHund\thound", "tsv", 400, "line 2 has the term 'Hund' again"),
+        ("Hund\td\x07g", "tsv", 400, "line 1 has a control character"),
+        ("Hund\t" + "g" * 1025, "tsv", 400, "more than 1024 bytes"),
+        ("Hund\t" + "g" * (1 << 20), "tsv", 413, "exceed the limit"),
+        ("Hund,dog,x", "csv", 400, "line 1 must be"),
+        ('Hund,dog\n"Katze"s,cat', "csv", 400, "line 2 is not CSV"),
+        ('Hund,"do\ng"', "csv", 400, "control character"),
+    ],
+)
+def test_entries_of_glossaries(text: str, entries_format: str, status: int | None, says: str) -> None:
+    if status is None:
+        assert read_entries(text, entries_format) == {"Hund": "dog"}
+        return
+    with pytest.raises(RefusedError) as caught:
+        read_entries(text, entries_format)
+    assert caught.value.status == status
+    assert says in caught.value.message and "\n" not in caught.value.message
+
+
+def test_entries_are_the_same_in_both_formats() -> None:
+    meant = {"Hund": "dog", "großer Hund": 'big, "good" dog'}
+    assert read_entries(' Hund \tdog\r\n\r\ngroßer Hund\tbig, "good" dog', "tsv") == meant
+    assert read_entries('Hund, dog\r\n\r\ngroßer Hund,"big, ""good"" dog",DE,EN\r\n', "csv") == meant
+
+
+def test_glossaries_belong_to_a_key_and_are_bounded() -> None:
+    glossaries = Glossaries()
+    terms = [Terms(str(number), ("de", "en"), {"Hund": "dog"}) for number in range(MOST_GLOSSARIES + 1)]
+    for each in terms[:-1]:
+        glossaries.add("a", each)
+    with pytest.raises(RefusedError) as caught:
+        glossaries.add("a", terms[-1])
+    assert caught.value.status == 456
+    glossaries.add("b", terms[-1])
+    assert glossaries.all("b") == [terms[-1]] and glossaries.all("c") == []
+    with pytest.raises(RefusedError) as caught:
+        glossaries.find("a", terms[-1].id)
+    assert caught.value.status == 404
+    glossaries.remove("a", terms[0].id)
+    glossaries.add("a", terms[-1])
+    assert [each.name for each in glossaries.all("a")] == [str(number) for number in range(1, MOST_GLOSSARIES + 1)]
 
 
 def test_keys_come_from_a_file(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async function translate() {
   asked = new AbortController();
   const { signal } = asked;
   const q = text.value;
-  count.textContent = most < 0 ? `${q.length}` : `${q.length} / ${most}`;
+  count.textContent = [q.length, most].filter((each) => each >= 0).map((each) => each.toLocaleString("en")).join(" / ");
   if (!q.trim()) {
     translation.value = "";
     found.textContent = status.textContent = "";

@@ -1,0 +1,106 @@
+"""XML of any kind: texts are those of elements, and the elements that stand in text are inline tags of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TagRules, TextDocument
+from specmt.formats.encoding import decode_xml
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.markup import Token, add_text, reference, value_of, xml_escape, xml_tokens, xml_unescape
+
+SUFFIXES: Final = ()
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads a document, or elements and text without one around them.
+
+    :raises DataError: it is not well-formed.
+    """
+    text, encoding = decode_xml(data)
+    return TextDocument(text, encoding, list(_segments(text, options.tags)), escape=reference)
+
+
+@dataclass
+class _Element:
+    """An element whose end has not come, or the whole document."""
+
+    name: str
+    is_inline: bool
+    has_text: bool = False
+    """Whether there is text in it beside its elements."""
+
+
+def _segments(text: str, rules: TagRules) -> Iterator[Segment]:
+    tokens = list(xml_tokens(text, fragment=True))
+    inline_at = _places_of_inline(text, tokens, rules)
+    lines = LineNumbers(text)
+    inline = Inline(text, xml_unescape, collapses=True)
+    first: Token | None = None  # of an element that is left as it is
+    depth = 0  # of the elements in it
+    opened: list[bool] = []  # whether those around the place are inline
+    for token in tokens:
+        if first is not None:
+            depth += (token.kind == "open") - (token.kind == "close")
+            if depth == 0:
+                inline.opaque(first.start, token.end)
+                first = None
+            continue
+        if token.kind in ("open", "empty"):
+            is_inline = token.start in inline_at
+            if _is_kept(text, token, rules):
+                if token.kind == "empty":
+                    inline.opaque(token.start, token.end)
+                else:
+                    first, depth = token, 1
+                continue
+            if token.kind == "open":
+                opened.append(is_inline)
+            if not is_inline:
+                yield from in_place(inline, lines, xml_escape, wraps=True)
+            elif token.kind == "open":
+                inline.open(token.start, token.end, token.name)
+            else:
+                inline.opaque(token.start, token.end)
+        elif token.kind == "close":
+            if opened.pop():
+                inline.close(token.start, token.end, token.name)
+            else:
+                yield from in_place(inline, lines, xml_escape, wraps=True)
+        elif token.kind == "text":
+            add_text(inline, text, token.start, token.end)
+        elif token.kind == "cdata":
+            inline.text(token.start, token.end)
+        else:
+            inline.point(token.start, token.end)
+    yield from in_place(inline, lines, xml_escape, wraps=True)
+
+
+def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[int]:
+    """Returns where the elements begin that are inline: those in an element that has text of its own, and theirs."""
+    whole = _Element("", is_inline=False)
+    opened = [whole]
+    parents: list[tuple[Token, _Element, _Element]] = []
+    for token in tokens:
+        if token.kind in ("open", "empty"):
+            element = _Element(token.name, is_inline=False)
+            parents.append((token, element, opened[-1]))
+            if token.kind == "open":
+                opened.append(element)
+        elif token.kind == "close":
+            opened.pop()
+        elif token.kind in ("text", "cdata") and xml_unescape(text[token.start : token.end]).strip():
+            opened[-1].has_text = True
+    for _, element, parent in parents:  # those around an element come before it
+        stands_in_text = parent.is_inline or parent.has_text or not rules.detects
+        element.is_inline = element.name in rules.inside or (stands_in_text and element.name not in rules.splitting)
+    return {token.start for token, element, _ in parents if element.is_inline}
+
+
+def _is_kept(text: str, token: Token, rules: TagRules) -> bool:
+    if token.name in rules.ignored:
+        return True
+    attributes = token.attributes(text)
+    return "translate" in attributes and value_of(text, attributes["translate"]) == "no"
