@@ -16,7 +16,7 @@ import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
 from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
-from specmt.cli.job import Cluster, Run, check_job, parse_shard, run_job
+from specmt.cli.job import Cluster, check_job, documents_run, parse_shard, run_job, text_run
 from specmt.cli.options import check_languages, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
@@ -208,9 +208,14 @@ def translate(
     source = sources[0]
     tasks = find_tasks(sources, output, documents.file_format)
     check_documents(tasks, given, format_)
-    is_job = resume or shard is not None or ray is not None or "processes" in given
+    if processes < 1:
+        raise UsageError(f"`processes` must be at least 1, but is {processes} instead.")
+    if shard is not None and not {"stats", "report"}.isdisjoint(given):
+        raise UsageError("`stats` and `report` are of the whole, but `shard` does a part; leave them out.")
+    is_job = resume or not {"shard", "processes", "ray"}.isdisjoint(given)
+    place = None
     if is_job:
-        check_job(source, output, processes, shard, ray)
+        place = check_job(tasks, sources, output, (shard is not None) + (processes > 1) + (ray is not None))
     for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
         _check_files(read, options.memory, options.glossary, written, stats)
 
@@ -244,19 +249,23 @@ def translate(
         load_seconds = time.perf_counter() - started
         render = renderer(format_, counts=translator.drafts_are_fixed(options), n_best=options.n_best)
         total: Stats | None
-        if lines is None:
-            total = translate_tasks(translator, tasks, options, documents, report_out, quiet=quiet)
-        elif out is not None:
-            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
-        else:
-            assert source is not None and output is not None  # check_job
+        if place is not None:
+            if tasks:
+                run = documents_run(translator, options, tasks, documents, report_out, quiet=quiet)
+            else:
+                assert source is not None  # check_job
+                run = text_run(
+                    translator, options, source, place, render, None if quiet else _warn, format_=format_, errors=errors
+                )
             threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
-            run = Run(translator, options, render, errors, None if quiet else _warn)
             cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
-            form = {"format": format_}
-            total = run_job(
-                run, source, output, form, shard=shard, processes=processes, threads=threads, cluster=cluster
-            )
+            total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
+        elif lines is None:
+            languages = translator.model.languages
+            total = translate_tasks(translator, languages, tasks, options, documents, report_out, quiet=quiet)
+        else:
+            assert out is not None
+            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
         if total is None:
             return
         if stats_out is not None:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -42,7 +42,8 @@ class JobFolder:
     @staticmethod
     def of(output: Path) -> Path:
         """Returns where the job of an output is kept."""
-        return output.with_name(output.name + SUFFIX)
+        named = output if output.name.strip(".") else output.absolute().resolve()
+        return named.with_name(named.name + SUFFIX)
 
     @classmethod
     def begin(cls, output: Path, manifest: Manifest) -> JobFolder:
@@ -163,14 +164,21 @@ class JobFolder:
                 part, stats = self.read(shard)
                 out.write_bytes(part)
                 total += stats
-        # Before the shards go, which another run could make it from.
-        sync(output)
-        sync(output.absolute().parent)
+        self.remove([output])
+        return total
+
+    def remove(self, written: Iterable[Path]) -> None:
+        """Removes the folder once what was made from its shards is on the disk.
+
+        :param written: the files
+        """
+        for path in written:
+            sync(path)
+            sync(path.absolute().parent)
         done = _done(self.path)
         with suppress(OSError):
             self.path.rename(done)  # in one step: half a folder would be a damaged job
         shutil.rmtree(done, ignore_errors=True)
-        return total
 
     def _is_complete(self, shard: int, size: int) -> bool:
         with self._path(shard).open("rb") as file:
