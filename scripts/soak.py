@@ -1,6 +1,7 @@
 #!/usr/bin/env python
-"""Shows whether long jobs keep what docs/scale.md promises, and prints the figures as JSON; exit code 1 if one does not.
+"""Shows whether long jobs keep what docs/scale.md promises, and prints the figures as JSON; exit code 1 if not.
 
+\b
     python scripts/soak.py kills --lines 20000 --times 100 -- --processes 2
     python scripts/soak.py flat --lines 1000000 -- --ray local
     python scripts/soak.py overhead --lines 4000 --rounds 5
@@ -118,7 +119,6 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
             if not ended:
                 os.kill(process, signal.SIGKILL)
                 killed += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
-            time.sleep(0.05 * (processes > 1))  # what it had forked ends, too
             total = sum(struct.unpack(f"{SLOTS}q", counts[:]))
             worst, lost = max(worst, total - done() - lost), total - done()
         code = os.waitstatus_to_exitcode(os.waitpid(forked(lambda: translate(output, "--resume")), 0)[1])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
+DOCUMENT_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def document_options(function: F) -> F:
 
     @wraps(function)
     def command(**values: Any) -> Any:
-        return function(documents=DocumentOptions(**{name: values.pop(name) for name in _NAMES}), **values)
+        return function(documents=DocumentOptions(**{name: values.pop(name) for name in DOCUMENT_NAMES}), **values)
 
     options = [
         click.option(
@@ -149,7 +149,7 @@ def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str)
     """
     if tasks and format_ != "text":
         raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
-    for name in ("errors",) if tasks else _NAMES:
+    for name in ("errors",) if tasks else DOCUMENT_NAMES:
         if name in given:
             shown = "--all" if name == "everything" else f"`{name}`"
             raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from specmt.cli.console import note
-from specmt.cli.documents import DocumentOptions, Task, tasks_sentences, translate_tasks
+from specmt.cli.documents import DOCUMENT_NAMES, DocumentOptions, Task, tasks_sentences, translate_tasks
+from specmt.cli.options import check_languages
 from specmt.cli.progress import rate_bar
 from specmt.errors import UsageError
 from specmt.options import DecodingOptions
@@ -29,16 +30,28 @@ _MACHINE: Final = ("threads", "batch_size", "device", "kernels")
 _ADDED: Final = ("scores", "alignments", "n_best", "keep_numbers")
 """Options that say what is written, or asked of a translation."""
 
+WAYS: Final = frozenset(("resume", "shard", "processes", "ray"))
+"""Options that make a job."""
 
-def check_job(tasks: Sequence[Task], files: Sequence[Path | None], output: Path | None, ways: int) -> Path:
+_OF_FILES: Final = frozenset(("format_", "errors", "stats", "shard", "processes", "verbose", *DOCUMENT_NAMES))
+"""Options that rows of parquet files have no use for."""
+
+
+def job_place(
+    tasks: Sequence[Task], files: Sequence[Path | None], output: Path | None, given: Collection[str], processes: int
+) -> Path:
     """Returns the output that the job is kept beside: that of the one file, or the folder that several go to.
 
     :param tasks: the documents, if any
-    :param ways: how many ways to share the work were asked for
+    :param given: the names of the options that the user gave a value
     :raises UsageError: there is no input or output that a job can be resumed with, or two ways to share the work.
     """
-    if ways > 1:
+    if processes < 1:
+        raise UsageError(f"`processes` must be at least 1, but is {processes} instead.")
+    if ("shard" in given) + ("ray" in given) + (processes > 1) > 1:
         raise UsageError("`--shard`, `--processes` and `--ray` exclude each other.")
+    if "shard" in given and ("stats" in given or "report" in given):
+        raise UsageError("`stats` and `report` are of the whole, but `shard` does a part; leave them out.")
     is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
     place = tasks[0].target if tasks and not is_many else output
     if place is None or None in files or not (is_many or not place.exists() or place.is_file()):
@@ -82,15 +95,20 @@ class Run(NamedTuple):
 
     def settings(self) -> dict[str, Any]:
         """Returns all that output depends on beside the input."""
-        from specmt.models.folder import file_sha256
+        return settings_of(self.translator, self.options) | self.form
 
-        signature = self.translator.signature(self.options)
-        if not str(signature["numerics"]).startswith("torch"):
-            del signature["torch"]
-        kept = {name: value for name, value in signature.items() if name not in _MACHINE}
-        if self.options.glossary is not None:
-            kept["glossary"] = file_sha256(self.options.glossary)
-        return kept | {name: getattr(self.options, name) for name in _ADDED} | self.form
+
+def settings_of(translator: Translator, options: DecodingOptions) -> dict[str, Any]:
+    """Returns all that translations depend on beside the text."""
+    from specmt.models.folder import file_sha256
+
+    signature = translator.signature(options)
+    if not str(signature["numerics"]).startswith("torch"):
+        del signature["torch"]
+    kept = {name: value for name, value in signature.items() if name not in _MACHINE}
+    if options.glossary is not None:
+        kept["glossary"] = file_sha256(options.glossary)
+    return kept | {name: getattr(options, name) for name in _ADDED}
 
 
 def text_run(
@@ -245,6 +263,58 @@ def _run_on(
             for translation in warned:
                 run.warn(translation)
             advance(len(job.manifest.span(shard)))
+
+
+def is_parquet(files: Sequence[Path | None]) -> bool:
+    """Whether the input is rows of parquet files: a file or folder of that name."""
+    return len(files) == 1 and files[0] is not None and files[0].suffix == ".parquet"
+
+
+def run_parquet(
+    source: Path | None,
+    output: Path | None,
+    options: DecodingOptions,
+    cluster: Cluster | None,
+    given: Collection[str],
+    *,
+    quiet: bool,
+) -> None:
+    """Translates rows of parquet files on a Ray cluster.
+
+    :param given: the names of the options that the user gave a value
+    :raises UsageError: options are missing, or mean nothing for rows.
+    """
+    if cluster is None or source is None or output is None:
+        raise UsageError("parquet files need `--ray` and an `--output`, a folder of parquet files.")
+    if unused := sorted(_OF_FILES.intersection(given)):
+        raise UsageError(f"`{unused[0].strip('_')}` has no effect with parquet files; leave it out.")
+    adapter = ray_adapter()
+    from specmt.jobs.parquet import translate_parquet
+    from specmt.translator import Translator
+
+    translator = Translator.from_pretrained(cluster.model, **cluster.loading)
+    check_languages(translator.model.languages, cluster.loading, given)
+    settings = settings_of(translator, options)
+    threads = cluster.loading["threads"] or 1
+    loading = {name: value for name, value in cluster.loading.items() if name != "threads"}
+    with adapter.connected(cluster.address) as processors:
+        count, failed = translate_parquet(
+            _url(source),
+            _url(output),
+            cluster.model,
+            options,
+            settings,
+            processors=processors,
+            threads=threads,
+            loading=loading,
+        )
+    if not quiet:
+        note(f"{count} rows, {failed} of them with an error.")
+
+
+def _url(path: Path) -> str:
+    """Returns a local path, or a URL, whose two slashes are one in a path."""
+    return re.sub(r"^(\w{2,}):/(?!/)", r"\1://", str(path))
 
 
 def ray_adapter() -> Any:

@@ -16,7 +16,17 @@ import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
 from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
-from specmt.cli.job import Cluster, check_job, documents_run, parse_shard, run_job, text_run
+from specmt.cli.job import (
+    WAYS,
+    Cluster,
+    documents_run,
+    is_parquet,
+    job_place,
+    parse_shard,
+    run_job,
+    run_parquet,
+    text_run,
+)
 from specmt.cli.options import check_languages, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
@@ -206,16 +216,13 @@ def translate(
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
     sources, output = [_path(path) for path in files or (input_,)], _path(output)
     source = sources[0]
+    if is_parquet(sources):
+        cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
+        run_parquet(source, output, options, cluster, given, quiet=quiet)
+        return
     tasks = find_tasks(sources, output, documents.file_format)
     check_documents(tasks, given, format_)
-    if processes < 1:
-        raise UsageError(f"`processes` must be at least 1, but is {processes} instead.")
-    if shard is not None and not {"stats", "report"}.isdisjoint(given):
-        raise UsageError("`stats` and `report` are of the whole, but `shard` does a part; leave them out.")
-    is_job = resume or not {"shard", "processes", "ray"}.isdisjoint(given)
-    place = None
-    if is_job:
-        place = check_job(tasks, sources, output, (shard is not None) + (processes > 1) + (ray is not None))
+    place = job_place(tasks, sources, output, given, processes) if WAYS & given else None
     for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
         _check_files(read, options.memory, options.glossary, written, stats)
 
@@ -227,7 +234,7 @@ def translate(
             if task.source is None or not task.source.is_fifo():
                 open_input(task.source).close()
         lines = None if tasks else read_lines(source, errors=errors)
-        out = None if tasks or is_job else stack.enter_context(Output(output))
+        out = None if tasks or place is not None else stack.enter_context(Output(output))
         report_out = None if documents.report is None else stack.enter_context(Output(documents.report))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once

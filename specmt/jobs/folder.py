@@ -8,11 +8,12 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final, final
+from typing import IO, Final, final
 
 from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
 from specmt.files import whole
@@ -23,6 +24,9 @@ from specmt.types import Stats
 SUFFIX: Final = ".job"
 MANIFEST: Final = "manifest.json"
 LOCK: Final = "lock"
+
+_PATIENCE = 5.0
+"""Seconds in which the processes that a killed one had forked, and which have its lock, come to an end."""
 
 _SHARD: Final = re.compile(r"shard-(\d{6,})")
 
@@ -98,12 +102,8 @@ class JobFolder:
                     file = stack.enter_context((self.path / name).open("w"))
                 except OSError as error:
                     raise OutputError(f"{self.path / name}: cannot be written ({error.strerror}).") from error
-                try:
-                    fcntl.flock(file, kind | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise UsageError(f"{self.path}: another process is working on this job.") from None
-                except OSError:  # a file system without locks: two would do the same work twice, no harm else
-                    pass
+                if not _lock(file, kind):
+                    raise UsageError(f"{self.path}: another process is working on this job.")
             yield
 
     def done(self) -> set[int]:
@@ -190,6 +190,22 @@ class JobFolder:
 
     def _path(self, shard: int) -> Path:
         return self.path / f"shard-{shard:06d}"
+
+
+def _lock(file: IO[str], kind: int) -> bool:
+    """Locks a file; returns whether nobody else has it, even after a while."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+            continue
+        except OSError:  # a file system without locks: two would do the same work twice, no harm else
+            pass
+        return True
 
 
 def _done(path: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
 import ray
+from ray.data import ActorPoolStrategy
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from specmt.errors import ModelError, SpecmtError, UsageError
@@ -81,6 +82,7 @@ def translate_dataset(
     *,
     actors: int | tuple[int, int] = 1,
     threads: int = 1,
+    claimed: float | None = None,
     numerics: str | None = None,
     **loading: Any,
 ) -> Dataset:
@@ -90,13 +92,16 @@ def translate_dataset(
     pipeline goes on after the cluster was lost.
 
     :param actors: how many, or the fewest and the most
-    :param threads: of each actor, which claims as many processors
+    :param threads: of each actor
+    :param claimed: processors that it claims, by default as many; where actors claim all that there are, Ray has none
+        left to read with, and waits for ever
     :param numerics: what all actors must compute in, as ``Translator.model.numerics`` names it; by default what one of
         them does
     :param loading: other arguments of :meth:`specmt.Translator.from_pretrained`
     """
     loading = loading | {"threads": threads}
     options = options or DecodingOptions()
+    fewest, most = actors if isinstance(actors, tuple) else (actors, actors)
     if numerics is None:
         numerics = ray.get(ray.remote(num_cpus=threads)(_numerics).remote(model, loading))
     return dataset.map_batches(
@@ -104,8 +109,8 @@ def translate_dataset(
         fn_constructor_args=(model, options, numerics, loading),
         batch_size=ROWS,
         batch_format="numpy",
-        num_cpus=threads,
-        concurrency=actors,
+        num_cpus=threads if claimed is None else claimed,
+        compute=ActorPoolStrategy(min_size=fewest, max_size=most),
     )
 
 
