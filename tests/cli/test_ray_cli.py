@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Translation
 from tests.cli.test_translate_cli import ENVIRONMENT, TIMEOUT, model_options
+from tests.commands import COMMAND, execute
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 pyarrow = pytest.importorskip("pyarrow")
@@ -102,21 +104,14 @@ def test_rows_of_a_dataset(cluster: Any, tiny_model: Path) -> None:
     ray.shutdown()
 
 
-def test_a_node_that_computes_otherwise(
-    cluster: Any, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], needs_kernels: None
-) -> None:
-    other = cluster.add_node(num_cpus=1, env_vars={"SPECMT_KERNELS": "none"})
-    try:
-        source = tmp_path / "in.de"
-        source.write_text("der Hund\n" * 9, encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(manifest, "SHARD_LINES", 1)
-            command = ["translate", str(source), "-o", str(tmp_path / "out.en"), *model_options(tiny_model)]
-            assert run([*command, "--ray", cluster.address]) == 69
-        assert "`numerics` must be kernels-float32 on every node, but is torch" in capfd.readouterr().err
-        assert not (tmp_path / "out.en").exists()
-    finally:
-        cluster.remove_node(other)
+def test_nodes_that_compute_otherwise(cluster: Any, tiny_model: Path, tmp_path: Path, needs_kernels: None) -> None:
+    (tmp_path / "in.de").write_text("der Hund\n", encoding="utf-8")
+    command = [*COMMAND, "translate", tmp_path / "in.de", "-o", tmp_path / "out.en", *model_options(tiny_model)]
+    result = execute(*command, "-q", "--ray", cluster.address, SPECMT_KERNELS="none")  # here PyTorch, kernels there
+    assert result.returncode == 69
+    last = result.stderr.decode().strip().splitlines()[-1]
+    assert re.fullmatch(r"specmt: error: `numerics` must be torch\S+ on every node, but is kernels-float32 on .*", last)
+    assert not (tmp_path / "out.en").exists()
 
 
 def test_parquet_goes_on_after_its_driver_was_killed(
