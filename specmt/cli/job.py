@@ -234,7 +234,7 @@ def run_job(
                 count = min(processes, len(left))
 
                 def watch() -> None:
-                    new = job.done() - done
+                    new = job.written() - done
                     done.update(new)
                     advance(sum(len(manifest.span(number)) for number in new))
 

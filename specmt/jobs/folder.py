@@ -108,14 +108,13 @@ class JobFolder:
 
     def done(self) -> set[int]:
         """Returns the shards that are there, as far as their sizes tell; a shorter one was damaged from outside."""
-        found = set()
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                match = _SHARD.fullmatch(entry.name)
-                number = int(match[1]) if match else -1
-                if 0 <= number < self.manifest.shards and self._is_complete(number, entry.stat().st_size):
-                    found.add(number)
-        return found
+        return {shard for shard in self.written() if self._is_complete(shard)}
+
+    def written(self) -> set[int]:
+        """Returns the shards that are there, by their names alone."""
+        found = (_SHARD.fullmatch(name) for name in os.listdir(self.path))
+        numbers = {int(match[1]) for match in found if match}
+        return {number for number in numbers if number < self.manifest.shards}
 
     def write(self, shard: int, output: bytes, stats: Stats) -> None:
         """Writes a finished shard.
@@ -180,9 +179,10 @@ class JobFolder:
             self.path.rename(done)  # in one step: half a folder would be a damaged job
         shutil.rmtree(done, ignore_errors=True)
 
-    def _is_complete(self, shard: int, size: int) -> bool:
+    def _is_complete(self, shard: int) -> bool:
         with self._path(shard).open("rb") as file:
             header = file.readline()
+            size = os.fstat(file.fileno()).st_size
         try:
             return bool(size == len(header) + json.loads(header)["bytes"])
         except (ValueError, KeyError, TypeError):

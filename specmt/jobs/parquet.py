@@ -108,18 +108,19 @@ def translate_parquet(
         parts = job / "rows"
         if not (job / "translated").exists():
             actors = max(1, processors // threads)
-            shares = {"actors": actors, "threads": threads, "claimed": min(threads, (processors - 1) / actors)}
             files = [path for path, _, _ in read.files()]
             rows = ray.data.read_parquet(files, filesystem=read.system)
             rows = rows.repartition(target_num_rows_per_block=manifest.SHARD_LINES)  # what a death costs
-            made = translate_dataset(rows, model, options, **shares, numerics=settings["numerics"], **loading)
+            made = translate_dataset(
+                rows, model, options, actors=actors, threads=threads, numerics=settings["numerics"], **loading
+            )
             made.context.checkpoint_config = CheckpointConfig(
                 id_column="id",
                 checkpoint_path=(job / "checkpoint").path,
                 override_filesystem=job.system,
                 delete_checkpoint_on_success=False,
             )
-            made.context.checkpoint_config.checkpoint_actor_memory_bytes = 0  # of each processor's a part, by default
+            made.context.checkpoint_config.checkpoint_actor_memory_bytes = 0  # else a GiB, which small nodes lack
             made.write_parquet(parts.path, filesystem=parts.system)
             (job / "translated").system.create_dir((job / "translated").path)
         written.remove()  # of a process that died while it wrote
