@@ -110,7 +110,7 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
         killed = lost = 0
         for _ in range(times):
             # Now and then behind a shard more, so that the job is not over too soon.
-            wanted = done() + shard_lines * (draw.random() < lines / shard_lines / times / 2)
+            wanted = done() + shard_lines * (draw.random() < lines / shard_lines / times / 2 / (1 + processes))
             process, ended, until = forked(lambda: translate(output, "--resume")), 0, time.monotonic() + TIMEOUT
             while not ended and done() < wanted and time.monotonic() < until:
                 time.sleep(0.001)

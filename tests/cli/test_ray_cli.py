@@ -130,7 +130,7 @@ def test_parquet_goes_on_after_its_driver_was_killed(
     def done() -> set[str]:
         return {path.name for path in job.glob("checkpoint/*.parquet") if ".pending" not in path.name}
 
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + 3 * TIMEOUT  # where other work keeps the processors busy
     while not done() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
     process.kill()
