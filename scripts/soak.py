@@ -11,6 +11,7 @@ What follows -- are options of `specmt translate`. The text is lines of FILE, dr
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -119,6 +121,8 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
             if not ended:
                 os.kill(process, signal.SIGKILL)
                 killed += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+            with suppress(FileNotFoundError), (job / "lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # what it had forked has ended, too
             total = sum(struct.unpack(f"{SLOTS}q", counts[:]))
             worst, lost = max(worst, total - done() - lost), total - done()
         code = os.waitstatus_to_exitcode(os.waitpid(forked(lambda: translate(output, "--resume")), 0)[1])
