@@ -4,7 +4,7 @@
 \b
     python scripts/soak.py kills --lines 20000 --times 100 -- --processes 2
     python scripts/soak.py flat --lines 1000000 -- --ray local
-    python scripts/soak.py overhead --lines 4000 --rounds 5
+    python scripts/soak.py overhead --lines 8000 --rounds 5
 
 What follows -- are options of `specmt translate`. The text is lines of FILE, drawn at random (seeded).
 """
@@ -193,16 +193,21 @@ def proportional_memory(root: int) -> int:
 
 @main.command()
 @_file
-@click.option("--lines", default=4000, show_default=True)
+@click.option("--lines", default=8000, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
-@click.option("--threads", default=os.cpu_count(), show_default=True)
 @_options
-def overhead(text: Path, lines: int, rounds: int, threads: int, options: tuple[str, ...]) -> None:
-    """Compare the journal and Ray with plain `translate`, on as many threads; what starting takes does not count.
+def overhead(text: Path, lines: int, rounds: int, options: tuple[str, ...]) -> None:
+    """Compare the journal, processes and Ray with plain `translate`, on all processors.
 
-    Each way translates LINES and twice as many, in turn: the difference is what lines take.
+    Each way translates LINES and twice as many, in turn: the difference is what lines take, without the start.
     """
-    ways = {"plain": [], "journal": ["--resume"], "ray": ["--ray", "local"]}
+    processors = str(os.cpu_count())
+    ways = {
+        "plain": ["--threads", processors],
+        "journal": ["--threads", processors, "--resume"],
+        "processes": ["--threads", "1", "--processes", processors],
+        "ray": ["--threads", "1", "--ray", "local"],
+    }
     found: dict[str, list[float]] = {way: [] for way in ways}
     starts: dict[str, list[float]] = {way: [] for way in ways}
     with TemporaryDirectory() as place:
@@ -214,13 +219,13 @@ def overhead(text: Path, lines: int, rounds: int, threads: int, options: tuple[s
                 for times in (1, 2):
                     files = [f"{place}/{times}.de", "-o", f"{place}/out"]
                     started = time.monotonic()
-                    command = [sys.executable, "-m", "specmt", "translate", *files, "-q", "--threads", str(threads)]
+                    command = [sys.executable, "-m", "specmt", "translate", *files, "-q"]
                     subprocess.run([*command, *more, *options], check=True)
                     seconds.append(time.monotonic() - started)
                 found[way].append(seconds[1] - seconds[0])
                 starts[way].append(2 * seconds[0] - seconds[1])
     plain = found["plain"]
-    figures: dict[str, Any] = {"lines": lines, "threads": threads, "rounds": rounds}
+    figures: dict[str, Any] = {"lines": lines, "processors": processors, "rounds": rounds}
     for way, seconds in found.items():
         ratios = [mine / theirs for mine, theirs in zip(seconds, plain, strict=True)]
         figures[way] = {
