@@ -54,9 +54,11 @@ def job_place(
         raise UsageError("`stats` and `report` are of the whole, but `shard` does a part; leave them out.")
     is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
     place = tasks[0].target if tasks and not is_many else output
-    if place is None or None in files or not (is_many or not place.exists() or place.is_file()):
+    paths = [path for path in (*files, place) if path is not None]
+    is_regular = all(not path.exists() or path.is_file() or (is_many and path.is_dir()) for path in paths)
+    if place is None or None in files or not is_regular:
         raise UsageError("`--resume`, `--shard`, `--processes` and `--ray` need an input and an output that are files.")
-    for path in filter(None, files):
+    for path in paths[:-1]:
         if path.is_dir() and place.resolve().is_relative_to(path.resolve()):
             raise UsageError(f"`output` must not be in the input, but {place} is in {path}; its job would be, too.")
     return place

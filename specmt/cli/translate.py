@@ -188,7 +188,8 @@ def translate(
     """Translate FILE line by line: as many lines out as in, in the same order.
 
     Documents (PO, XLIFF, HTML, Markdown, JSON, subtitles, DOCX, …) are known by their suffix, or by --file-format:
-    what is text in them is translated, everything else stays as it is. Of a folder every document is translated.
+    what is text in them is translated, everything else stays as it is. Of a folder every document is translated. With
+    --ray, FILE may be rows of parquet files, local or a URL, with the columns `id` and `source`.
 
     Without FILE, or with -, it reads standard input and answers each line as it comes. Files ending in .gz are
     decompressed and compressed. Blank lines, line endings and the space around a line stay as they are.

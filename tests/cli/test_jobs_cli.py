@@ -188,7 +188,8 @@ def test_what_a_job_must_not_go_on_with(
 
 
 def test_a_job_needs_files(text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for options in (["-"], ["-", "-o", str(tmp_path / "out")], [str(text)], [str(text), "-o", "/dev/null"]):
+    out = ["-o", str(tmp_path / "out")]
+    for options in (["-"], ["-", *out], [str(text)], [str(text), "-o", "/dev/null"], ["/dev/null", *out]):
         assert run(["translate", *options, "--resume"]) == 2
         assert "need an input and an output that are files" in capfd.readouterr().err
     for options in (["--shard", "0/2"], ["--shard", "3/2"], ["--shard", "x"], ["--processes", "0"]):
