@@ -157,28 +157,13 @@ def translate_documents(
 
     :param documents: names and documents
     """
-    selection = selection or Selection()
-    known: dict[str, _Said] = {}
     waiting: deque[_Pending] = deque()
     asked: deque[tuple[_Said, _Pending]] = deque()
     indices = count()
 
     def lines() -> Iterator[Line]:
-        for name, document in documents:
-            if len(known) > _MOST_KNOWN:
-                known.clear()
-            pending = _Pending(name, document, [], Summary(len(document.segments)))
-            new: list[str] = []
-            for number, segment in enumerate(document.segments):
-                if selection.takes(segment):
-                    plan, fresh = _plan(number, segment, known, selection)
-                    pending.plans.append(plan)
-                    new += fresh
-                elif segment.state == "skipped":
-                    pending.summary.skipped += 1
-                else:
-                    pending.summary.kept += 1
-            asked.extend((known[text], pending) for text in new)
+        for pending, new in _plan_all(documents, selection or Selection()):
+            asked.extend((said, pending) for said in new.values())
             waiting.append(pending)
             for text in new:
                 yield Line(next(indices), text)
@@ -192,6 +177,34 @@ def translate_documents(
             yield _finish(waiting.popleft())
     while waiting:
         yield _finish(waiting.popleft())
+
+
+def sentences_of(documents: Iterable[tuple[str, Document]], selection: Selection | None = None) -> Iterator[Line]:
+    """Yields, lazily, the lines that :func:`translate_documents` has translated."""
+    texts = (text for _, new in _plan_all(documents, selection or Selection()) for text in new)
+    return (Line(index, text) for index, text in enumerate(texts))
+
+
+def _plan_all(
+    documents: Iterable[tuple[str, Document]], selection: Selection
+) -> Iterator[tuple[_Pending, dict[str, _Said]]]:
+    """Yields each document with the sentences that no one asked for yet."""
+    known: dict[str, _Said] = {}
+    for name, document in documents:
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        pending = _Pending(name, document, [], Summary(len(document.segments)))
+        new: list[str] = []
+        for number, segment in enumerate(document.segments):
+            if selection.takes(segment):
+                plan, fresh = _plan(number, segment, known, selection)
+                pending.plans.append(plan)
+                new += fresh
+            elif segment.state == "skipped":
+                pending.summary.skipped += 1
+            else:
+                pending.summary.kept += 1
+        yield pending, {text: known[text] for text in new}
 
 
 def _plan(number: int, segment: Segment, known: dict[str, _Said], selection: Selection) -> tuple[_Plan, list[str]]:

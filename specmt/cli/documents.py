@@ -20,15 +20,14 @@ from specmt.formats import find_format, format_of
 from specmt.formats.document import MAX_BYTES, Document, FormatOptions
 from specmt.options import DecodingOptions
 from specmt.text.lines import STDIN, Output, open_input, reading
-from specmt.types import Stats
+from specmt.types import Line, Stats
 
 if TYPE_CHECKING:
-    from specmt.documents import Summary
-    from specmt.translator import Translator
+    from specmt.documents import Selection, Summary, TranslatesLines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
+DOCUMENT_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ def document_options(function: F) -> F:
 
     @wraps(function)
     def command(**values: Any) -> Any:
-        return function(documents=DocumentOptions(**{name: values.pop(name) for name in _NAMES}), **values)
+        return function(documents=DocumentOptions(**{name: values.pop(name) for name in DOCUMENT_NAMES}), **values)
 
     options = [
         click.option(
@@ -150,7 +149,7 @@ def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str)
     """
     if tasks and format_ != "text":
         raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
-    for name in ("errors", "resume", "shard", "processes", "ray") if tasks else _NAMES:
+    for name in ("errors",) if tasks else DOCUMENT_NAMES:
         if name in given:
             shown = "--all" if name == "everything" else f"`{name}`"
             raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
@@ -162,8 +161,19 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
+def tasks_sentences(
+    languages: tuple[str, str], tasks: Sequence[Task], options: DecodingOptions, documents: DocumentOptions
+) -> Iterator[Line]:
+    """Returns the sentences that :func:`translate_tasks` has translated."""
+    from specmt.documents import sentences_of
+
+    selection, format_options = _reading(languages, options, documents)
+    return sentences_of(_read(tasks, format_options), selection)
+
+
 def translate_tasks(
-    translator: Translator,
+    translator: TranslatesLines,
+    languages: tuple[str, str],
     tasks: Sequence[Task],
     options: DecodingOptions,
     documents: DocumentOptions,
@@ -172,19 +182,9 @@ def translate_tasks(
     quiet: bool,
 ) -> Stats:
     """Translates documents, each written as soon as it is complete; returns the totals."""
-    from specmt.documents import Selection, Summary, translate_documents
-    from specmt.pairs import read_pairs
+    from specmt.documents import Summary, translate_documents
 
-    source, target = translator.model.languages
-    known: dict[str, str] = {}
-    if documents.exact and options.memory is not None and not options.memory.is_fifo():
-        for one, other in read_pairs(options.memory, source, target):
-            known.setdefault(one, other)
-    selection = Selection(fuzzy=documents.retranslate_fuzzy, translated=documents.everything, known=known)
-    given: dict[str, Any] = {"columns": documents.column, "keys": documents.key}
-    format_options = FormatOptions(
-        source=source, target=target, fuzzy=documents.fuzzy, **{name: value for name, value in given.items() if value}
-    )
+    selection, format_options = _reading(languages, options, documents)
     sizes = [0 if task.source is None else task.source.stat().st_size for task in tasks]
     total, done, stats = Summary(), 0, Stats()
     rows: list[tuple[str, Summary]] = []
@@ -209,6 +209,30 @@ def translate_tasks(
     if report is not None:
         report.write(_page([*rows, ("", total)]))
     return stats
+
+
+def _reading(
+    languages: tuple[str, str], options: DecodingOptions, documents: DocumentOptions
+) -> tuple[Selection, FormatOptions]:
+    """Returns which segments are translated, and how documents are read."""
+    from specmt.documents import Selection
+    from specmt.pairs import read_pairs
+
+    source, target = languages
+    known: dict[str, str] = {}
+    if documents.exact and options.memory is not None and not options.memory.is_fifo():
+        for one, other in read_pairs(options.memory, source, target):
+            known.setdefault(one, other)
+    given: dict[str, Any] = {"columns": documents.column, "keys": documents.key}
+    return (
+        Selection(fuzzy=documents.retranslate_fuzzy, translated=documents.everything, known=known),
+        FormatOptions(
+            source=source,
+            target=target,
+            fuzzy=documents.fuzzy,
+            **{name: value for name, value in given.items() if value},
+        ),
+    )
 
 
 def _read(tasks: Sequence[Task], options: FormatOptions) -> Iterator[tuple[str, Document]]:

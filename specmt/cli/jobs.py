@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from specmt.errors import DataError
+from specmt.errors import DataError, UsageError
 
 _output = click.argument("output", type=click.Path(path_type=Path))
 
@@ -55,9 +55,12 @@ def verify(output: Path) -> None:
 @_output
 def merge(output: Path) -> None:
     """Put the shards together: OUTPUT appears, its folder goes."""
+    from specmt.jobs.documents import FORM
     from specmt.jobs.folder import JobFolder
 
     job = JobFolder.open(output)
+    if job.manifest.settings.get("format") == FORM:
+        raise UsageError(f"{job.path}: is a job over documents; `specmt translate … --resume` writes them.")
     with job.locked():
         total = job.merge(output)
     click.echo(f"{total.lines} lines, {total.sentences} sentences, {total.tokens} tokens.", err=True)

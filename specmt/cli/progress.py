@@ -75,18 +75,21 @@ def share_bar(*, quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
 
 
 @contextmanager
-def rate_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yields a function that takes how many more lines are done: a bar with lines a second and the time left."""
+def rate_bar(total: int, *, before: int = 0, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Yields a function that takes how many more lines are done: a bar with lines a second and the time left.
+
+    :param before: how many of the lines were done before
+    """
     if quiet or not _has_terminal():
         yield lambda _: None
         return
     started = time.perf_counter()
     with _bar("bar", "share", "{task.fields[rate]} lines/s", "left", speed_estimate_period=120) as progress:
-        task = progress.add_task("", total=total, rate="")
+        task = progress.add_task("", total=total, completed=before, rate="")
 
         def advance(lines: int) -> None:
             done = progress.tasks[0].completed + lines
-            progress.update(task, completed=done, rate=f"{done / (time.perf_counter() - started):.1f}")
+            progress.update(task, completed=done, rate=f"{(done - before) / (time.perf_counter() - started):.1f}")
 
         yield advance
 

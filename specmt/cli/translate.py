@@ -16,7 +16,17 @@ import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
 from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
-from specmt.cli.job import Cluster, Run, check_job, parse_shard, run_job
+from specmt.cli.job import (
+    WAYS,
+    Cluster,
+    documents_run,
+    is_parquet,
+    job_place,
+    parse_shard,
+    run_job,
+    run_parquet,
+    text_run,
+)
 from specmt.cli.options import check_languages, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
@@ -149,7 +159,8 @@ def translate(
     """Translate FILE line by line: as many lines out as in, in the same order.
 
     Documents (PO, XLIFF, HTML, Markdown, JSON, subtitles, DOCX, …) are known by their suffix, or by --file-format:
-    what is text in them is translated, everything else stays as it is. Of a folder every document is translated.
+    what is text in them is translated, everything else stays as it is. Of a folder every document is translated. With
+    --ray, FILE may be rows of parquet files, local or a URL, with the columns `id` and `source`.
 
     Without FILE, or with -, it reads standard input and answers each line as it comes. Files ending in .gz are
     decompressed and compressed. Blank lines, line endings and the space around a line stay as they are.
@@ -177,11 +188,13 @@ def translate(
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
     sources, output = [_path(path) for path in files or (input_,)], _path(output)
     source = sources[0]
+    if is_parquet(sources):
+        cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
+        run_parquet(source, output, options, cluster, given, quiet=quiet)
+        return
     tasks = find_tasks(sources, output, documents.file_format)
     check_documents(tasks, given, format_)
-    is_job = resume or shard is not None or ray is not None or "processes" in given
-    if is_job:
-        check_job(source, output, processes, shard, ray)
+    place = job_place(tasks, sources, output, given, processes) if WAYS & given else None
     for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
         _check_files(read, options.memory, options.glossary, written, stats)
 
@@ -193,7 +206,7 @@ def translate(
             if task.source is None or not task.source.is_fifo():
                 open_input(task.source).close()
         lines = None if tasks else read_lines(source, errors=errors)
-        out = None if tasks or is_job else stack.enter_context(Output(output))
+        out = None if tasks or place is not None else stack.enter_context(Output(output))
         report_out = None if documents.report is None else stack.enter_context(Output(documents.report))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
@@ -215,19 +228,23 @@ def translate(
         load_seconds = time.perf_counter() - started
         render = renderer(format_, counts=translator.drafts_are_fixed(options), n_best=options.n_best)
         total: Stats | None
-        if lines is None:
-            total = translate_tasks(translator, tasks, options, documents, report_out, quiet=quiet)
-        elif out is not None:
-            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
-        else:
-            assert source is not None and output is not None  # check_job
+        if place is not None:
+            if tasks:
+                run = documents_run(translator, options, tasks, documents, report_out, quiet=quiet)
+            else:
+                assert source is not None  # check_job
+                run = text_run(
+                    translator, options, source, place, render, None if quiet else _warn, format_=format_, errors=errors
+                )
             threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
-            run = Run(translator, options, render, errors, None if quiet else _warn)
             cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
-            form = {"format": format_}
-            total = run_job(
-                run, source, output, form, shard=shard, processes=processes, threads=threads, cluster=cluster
-            )
+            total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
+        elif lines is None:
+            languages = translator.model.languages
+            total = translate_tasks(translator, languages, tasks, options, documents, report_out, quiet=quiet)
+        else:
+            assert out is not None
+            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
         if total is None:
             return
         if stats_out is not None:

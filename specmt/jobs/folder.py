@@ -8,11 +8,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final, final
+from typing import IO, Final, final
 
 from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
 from specmt.files import whole
@@ -23,6 +24,9 @@ from specmt.types import Stats
 SUFFIX: Final = ".job"
 MANIFEST: Final = "manifest.json"
 LOCK: Final = "lock"
+
+_PATIENCE = 5.0
+"""Seconds in which the processes that a killed one had forked, and which have its lock, come to an end."""
 
 _SHARD: Final = re.compile(r"shard-(\d{6,})")
 
@@ -42,7 +46,8 @@ class JobFolder:
     @staticmethod
     def of(output: Path) -> Path:
         """Returns where the job of an output is kept."""
-        return output.with_name(output.name + SUFFIX)
+        named = output if output.name.strip(".") else output.absolute().resolve()
+        return named.with_name(named.name + SUFFIX)
 
     @classmethod
     def begin(cls, output: Path, manifest: Manifest) -> JobFolder:
@@ -97,24 +102,19 @@ class JobFolder:
                     file = stack.enter_context((self.path / name).open("w"))
                 except OSError as error:
                     raise OutputError(f"{self.path / name}: cannot be written ({error.strerror}).") from error
-                try:
-                    fcntl.flock(file, kind | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise UsageError(f"{self.path}: another process is working on this job.") from None
-                except OSError:  # a file system without locks: two would do the same work twice, no harm else
-                    pass
+                if not _lock(file, kind):
+                    raise UsageError(f"{self.path}: another process is working on this job.")
             yield
 
     def done(self) -> set[int]:
         """Returns the shards that are there, as far as their sizes tell; a shorter one was damaged from outside."""
-        found = set()
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                match = _SHARD.fullmatch(entry.name)
-                number = int(match[1]) if match else -1
-                if 0 <= number < self.manifest.shards and self._is_complete(number, entry.stat().st_size):
-                    found.add(number)
-        return found
+        return {shard for shard in self.written() if self._is_complete(shard)}
+
+    def written(self) -> set[int]:
+        """Returns the shards that are there, by their names alone."""
+        found = (_SHARD.fullmatch(name) for name in os.listdir(self.path))
+        numbers = {int(match[1]) for match in found if match}
+        return {number for number in numbers if number < self.manifest.shards}
 
     def write(self, shard: int, output: bytes, stats: Stats) -> None:
         """Writes a finished shard.
@@ -163,18 +163,26 @@ class JobFolder:
                 part, stats = self.read(shard)
                 out.write_bytes(part)
                 total += stats
-        # Before the shards go, which another run could make it from.
-        sync(output)
-        sync(output.absolute().parent)
+        self.remove([output])
+        return total
+
+    def remove(self, written: Iterable[Path]) -> None:
+        """Removes the folder once what was made from its shards is on the disk.
+
+        :param written: the files
+        """
+        for path in written:
+            sync(path)
+            sync(path.absolute().parent)
         done = _done(self.path)
         with suppress(OSError):
             self.path.rename(done)  # in one step: half a folder would be a damaged job
         shutil.rmtree(done, ignore_errors=True)
-        return total
 
-    def _is_complete(self, shard: int, size: int) -> bool:
+    def _is_complete(self, shard: int) -> bool:
         with self._path(shard).open("rb") as file:
             header = file.readline()
+            size = os.fstat(file.fileno()).st_size
         try:
             return bool(size == len(header) + json.loads(header)["bytes"])
         except (ValueError, KeyError, TypeError):
@@ -182,6 +190,22 @@ class JobFolder:
 
     def _path(self, shard: int) -> Path:
         return self.path / f"shard-{shard:06d}"
+
+
+def _lock(file: IO[str], kind: int) -> bool:
+    """Locks a file; returns whether nobody else has it, even after a while."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+            continue
+        except OSError:  # a file system without locks: two would do the same work twice, no harm else
+            pass
+        return True
 
 
 def _done(path: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import Final
 
 from specmt.errors import SpecmtError
 
-_LOOK: Final = 0.2
+_LOOK: Final = 1.0
 """Seconds between two looks at how far they are."""
 
 
@@ -23,7 +23,7 @@ def run(count: int, work: Callable[[int], None], watch: Callable[[], None]) -> N
     The processes are forked: memory that nobody writes to, weights above all, is there once. They end when this one
     does, however that ends.
 
-    :param watch: called some times a second meanwhile
+    :param watch: called about once a second meanwhile
     :raises SpecmtError: a process was killed. What one of them raises is raised here, after the others have ended.
     """
     context = multiprocessing.get_context("fork")

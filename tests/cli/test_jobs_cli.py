@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from specmt.cli.main import run
+from specmt.errors import DataError, OutputError
 from specmt.jobs import manifest
+from specmt.jobs.documents import Recorded
 from specmt.jobs.folder import JobFolder
 from specmt.jobs.manifest import Manifest, survey
-from tests.cli.test_translate_cli import ENVIRONMENT, TIMEOUT, model_options
+from specmt.options import DecodingOptions
+from specmt.types import Line, Stats
+from tests.cli.test_translate_cli import model_options
+from tests.commands import ROOT, execute
 
 WORDS = ("der Hund", "eine Katze", "das Haus", "sieht", "und", "%d Leute", "läuft", "", "die Frau")
 
@@ -49,44 +52,79 @@ def plain(text: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
     return output.read_bytes()
 
 
+@pytest.mark.parametrize("options", [(), ("--processes", "3")], ids=["one process", "three processes"])
+def test_killed_at_any_moment_and_resumed(text: Path, tiny_model: Path, options: tuple[str, ...]) -> None:
+    script = [sys.executable, ROOT / "scripts" / "soak.py", "kills", "--text", text]
+    script += ["--lines", "460", "--times", "8", "--shard-lines", "4", "--"]
+    result = execute(*script, *model_options(tiny_model), *options)
+    assert result.returncode == 0, result.stdout.decode() + result.stderr.decode()
+    figures = json.loads(result.stdout)
+    assert figures["killed"] == 8 and figures["same_bytes"] and figures["nothing_left"]
+    assert figures["most_done_again_after_a_kill"] <= 4 * figures["processes"]
+    assert b"Traceback" not in result.stderr
+
+
 @pytest.fixture
-def book(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20 times the text: more than any process does before it is killed."""
-    path = tmp_path_factory.mktemp("book") / "in.de"
-    path.write_bytes(b"\n".join([text.read_bytes()] * 20))
+def folder(tmp_path: Path) -> Path:
+    """Documents with 8 sentences, one of which occurs twice."""
+    path = tmp_path / "in"
+    (path / "sub").mkdir(parents=True)
+    entries = ("der Hund", "eine Katze sieht das Haus. Die Frau", "12 Leute", "das Haus")
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    (path / "a.po").write_text(header + "".join(f'msgid "{text}"\nmsgstr ""\n\n' for text in entries))
+    (path / "sub" / "b.html").write_text("<p>Der <b>Hund</b> sieht das Haus</p><p>das Haus</p>")
+    (path / "c.csv").write_text('de,x\n"Zeile\neins",1\n')
     return path
 
 
-def driver(text: Path, output: Path, model: Path, *options: str) -> list[str]:
-    """Returns the command of a process that makes small shards."""
-    code = "import sys, specmt.jobs.manifest as m; m.SHARD_LINES = 4; from specmt.cli.main import main; main()"
-    return [sys.executable, "-c", code, "translate", str(text), "-o", str(output), *model_options(model), *options]
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "3")], ids=["one process", "three processes"])
-def test_killed_at_any_moment_and_resumed(
-    book: Path, plain: bytes, tiny_model: Path, tmp_path: Path, options: tuple[str, ...]
+@pytest.mark.usefixtures("small_shards")
+def test_documents_are_jobs(folder: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    given = ("--column", "de")
+    assert translate(folder, tmp_path / "plain", tiny_model, *given) == 0
+    output, plain = tmp_path / "out", contents(tmp_path / "plain")
+    assert sorted(plain) == ["a.po", "c.csv", "sub/b.html"]
+    assert translate(folder, output, tiny_model, *given, "--shard", "2/2") == 0
+    assert run(["jobs", "status", str(output)]) == 0
+    assert capfd.readouterr().out == "4 of 8 lines, 1 of 2 shards are done.\n"
+    assert run(["jobs", "merge", str(output)]) == 2
+    assert "is a job over documents" in capfd.readouterr().err
+    assert not output.exists()
+    assert translate(folder, output, tiny_model, *given, "--resume") == 0
+    assert "1 of 2 shards were done before" in capfd.readouterr().err
+    assert contents(output) == plain
+    assert translate(folder, tmp_path / "shared", tiny_model, *given, "--processes", "2", "-q") == 0
+    assert contents(tmp_path / "shared") == plain
+    assert translate(folder / "a.po", tmp_path / "a.po", tiny_model, "--resume", "-q") == 0
+    assert (tmp_path / "a.po").read_bytes() == plain["a.po"]
+    assert sorted(os.listdir(tmp_path)) == ["a.po", "in", "out", "plain", "shared"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_what_a_job_over_documents_must_not_go_on_with(
+    folder: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    output, draw, killed = tmp_path / "out.en", random.Random(5), 0
-    command = driver(book, output, tiny_model, "--resume", "--batch-size", "1", *options)
-    job = JobFolder.of(output)
-    for attempt in range(12):
-        process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True)
-        before = len(list(job.glob("shard-*")))
-        until = time.monotonic() + TIMEOUT
-        # Let it do a shard or two, and sometimes none.
-        while process.poll() is None and len(list(job.glob("shard-*"))) < before + attempt % 2:
-            assert time.monotonic() < until
-            time.sleep(0.001)
-        time.sleep(draw.random() * 0.02)
-        process.kill()
-        _, errors = process.communicate(timeout=TIMEOUT)
-        killed += process.returncode == -signal.SIGKILL
-        assert b"Traceback" not in errors
-    assert killed == 12
-    assert subprocess.run(command, env=ENVIRONMENT, timeout=TIMEOUT, check=False).returncode == 0
-    assert output.read_bytes() == b"\n".join([plain] * 20)
-    assert os.listdir(tmp_path) == ["out.en"]
+    output = tmp_path / "out"
+
+    def fails(code: int, message: str, target: Path, *options: str) -> None:
+        assert translate(folder, target, tiny_model, *options, "-q") == code
+        assert message in capfd.readouterr().err
+        assert not target.exists()
+
+    assert translate(folder, output, tiny_model, "--column", "de", "--shard", "1/2", "-q") == 0
+    fails(65, "is a job over other text", output, "--column", "x", "--resume")
+    fails(2, "is in", folder / "out", "--column", "de", "--resume")
+    fails(2, "leave them out", output, "--column", "de", "--shard", "1/2", "--report", str(tmp_path / "report.html"))
+    job = JobFolder.open(output)
+    with pytest.raises(DataError, match="shard-000001: is missing"):
+        list(Recorded(job).translate([Line(index, "") for index in range(8)], DecodingOptions()))
+    job.write(1, job.read(0)[0], Stats())
+    for count in (7, 9):
+        with pytest.raises(DataError, match="has changed while it was translated"):
+            list(Recorded(job).translate([Line(index, "") for index in range(count)], DecodingOptions()))
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -111,7 +149,7 @@ def test_parts_on_several_machines(
 
 @pytest.mark.usefixtures("small_shards")
 def test_what_a_job_must_not_go_on_with(
-    text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, output = tmp_path / "in.de", tmp_path / "out.en"
     source.write_bytes(text.read_bytes())
@@ -126,6 +164,7 @@ def test_what_a_job_must_not_go_on_with(
     assert translate(source, output, tiny_model, "--shard", "1/2", "-q") == 0
     fails(2, "`strategy` speculative, but it is greedy now", "--resume", "--strategy", "greedy")
     fails(2, "`format` text, but it is tsv now", "--resume", "--format", "tsv")
+    monkeypatch.setattr("specmt.jobs.folder._PATIENCE", 0.1)
     with JobFolder.open(output).locked("1-of-2"):
         fails(2, "another process is working on this job")
         fails(2, "another process is working on this job", "--shard", "1/2")
@@ -149,7 +188,8 @@ def test_what_a_job_must_not_go_on_with(
 
 
 def test_a_job_needs_files(text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for options in (["-"], ["-", "-o", str(tmp_path / "out")], [str(text)], [str(text), "-o", "/dev/null"]):
+    out = ["-o", str(tmp_path / "out")]
+    for options in (["-"], ["-", *out], [str(text)], [str(text), "-o", "/dev/null"], ["/dev/null", *out]):
         assert run(["translate", *options, "--resume"]) == 2
         assert "need an input and an output that are files" in capfd.readouterr().err
     for options in (["--shard", "0/2"], ["--shard", "3/2"], ["--shard", "x"], ["--processes", "0"]):
@@ -174,14 +214,46 @@ def test_every_line_is_in_one_shard_of_one_part() -> None:
     assert Manifest.from_json(job.to_json(), "") == job
 
 
-def test_a_full_disk_loses_nothing(text: Path, tiny_model: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_shards")
+def test_a_full_disk_loses_nothing(text: Path, plain: bytes, tiny_model: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.en"
-    code = driver(text, output, tiny_model, "--resume", "-q")
-    whole = list(code)
-    assert subprocess.run([*code[:-2], "--shard", "6/6", "-q"], env=ENVIRONMENT, check=False).returncode == 0
-    code[2] = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (250, 250)); {code[2]}"
-    failed = subprocess.run(code, env=ENVIRONMENT, capture_output=True, check=False)
+    assert translate(text, output, tiny_model, "--shard", "6/6", "-q") == 0
+    code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (250, 250)); import specmt.jobs.manifest as m; "
+    code += "m.SHARD_LINES = 4; from specmt.cli.main import main; main()"
+    failed = execute(
+        *(sys.executable, "-c", code, "translate", text, "-o", output, "--resume", "-q", *model_options(tiny_model))
+    )
     assert failed.returncode == 74 and failed.stderr.count(b"\n") == 1
     assert not output.exists()
-    assert subprocess.run(whole, env=ENVIRONMENT, check=False, timeout=TIMEOUT).returncode == 0
-    assert output.exists()
+    assert translate(text, output, tiny_model, "--resume", "-q") == 0
+    assert output.read_bytes() == plain
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "read-only"
+    place.mkdir()
+    place.chmod(0o555)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:  # who may write everywhere
+            os.seteuid(65534)
+        with pytest.raises(OutputError, match=r"out.en.job: cannot be written \(Permission denied\)"):
+            JobFolder.begin(place / "out.en", Manifest("a", 0, "", 1, {}, 4))
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_lines_that_cannot_be_translated(
+    plain: bytes, text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = text.read_bytes().split(b"\n")
+    source, output = tmp_path / "in.de", tmp_path / "out.en"
+    source.write_bytes(b"\n".join([*lines[:13], b"\xff", *lines[14:]]))
+    for _ in range(2):
+        assert translate(source, output, tiny_model, "--resume", "-q") == 65
+        assert f"{source}: line 14 is not valid" in capfd.readouterr().err
+        assert JobFolder.open(output).done() == {0, 1, 2} and not output.exists()
+    made = b"".join(JobFolder.open(output).read(shard)[0] for shard in range(3))
+    assert made.split(b"\n")[:-1] == plain.split(b"\n")[:12]
