@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, groupby
 from typing import Final, Protocol
 
 from specmt.errors import DataError
 from specmt.formats import find_format
 from specmt.formats.document import Document, FormatOptions, Segment, check_size
 from specmt.options import DecodingOptions
+from specmt.text.memory import Pair
 from specmt.text.placeholders import find_copied
 from specmt.text.segment import split_sentences
 from specmt.text.tags import Alignment, carry
@@ -53,6 +54,10 @@ class Remark:
     line: int
     context: str
     text: str
+
+
+Remember = Callable[[Iterable[Pair], DecodingOptions], None]
+"""Takes pairs of a text and its translation, for lookups to copy from in runs with those options."""
 
 
 class TranslatesLines(Protocol):
@@ -97,6 +102,14 @@ class _Said:
     """A sentence and what became of it."""
 
     text: str = ""
+    """Its translation, once that is there."""
+
+    source: str = ""
+    """The sentence, where it is translated."""
+
+    aligned: bool = False
+    """Whether its words are to be aligned, for the sake of tags."""
+
     alignment: Alignment | None = None
     warnings: Sequence[str] = ()
     is_there: bool = False
@@ -119,6 +132,9 @@ class _Pending:
     document: Document
     plans: list[_Plan]
     summary: Summary
+    asked: list[_Said] = field(default_factory=list)
+    """The sentences that are translated for it, and for others after it."""
+
     stats: Stats = field(default_factory=Stats)
     done: int = 0
     """How many of its plans are complete, as far as was looked."""
@@ -150,57 +166,105 @@ def translate_documents(
     documents: Iterable[tuple[str, Document]],
     options: DecodingOptions,
     selection: Selection | None = None,
+    remember: Remember | None = None,
 ) -> Iterator[Finished]:
     """Translates documents lazily and in order; the next ones are read while the first ones are decoded.
 
-    A text that occurs again is translated once.
+    A text that occurs again is translated once. What documents have translations of is drafts for what is like it.
 
     :param documents: names and documents
+    :param remember: takes pairs that lookups copy from; without it there are no such drafts
     """
     selection = selection or Selection()
-    known: dict[str, _Said] = {}
+    options = replace(options, alignments=True)
+    # Only exact decoding may be drafted for by what is there; and who names a drafter wants that one.
+    looks_up = options.strategy == "speculative" and options.lossless and not options.samples
+    if remember is None or not looks_up or options.drafter != "auto":
+        remember = None
+    known: dict[tuple[str, bool], _Said] = {}
     waiting: deque[_Pending] = deque()
     asked: deque[tuple[_Said, _Pending]] = deque()
     indices = count()
 
-    def lines() -> Iterator[Line]:
+    def planned() -> Iterator[tuple[_Pending, list[Pair]]]:
         for name, document in documents:
             if len(known) > _MOST_KNOWN:
                 known.clear()
-            pending = _Pending(name, document, [], Summary(len(document.segments)))
-            new: list[str] = []
-            for number, segment in enumerate(document.segments):
-                if selection.takes(segment):
-                    plan, fresh = _plan(number, segment, known, selection)
-                    pending.plans.append(plan)
-                    new += fresh
-                elif segment.state == "skipped":
-                    pending.summary.skipped += 1
-                else:
-                    pending.summary.kept += 1
-            asked.extend((known[text], pending) for text in new)
+            pending = _plan(name, document, known, selection)
+            yield pending, [] if remember is None else _near(document, pending)
+
+    def lines(group: Iterable[tuple[_Pending, list[Pair]]]) -> Iterator[Line]:
+        for pending, near in group:
+            if remember is not None and near:
+                remember(near, drafting)
             waiting.append(pending)
-            for text in new:
-                yield Line(next(indices), text)
+            asked.extend((said, pending) for said in pending.asked)
+            for said in pending.asked:
+                yield Line(next(indices), said.source, aligned=said.aligned)
 
-    for translation in translator.translate(lines(), replace(options, alignments=True)):
-        said, pending = asked.popleft()
-        said.text, said.alignment = translation.text, translation.alignment or None
-        said.warnings, said.is_there = translation.warnings, True
-        pending.stats += translation.stats
-        while waiting and waiting[0].is_done():
+    drafting = replace(options, drafter="auto+lookup") if remember is not None else options
+    for is_near, group in groupby(planned(), key=lambda each: bool(each[1])):
+        for translation in translator.translate(lines(group), drafting if is_near else options):
+            said, pending = asked.popleft()
+            said.text, said.alignment = translation.text, translation.alignment or None
+            said.warnings, said.is_there = translation.warnings, True
+            pending.stats += translation.stats
+            while waiting and waiting[0].is_done():
+                yield _finish(waiting.popleft())
+        while waiting:
             yield _finish(waiting.popleft())
-    while waiting:
-        yield _finish(waiting.popleft())
 
 
-def _plan(number: int, segment: Segment, known: dict[str, _Said], selection: Selection) -> tuple[_Plan, list[str]]:
+def _near(document: Document, pending: _Pending) -> list[Pair]:
+    """Returns what a document has translations of, as far as it shares half its words with what is to be translated."""
+    words = {word for said in pending.asked for word in _WORD.findall(said.source)}
+    if not words:
+        return []
+    pairs = (
+        pair for each in document.segments for pair in (*each.near, (each.source.text, each.target)) if pair[1].strip()
+    )
+    return [pair for whole in pairs for pair in _by_sentence(*whole) if _is_like(pair[0], words)]
+
+
+def _by_sentence(source: str, target: str) -> list[Pair]:
+    """Returns a pair sentence by sentence, as sentences are translated, where both sides have as many."""
+    sides = [[sentence for sentence, _ in split_sentences(text)] for text in (source, target)]
+    return list(zip(*sides, strict=True)) if len(sides[0]) == len(sides[1]) else [(source, target)]
+
+
+def _is_like(text: str, words: Collection[str]) -> bool:
+    own = _WORD.findall(text)
+    return 2 * sum(word in words for word in own) >= len(own) > 0
+
+
+def _plan(name: str, document: Document, known: dict[tuple[str, bool], _Said], selection: Selection) -> _Pending:
+    """Returns how a document is translated.
+
+    :param known: the sentences that were asked for before, with alignment and without
+    """
+    pending = _Pending(name, document, [], Summary(len(document.segments)))
+    for number, segment in enumerate(document.segments):
+        if selection.takes(segment):
+            plan, fresh = _plan_segment(number, segment, known, selection)
+            pending.plans.append(plan)
+            pending.asked += fresh
+        elif segment.state == "skipped":
+            pending.summary.skipped += 1
+        else:
+            pending.summary.kept += 1
+    return pending
+
+
+def _plan_segment(
+    number: int, segment: Segment, known: dict[tuple[str, bool], _Said], selection: Selection
+) -> tuple[_Plan, list[_Said]]:
     """Returns how a segment is translated, and the sentences that no one asked for yet."""
     text = segment.source.text
     if text in selection.known:
         return _Plan(number, [(_Said(selection.known[text], is_there=True), "")], "reused"), []
+    aligned = any(not tag.is_placeholder for tag in segment.source.tags)
     parts: list[tuple[_Said, str]] = []
-    fresh: list[str] = []
+    fresh: list[_Said] = []
     reused = 0
     for sentence, separator in split_sentences(text):
         if sentence in selection.known:
@@ -208,12 +272,13 @@ def _plan(number: int, segment: Segment, known: dict[str, _Said], selection: Sel
             reused += 1
             continue
         if not sentence.strip():
-            parts.append((_Said(sentence, [], is_there=True), separator))
+            parts.append((_Said(sentence, alignment=[], is_there=True), separator))
             continue
-        if sentence not in known:
-            known[sentence] = _Said()
-            fresh.append(sentence)
-        parts.append((known[sentence], separator))
+        said = known.get((sentence, True)) or (None if aligned else known.get((sentence, False)))
+        if said is None:
+            said = known[sentence, aligned] = _Said(source=sentence, aligned=aligned)
+            fresh.append(said)
+        parts.append((said, separator))
     origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
     return _Plan(number, parts, origin), fresh
 

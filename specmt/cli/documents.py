@@ -190,7 +190,9 @@ def translate_tasks(
     rows: list[tuple[str, Summary]] = []
     started = time.perf_counter()
     with share_bar(quiet=quiet) as show:
-        finished = translate_documents(translator, _read(tasks, format_options), options, selection)
+        finished = translate_documents(
+            translator, _read(tasks, format_options), options, selection, translator.remember
+        )
         for number, (task, each) in enumerate(zip(tasks, finished, strict=True)):
             _write(task.target, each.data)
             done += sizes[number]

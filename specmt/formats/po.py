@@ -22,7 +22,9 @@ _STRING: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPES: Final = {char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"}
+_ESCAPES: Final = str.maketrans(
+    {char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"}
+)
 _WIDTH: Final = 79
 _PRINTF: Final = re.compile(
     r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
@@ -51,6 +53,9 @@ class _Entry:
     """Where its first line is that is no comment by a translator or a programmer."""
 
     values: dict[str, _Value] = field(default_factory=dict)
+    former: dict[str, str] = field(default_factory=dict)
+    """What its source was before a change, of which its translations are."""
+
     former_span: Span | None = None
     flags: tuple[str, ...] = ()
     flags_span: Span | None = None
@@ -107,6 +112,7 @@ def _entries(text: str) -> Iterator[_Entry]:
     key = ""
     flags: tuple[tuple[str, ...], Span] | None = None
     notes: list[str] = []
+    former: dict[str, str] = {}
     former_span: Span | None = None
     start: int | None = None
     place = number = 0
@@ -136,13 +142,16 @@ def _entries(text: str) -> Iterator[_Entry]:
         if entry is None and start is None:
             start = begin
         if said["former"] is not None:
+            former_key = said["key"] or next(reversed(former), "")
+            former[former_key] = former.get(former_key, "") + body
             former_span = (begin if former_span is None else former_span[0], place)
             continue
         if entry is None:
-            entry = _Entry(begin if start is None else start, former_span=former_span, note=" ".join(notes))
+            first = begin if start is None else start
+            entry = _Entry(first, former=former, former_span=former_span, note=" ".join(notes))
             if flags is not None:
                 entry.flags, entry.flags_span = flags
-            flags, notes, former_span, start = None, [], None, None
+            flags, notes, former, former_span, start = None, [], {}, None, None
         quote, last = begin + line.index('"'), begin + line.rindex('"') + 1
         if said["key"] is not None:
             key = said["key"]
@@ -195,6 +204,8 @@ class _Style:
             core = value.text.strip()
             if not any(c.isalpha() for c in core):
                 continue
+            target = next((text.strip() for text in existing if text), "")
+            former = entry.former.get(key, "").strip()
             state: State = "translated" if any(existing) else "new"
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"
@@ -221,9 +232,10 @@ class _Style:
                 line,
                 edits,
                 state,
-                target=next((text.strip() for text in existing if text), ""),
+                target=target,
                 context=_context(entry) or "",
                 note=entry.note,
+                near=((former, target),) if former and target else (),
             )
 
     def flag(self, entry: _Entry) -> Iterator[Edit]:
@@ -293,7 +305,7 @@ def _unescape(body: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(_ESCAPES.get(c, c) for c in text)
+    return text.translate(_ESCAPES)
 
 
 def _check(flags: tuple[str, ...], source: str, target: str) -> None:

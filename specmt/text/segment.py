@@ -102,6 +102,8 @@ def _cut(text: str, separators: Iterator[tuple[int, int]]) -> Iterator[Segment]:
 
 def _sentence_ends(text: str) -> Iterator[tuple[int, int]]:
     for run in _SPACE.finditer(text):
+        if run[0] == " " and text[run.start() - 1].isalnum():  # most of them
+            continue
         if _is_sentence_end(text, *run.span()):
             yield run.span()
 
