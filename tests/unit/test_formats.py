@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from specmt import formats
 from specmt.errors import DataError
 from specmt.formats import find_format, format_of, names
+from specmt.types import Tagged
 from tests.documents import SAMPLES, Sample, package, read, shout, translate
 
 IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
@@ -74,8 +75,6 @@ def test_encodings_stay(name: str, mark: str) -> None:
 def test_a_character_that_the_encoding_lacks() -> None:
     html = '<meta charset="iso-8859-1"><p>Grüße</p>'.encode("latin-1")
     document = read("html", html)
-    from specmt.types import Tagged
-
     assert document.write({0: Tagged("Ж")}, print) == b'<meta charset="iso-8859-1"><p>&#1046;</p>'
     told: list[str] = []
     po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
@@ -207,6 +206,37 @@ def test_time_is_linear_in_the_size(name: str, data: bytes) -> None:
 def test_an_escape_at_the_end_is_whole() -> None:
     document = read("json", rb'{"a": "Pfad C:\\n", "b": "Ende\n"}')
     assert [segment.source.text for segment in document.segments] == ["Pfad C:\\n", "Ende"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        # Only what begins a line is read as a variant or an attribute.
+        ("fluent", "a = Es ist { $x }. Gut\nb = [ja] nein\n", "a = ES IST { $x }. GUT\nb = [JA] NEIN\n"),
+        # A cue that follows without a blank line, as players read it.
+        (
+            "subtitles",
+            "1\n00:00:01,000 --> 00:00:02,000\nEins.\n2\n00:00:03,000 --> 00:00:04,000\nZwei.\n",
+            "1\n00:00:01,000 --> 00:00:02,000\nEINS.\n2\n00:00:03,000 --> 00:00:04,000\nZWEI.\n",
+        ),
+        (
+            "subtitles",
+            "WEBVTT\n\n0:1.0 --> 0:2.0\nEins.\n0:3.0 --> 0:4.0\nZwei.\n",
+            "WEBVTT\n\n0:1.0 --> 0:2.0\nEINS.\n0:3.0 --> 0:4.0\nZWEI.\n",
+        ),
+        # A space that does not break is text, and no indentation.
+        ("html", "<p>Ein Haus am\n  \xa0| Meer und\n  ein Hof", "<p>EIN HAUS AM\n  &nbsp;| MEER\n  UND EIN HOF"),
+        ("html", "<p>&nbsp;&#13;\n Haus&nbsp; ", "<p>&nbsp;&#13;\n HAUS&nbsp; "),
+    ],
+    ids=range(5),
+)
+def test_files_that_others_write(name: str, source: str, expected: str) -> None:
+    assert translate(read(name, source.encode())).decode() == expected
+
+
+def test_a_pattern_that_starts_like_a_variant() -> None:
+    written = read("fluent", b"a =\n    Haus\nb = Haus\n").write({0: Tagged("[a]"), 1: Tagged(".b")}, print)
+    assert written == b'a =\n    {"["}a]\nb = .b\n'
 
 
 def test_a_package_can_bring_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
