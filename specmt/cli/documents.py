@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
 
 
+_LINES_ONLY: Final = ("errors", "resume", "shard", "processes", "ray", "scores", "alignments", "n_best")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
     """The options that documents alone have."""
@@ -150,7 +153,7 @@ def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str)
     """
     if tasks and format_ != "text":
         raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
-    for name in ("errors", "resume", "shard", "processes", "ray") if tasks else _NAMES:
+    for name in _LINES_ONLY if tasks else _NAMES:
         if name in given:
             shown = "--all" if name == "everything" else f"`{name}`"
             raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")

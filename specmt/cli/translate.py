@@ -198,16 +198,16 @@ def translate(
     show_warnings(quiet=quiet)
     if files and input_ is not None:
         raise UsageError("FILE and `--input` name the input twice; leave one out.")
-    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
-    for name, wanted in more.items():
-        if wanted and format_ == "text":
-            raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
     if quiet and verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
     sources, output = [_path(path) for path in files or (input_,)], _path(output)
     source = sources[0]
     tasks = find_tasks(sources, output, documents.file_format)
     check_documents(tasks, given, format_)
+    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
+    for name, wanted in more.items():
+        if wanted and format_ == "text":
+            raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
     is_job = resume or shard is not None or ray is not None or "processes" in given
     if is_job:
         check_job(source, output, processes, shard, ray)

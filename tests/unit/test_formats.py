@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -139,13 +140,53 @@ def test_bad_input(name: str, data: bytes, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["xliff", "tmx", "android"])
-def test_entities_are_never_expanded(name: str) -> None:
-    root = {"xliff": "xliff", "tmx": "tmx", "android": "resources"}[name]
-    data = BOMB + f"]><{root}><x>&m;</x></{root}>".encode()
+@pytest.mark.parametrize(
+    ("name", "root", "member"),
+    [
+        ("xliff", "xliff", ""),
+        ("tmx", "tmx", ""),
+        ("android", "resources", ""),
+        ("docx", "document", "word/document.xml"),
+        ("odt", "document", "content.xml"),
+    ],
+)
+def test_entities_are_never_expanded(name: str, root: str, member: str) -> None:
+    def packed(data: bytes) -> bytes:
+        return package({member: data.decode()}) if member else data
+
+    data = packed(BOMB + f"]><{root}><x>&m;</x></{root}>".encode())
     assert read(name, data).write({}, print) == data
     with pytest.raises(DataError, match=r"line 2 .*amplification"):
-        read(name, BOMB + f'\n]><{root} a="&m;"/>'.encode())
+        read(name, packed(BOMB + f'\n]><{root} a="&m;"/>'.encode()))
+
+
+LARGE = {
+    "po": ('msgid ""\nmsgstr ""\n', 'msgid "Das ist die Meldung {}"\nmsgstr ""\n\n', ""),
+    "html": ("<html>", "<p>Das ist <b>der Absatz</b> {}</p>\n", ""),
+    "json": ("{", '"key{0}": "Das ist die Meldung {0}",\n', '"": ""}'),
+    "xliff": (
+        '<xliff version="1.2"><file><body>',
+        '<trans-unit id="{0}"><source>Das ist die Meldung {0}</source></trans-unit>\n',
+        "</body></file></xliff>",
+    ),
+    "subtitles": ("", "{0}\n00:00:01,000 --> 00:00:02,000\nDas ist ein Untertitel {0}.\n\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_is_bounded_by_the_size(name: str) -> None:
+    """What docs/documents.md says of a document of any size, at half a megabyte."""
+    head, part, tail = LARGE[name]
+    data = (head + "".join(part.format(number) for number in range((1 << 19) // len(part))) + tail).encode()
+    tracemalloc.start()
+    try:
+        document = read(name, data)
+        document.write({}, print)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(document.segments) > 4000
+    assert peak < 45 * len(data)
 
 
 @settings(max_examples=300, deadline=None)
