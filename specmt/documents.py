@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from typing import Final, Protocol
@@ -13,6 +13,7 @@ from specmt.errors import DataError
 from specmt.formats import find_format
 from specmt.formats.document import Document, FormatOptions, Segment, check_size
 from specmt.options import DecodingOptions
+from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
 from specmt.text.placeholders import find_copied
 from specmt.text.segment import split_sentences
@@ -115,6 +116,10 @@ class _Said:
     is_there: bool = False
 
 
+_Known = dict[tuple[str, bool], _Said]
+"""The sentences that were asked for, with alignment and without."""
+
+
 @dataclass(slots=True)
 class _Plan:
     """A segment on its way: its sentences and what separates them."""
@@ -167,6 +172,8 @@ def translate_documents(
     options: DecodingOptions,
     selection: Selection | None = None,
     remember: Remember | None = None,
+    *,
+    language: str = "de",
 ) -> Iterator[Finished]:
     """Translates documents lazily and in order; the next ones are read while the first ones are decoded.
 
@@ -174,6 +181,7 @@ def translate_documents(
 
     :param documents: names and documents
     :param remember: takes pairs that lookups copy from; without it there are no such drafts
+    :param language: what sentences are cut as
     """
     selection = selection or Selection()
     options = replace(options, alignments=True)
@@ -181,7 +189,7 @@ def translate_documents(
     looks_up = options.strategy == "speculative" and options.lossless and not options.samples
     if remember is None or not looks_up or options.drafter != "auto":
         remember = None
-    known: dict[tuple[str, bool], _Said] = {}
+    known: _Known = {}
     waiting: deque[_Pending] = deque()
     asked: deque[tuple[_Said, _Pending]] = deque()
     indices = count()
@@ -190,8 +198,13 @@ def translate_documents(
         for name, document in documents:
             if len(known) > _MOST_KNOWN:
                 known.clear()
-            pending = _plan(name, document, known, selection)
-            yield pending, [] if remember is None else _near(document, pending)
+            pending = _plan(name, document, known, selection, language)
+            yield (
+                pending,
+                []
+                if remember is None
+                else like_pairs(_pairs(document), (said.source for said in pending.asked), language),
+            )
 
     def lines(group: Iterable[tuple[_Pending, list[Pair]]]) -> Iterator[Line]:
         for pending, near in group:
@@ -215,37 +228,20 @@ def translate_documents(
             yield _finish(waiting.popleft())
 
 
-def _near(document: Document, pending: _Pending) -> list[Pair]:
-    """Returns what a document has translations of, as far as it shares half its words with what is to be translated."""
-    words = {word for said in pending.asked for word in _WORD.findall(said.source)}
-    if not words:
-        return []
-    pairs = (
-        pair for each in document.segments for pair in (*each.near, (each.source.text, each.target)) if pair[1].strip()
-    )
-    return [pair for whole in pairs for pair in _by_sentence(*whole) if _is_like(pair[0], words)]
+def _pairs(document: Document) -> Iterator[Pair]:
+    """Yields what a document has translations of."""
+    for segment in document.segments:
+        yield from segment.near
+        if segment.target:
+            yield segment.source.text, segment.target
 
 
-def _by_sentence(source: str, target: str) -> list[Pair]:
-    """Returns a pair sentence by sentence, as sentences are translated, where both sides have as many."""
-    sides = [[sentence for sentence, _ in split_sentences(text)] for text in (source, target)]
-    return list(zip(*sides, strict=True)) if len(sides[0]) == len(sides[1]) else [(source, target)]
-
-
-def _is_like(text: str, words: Collection[str]) -> bool:
-    own = _WORD.findall(text)
-    return 2 * sum(word in words for word in own) >= len(own) > 0
-
-
-def _plan(name: str, document: Document, known: dict[tuple[str, bool], _Said], selection: Selection) -> _Pending:
-    """Returns how a document is translated.
-
-    :param known: the sentences that were asked for before, with alignment and without
-    """
+def _plan(name: str, document: Document, known: _Known, selection: Selection, language: str) -> _Pending:
+    """Returns how a document is translated."""
     pending = _Pending(name, document, [], Summary(len(document.segments)))
     for number, segment in enumerate(document.segments):
         if selection.takes(segment):
-            plan, fresh = _plan_segment(number, segment, known, selection)
+            plan, fresh = _plan_segment(number, segment, known, selection, language)
             pending.plans.append(plan)
             pending.asked += fresh
         elif segment.state == "skipped":
@@ -256,7 +252,7 @@ def _plan(name: str, document: Document, known: dict[tuple[str, bool], _Said], s
 
 
 def _plan_segment(
-    number: int, segment: Segment, known: dict[tuple[str, bool], _Said], selection: Selection
+    number: int, segment: Segment, known: _Known, selection: Selection, language: str
 ) -> tuple[_Plan, list[_Said]]:
     """Returns how a segment is translated, and the sentences that no one asked for yet."""
     text = segment.source.text
@@ -266,7 +262,7 @@ def _plan_segment(
     parts: list[tuple[_Said, str]] = []
     fresh: list[_Said] = []
     reused = 0
-    for sentence, separator in split_sentences(text):
+    for sentence, separator in split_sentences(text, language):
         if sentence in selection.known:
             parts.append((_Said(selection.known[sentence], is_there=True), separator))
             reused += 1
@@ -302,7 +298,7 @@ def _finish(pending: _Pending) -> Finished:
         source = segments[plan.number].source
         for warning in (warning for said, _ in plan.parts for warning in said.warnings):
             tell(plan.number, warning)
-        target, alignment = _join(source.text, plan.parts)
+        target, alignment = _join(plan.parts)
         if not target.strip():
             tell(plan.number, "kept as it was: the model says nothing")
             continue
@@ -333,15 +329,17 @@ def _finish(pending: _Pending) -> Finished:
     return Finished(pending.name, data, summary, pending.stats, pairs)
 
 
-def _join(source: str, parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
+def _join(parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
     """Returns the translation of a text of several sentences, and the alignment of its words where that is known."""
-    text = "".join(said.text + separator for said, separator in parts)
+    # Where sentences follow each other without a space, as in Japanese, their translations have one.
+    gaps = [separator or " " for _, separator in parts[:-1]] + [parts[-1][1]]
+    text = "".join(said.text + gap for (said, _), gap in zip(parts, gaps, strict=True))
     if len(parts) == 1 or any(said.alignment is None for said, _ in parts):
         return text, parts[0][0].alignment if len(parts) == 1 else None
     pairs: list[tuple[int, int]] = []
     one = other = 0
-    for (said, _), (sentence, _) in zip(parts, split_sentences(source), strict=True):
+    for said, _ in parts:
         pairs += [(one + left, other + right) for left, right in said.alignment or ()]
-        one += len(_WORD.findall(sentence))
+        one += len(_WORD.findall(said.source))
         other += len(_WORD.findall(said.text))
     return text, pairs

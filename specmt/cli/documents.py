@@ -194,7 +194,7 @@ def translate_tasks(
     started = time.perf_counter()
     with share_bar(quiet=quiet) as show:
         finished = translate_documents(
-            translator, _read(tasks, format_options), options, selection, translator.remember
+            translator, _read(tasks, format_options), options, selection, translator.remember, language=source
         )
         for number, (task, each) in enumerate(zip(tasks, finished, strict=True)):
             _write(task.target, each.data)

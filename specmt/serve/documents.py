@@ -81,7 +81,7 @@ async def translate_documents(
 
     def write(documents: list[bytes], pair: Pair, through: _Through) -> list[bytes]:
         named = (("the document", read(data, pair)) for data in documents)
-        return [each.data for each in program.translate_documents(through, named, service.options)]
+        return [each.data for each in program.translate_documents(through, named, service.options, language=pair[0])]
 
     try:
         texts = [""] * len(documents) if source else await asyncio.to_thread(lambda: [*map(words, documents)])
