@@ -28,11 +28,21 @@ _PRINTF: Final = re.compile(
     r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
 )
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
-_PLURALS: Final = {
-    1: ("ja ko zh th vi id ms", "nplurals=1; plural=0;"),
-    2: ("de en nl sv da nb nn no fi et hu it es pt el bg he tr eo", "nplurals=2; plural=(n != 1);"),
-    3: ("fr", "nplurals=2; plural=(n > 1);"),
-}
+_FEW: Final = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20)"
+_PLURALS: Final = (
+    ("ja ko zh th vi id ms", "nplurals=1; plural=0;"),
+    ("fr", "nplurals=2; plural=(n > 1);"),
+    ("cs sk", "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);"),
+    ("pl", f"nplurals=3; plural=(n==1 ? 0 : {_FEW} ? 1 : 2);"),
+    ("ru uk be sr hr bs", f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW} ? 1 : 2);"),
+    ("lt", "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);"),
+    ("lv", "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);"),
+    ("ro", "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);"),
+    ("sl", "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);"),
+    ("ar", "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);"),
+)
+_ONE_AND_MANY: Final = "nplurals=2; plural=(n != 1);"
+"""Plural forms of most other languages."""
 
 
 @dataclass(slots=True)
@@ -320,4 +330,4 @@ def _check(flags: tuple[str, ...], source: str, target: str) -> None:
 
 def _plural_forms(language: str) -> str:
     primary = re.split("[-_]", language)[0].lower()
-    return next((forms for names, forms in _PLURALS.values() if primary in names.split()), _PLURALS[2][1])
+    return next((forms for names, forms in _PLURALS if primary in names.split()), _ONE_AND_MANY)

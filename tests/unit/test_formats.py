@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 import zipfile
 from dataclasses import replace
-from importlib.metadata import EntryPoint
-from types import ModuleType
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -280,14 +278,68 @@ def test_a_pattern_that_starts_like_a_variant() -> None:
     assert written == b'a =\n    {"["}a]\nb = .b\n'
 
 
-def test_a_package_can_bring_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = ModuleType("mine")
-    mine.SUFFIXES, mine.read = (".mine",), find_format("text").read  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "mine", mine)
-    monkeypatch.setattr(formats, "_plug_ins", lambda: {"own": EntryPoint("own", "mine", formats.GROUP)})
-    assert format_of("a.mine") == "own"
-    assert "own" in names()
-    assert translate(read("own", b"Haus\n")) == b"HAUS\n"
+def test_a_package_can_bring_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text('from specmt.formats.plain import read\nSUFFIXES = (".mine",)\n')
+    installed = tmp_path / "mine-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(f"[{formats.GROUP}]\nown = mine\npo = mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    formats._plug_ins.cache_clear()
+    try:
+        assert format_of("a.mine") == "own" and format_of("a.po") == "po"
+        assert "own" in names()
+        assert translate(read("own", b"Haus\n")) == b"HAUS\n"
+        assert find_format("po").SUFFIXES == (".po", ".pot")  # ours are not taken away
+    finally:
+        formats._plug_ins.cache_clear()
+
+
+def test_texts_in_attributes() -> None:
+    page = (
+        '<html lang="de-DE" xml:lang="de"><meta property="og:title" content="Titel"><meta name="author" content="Anna">'
+        '<input type="text" placeholder="Suche" value="nein"><input type="submit" value="Los"><a aria-label="Ziel" '
+        'href="nein" translate="yes">Haus</a><img alt="" src="x"><textarea>nein</textarea>'
+    )
+    changed = {"Titel": "TITEL", "Suche": "SUCHE", "Los": "LOS", "Ziel": "ZIEL", "Haus": "HAUS"}
+    expected = page.replace('"de-DE"', '"en"').replace('"de"', '"en"')
+    for old, new in changed.items():
+        expected = expected.replace(old, new)
+    assert translate(read("html", page.encode())).decode() == expected
+
+
+def test_each_branch_of_a_message_is_translated_or_it_is_reported() -> None:
+    data = (
+        '{"a": "{g, select, f {Sie kam} other {Er kam}}", "b": "Vor {n, plural, one {# Tag} other {# Tagen}} war es"}'
+    )
+    document = read("json", data.encode())
+    assert [(segment.source.text, segment.state) for segment in document.segments] == [
+        ("Sie kam", "new"),
+        ("Er kam", "new"),
+        (plural, "skipped"),
+    ]
+    assert document.segments[2].reason == "left as it is: it has text beside its plural or select"
+    assert translate(document).decode() == data.replace("Sie kam", "SIE KAM").replace("Er kam", "ER KAM")
+
+
+@pytest.mark.parametrize(
+    ("target", "state"),
+    [
+        ('<target state="translated">Tür</target>', "translated"),
+        ('<target state="needs-review-translation">Tür</target>', "fuzzy"),
+        ('<target state="needs-adaptation">Tür</target>', "fuzzy"),
+        ('<target state="new">door</target>', "fuzzy"),
+        ('<target state="new">Tür</target>', "new"),
+        ("<target/>", "new"),
+        ("", "new"),
+    ],
+)
+def test_states_of_xliff(target: str, state: str) -> None:
+    source = (
+        '<xliff version="1.2"><file><body><trans-unit id="1"><source>Tür</source>{}</trans-unit></body></file></xliff>'
+    )
+    (segment,) = read("xliff", source.format(target).encode()).segments
+    assert segment.state == state
 
 
 def test_shouting_copies_what_is_to_be_copied() -> None:
