@@ -309,9 +309,8 @@ def test_texts_in_attributes() -> None:
 
 
 def test_each_branch_of_a_message_is_translated_or_it_is_reported() -> None:
-    data = (
-        '{"a": "{g, select, f {Sie kam} other {Er kam}}", "b": "Vor {n, plural, one {# Tag} other {# Tagen}} war es"}'
-    )
+    plural = "Vor {n, plural, one {# Tag} other {# Tagen}} war es"
+    data = f'{{"a": "{{g, select, f {{Sie kam}} other {{Er kam}}}}", "b": "{plural}"}}'
     document = read("json", data.encode())
     assert [(segment.source.text, segment.state) for segment in document.segments] == [
         ("Sie kam", "new"),
