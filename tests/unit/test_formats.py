@@ -234,12 +234,15 @@ def test_zip_members_that_are_not_translated_are_kept() -> None:
         ("properties", b"a=" + b"\\" * 300_000 + b"b"),
         ("xliff", b"<xliff>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</xliff>"),
         ("subtitles", b"0:0:0,0->" * 100_000),
+        ("markdown", b"Haus\n\n" * 3_000 + b"```\n" + b"\n" * 1_000_000),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_time_is_linear_in_the_size(name: str, data: bytes) -> None:
     """With time that grows with the square, each of these takes minutes."""
-    assert read(name, data).write({}, print) == data
+    document = read(name, data)
+    assert document.write({}, print) == data
+    document.write({number: segment.source for number, segment in enumerate(document.segments)}, lambda *_: None)
 
 
 def test_an_escape_at_the_end_is_whole() -> None:
@@ -252,6 +255,8 @@ def test_an_escape_at_the_end_is_whole() -> None:
     [
         # Only what begins a line is read as a variant or an attribute.
         ("fluent", "a = Es ist { $x }. Gut\nb = [ja] nein\n", "a = ES IST { $x }. GUT\nb = [JA] NEIN\n"),
+        # What is escaped lest it be a box to tick stays no box.
+        ("markdown", "* \\[ ] Haus *und* Hof\n* [ ] Haus\n", "* \\[ ] HAUS *UND* HOF\n* [ ] HAUS\n"),
         # A cue that follows without a blank line, as players read it.
         (
             "subtitles",
@@ -267,7 +272,7 @@ def test_an_escape_at_the_end_is_whole() -> None:
         ("html", "<p>Ein Haus am\n  \xa0| Meer und\n  ein Hof", "<p>EIN HAUS AM\n  &nbsp;| MEER\n  UND EIN HOF"),
         ("html", "<p>&nbsp;&#13;\n Haus&nbsp; ", "<p>&nbsp;&#13;\n HAUS&nbsp; "),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_files_that_others_write(name: str, source: str, expected: str) -> None:
     assert translate(read(name, source.encode())).decode() == expected
