@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, groupby
 from typing import Final, Protocol
 
 from specmt.errors import DataError
 from specmt.formats import find_format
 from specmt.formats.document import Document, FormatOptions, Segment, check_size
 from specmt.options import DecodingOptions
+from specmt.text.likeness import like_pairs
+from specmt.text.memory import Pair
 from specmt.text.placeholders import find_copied
 from specmt.text.segment import split_sentences
 from specmt.text.tags import Alignment, carry
@@ -53,6 +55,10 @@ class Remark:
     line: int
     context: str
     text: str
+
+
+Remember = Callable[[Iterable[Pair], DecodingOptions], None]
+"""Takes pairs of a text and its translation, for lookups to copy from in runs with those options."""
 
 
 class TranslatesLines(Protocol):
@@ -97,9 +103,21 @@ class _Said:
     """A sentence and what became of it."""
 
     text: str = ""
+    """Its translation, once that is there."""
+
+    source: str = ""
+    """The sentence, where it is translated."""
+
+    aligned: bool = False
+    """Whether its words are to be aligned, for the sake of tags."""
+
     alignment: Alignment | None = None
     warnings: Sequence[str] = ()
     is_there: bool = False
+
+
+_Known = dict[tuple[str, bool], _Said]
+"""The sentences that were asked for, with alignment and without."""
 
 
 @dataclass(slots=True)
@@ -119,6 +137,9 @@ class _Pending:
     document: Document
     plans: list[_Plan]
     summary: Summary
+    asked: list[_Said] = field(default_factory=list)
+    """The sentences that are translated for it, and for others after it."""
+
     stats: Stats = field(default_factory=Stats)
     done: int = 0
     """How many of its plans are complete, as far as was looked."""
@@ -150,83 +171,123 @@ def translate_documents(
     documents: Iterable[tuple[str, Document]],
     options: DecodingOptions,
     selection: Selection | None = None,
+    remember: Remember | None = None,
+    *,
+    language: str = "de",
 ) -> Iterator[Finished]:
     """Translates documents lazily and in order; the next ones are read while the first ones are decoded.
 
-    A text that occurs again is translated once.
+    A text that occurs again is translated once. What documents have translations of is drafts for what is like it.
 
     :param documents: names and documents
+    :param remember: takes pairs that lookups copy from; without it there are no such drafts
+    :param language: what sentences are cut as
     """
+    selection = selection or Selection()
+    options = replace(options, alignments=True)
+    # Only exact decoding may be drafted for by what is there; and who names a drafter wants that one.
+    looks_up = options.strategy == "speculative" and options.lossless and not options.samples
+    if remember is None or not looks_up or options.drafter != "auto":
+        remember = None
     waiting: deque[_Pending] = deque()
     asked: deque[tuple[_Said, _Pending]] = deque()
     indices = count()
 
-    def lines() -> Iterator[Line]:
-        for pending, new in _plan_all(documents, selection or Selection()):
-            asked.extend((said, pending) for said in new.values())
+    def planned() -> Iterator[tuple[_Pending, list[Pair]]]:
+        for pending in _plan_all(documents, selection, language):
+            near: list[Pair] = []
+            if remember is not None:
+                near = like_pairs(_pairs(pending.document), (said.source for said in pending.asked), language)
+            yield pending, near
+
+    def lines(group: Iterable[tuple[_Pending, list[Pair]]]) -> Iterator[Line]:
+        for pending, near in group:
+            if remember is not None and near:
+                remember(near, drafting)
             waiting.append(pending)
-            for text in new:
-                yield Line(next(indices), text)
+            asked.extend((said, pending) for said in pending.asked)
+            for said in pending.asked:
+                yield Line(next(indices), said.source, aligned=said.aligned)
 
-    for translation in translator.translate(lines(), replace(options, alignments=True)):
-        said, pending = asked.popleft()
-        said.text, said.alignment = translation.text, translation.alignment or None
-        said.warnings, said.is_there = translation.warnings, True
-        pending.stats += translation.stats
-        while waiting and waiting[0].is_done():
+    drafting = replace(options, drafter="auto+lookup") if remember is not None else options
+    for is_near, group in groupby(planned(), key=lambda each: bool(each[1])):
+        for translation in translator.translate(lines(group), drafting if is_near else options):
+            said, pending = asked.popleft()
+            said.text, said.alignment = translation.text, translation.alignment or None
+            said.warnings, said.is_there = translation.warnings, True
+            pending.stats += translation.stats
+            while waiting and waiting[0].is_done():
+                yield _finish(waiting.popleft())
+        while waiting:
             yield _finish(waiting.popleft())
-    while waiting:
-        yield _finish(waiting.popleft())
 
 
-def sentences_of(documents: Iterable[tuple[str, Document]], selection: Selection | None = None) -> Iterator[Line]:
+def sentences_of(
+    documents: Iterable[tuple[str, Document]], selection: Selection | None = None, *, language: str = "de"
+) -> Iterator[Line]:
     """Yields, lazily, the lines that :func:`translate_documents` has translated."""
-    texts = (text for _, new in _plan_all(documents, selection or Selection()) for text in new)
-    return (Line(index, text) for index, text in enumerate(texts))
+    every = (said for pending in _plan_all(documents, selection or Selection(), language) for said in pending.asked)
+    return (Line(index, said.source, aligned=said.aligned) for index, said in enumerate(every))
 
 
 def _plan_all(
-    documents: Iterable[tuple[str, Document]], selection: Selection
-) -> Iterator[tuple[_Pending, dict[str, _Said]]]:
-    """Yields each document with the sentences that no one asked for yet."""
-    known: dict[str, _Said] = {}
+    documents: Iterable[tuple[str, Document]], selection: Selection, language: str
+) -> Iterator[_Pending]:
+    """Yields, lazily, how each document is translated."""
+    known: _Known = {}
     for name, document in documents:
         if len(known) > _MOST_KNOWN:
             known.clear()
-        pending = _Pending(name, document, [], Summary(len(document.segments)))
-        new: list[str] = []
-        for number, segment in enumerate(document.segments):
-            if selection.takes(segment):
-                plan, fresh = _plan(number, segment, known, selection)
-                pending.plans.append(plan)
-                new += fresh
-            elif segment.state == "skipped":
-                pending.summary.skipped += 1
-            else:
-                pending.summary.kept += 1
-        yield pending, {text: known[text] for text in new}
+        yield _plan(name, document, known, selection, language)
 
 
-def _plan(number: int, segment: Segment, known: dict[str, _Said], selection: Selection) -> tuple[_Plan, list[str]]:
+def _pairs(document: Document) -> Iterator[Pair]:
+    """Yields what a document has translations of."""
+    for segment in document.segments:
+        yield from segment.near
+        if segment.target:
+            yield segment.source.text, segment.target
+
+
+def _plan(name: str, document: Document, known: _Known, selection: Selection, language: str) -> _Pending:
+    """Returns how a document is translated."""
+    pending = _Pending(name, document, [], Summary(len(document.segments)))
+    for number, segment in enumerate(document.segments):
+        if selection.takes(segment):
+            plan, fresh = _plan_segment(number, segment, known, selection, language)
+            pending.plans.append(plan)
+            pending.asked += fresh
+        elif segment.state == "skipped":
+            pending.summary.skipped += 1
+        else:
+            pending.summary.kept += 1
+    return pending
+
+
+def _plan_segment(
+    number: int, segment: Segment, known: _Known, selection: Selection, language: str
+) -> tuple[_Plan, list[_Said]]:
     """Returns how a segment is translated, and the sentences that no one asked for yet."""
     text = segment.source.text
     if text in selection.known:
         return _Plan(number, [(_Said(selection.known[text], is_there=True), "")], "reused"), []
+    aligned = any(not tag.is_placeholder for tag in segment.source.tags)
     parts: list[tuple[_Said, str]] = []
-    fresh: list[str] = []
+    fresh: list[_Said] = []
     reused = 0
-    for sentence, separator in split_sentences(text):
+    for sentence, separator in split_sentences(text, language):
         if sentence in selection.known:
             parts.append((_Said(selection.known[sentence], is_there=True), separator))
             reused += 1
             continue
         if not sentence.strip():
-            parts.append((_Said(sentence, [], is_there=True), separator))
+            parts.append((_Said(sentence, alignment=[], is_there=True), separator))
             continue
-        if sentence not in known:
-            known[sentence] = _Said()
-            fresh.append(sentence)
-        parts.append((known[sentence], separator))
+        said = known.get((sentence, True)) or (None if aligned else known.get((sentence, False)))
+        if said is None:
+            said = known[sentence, aligned] = _Said(source=sentence, aligned=aligned)
+            fresh.append(said)
+        parts.append((said, separator))
     origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
     return _Plan(number, parts, origin), fresh
 
@@ -250,7 +311,7 @@ def _finish(pending: _Pending) -> Finished:
         source = segments[plan.number].source
         for warning in (warning for said, _ in plan.parts for warning in said.warnings):
             tell(plan.number, warning)
-        target, alignment = _join(source.text, plan.parts)
+        target, alignment = _join(plan.parts)
         if not target.strip():
             tell(plan.number, "kept as it was: the model says nothing")
             continue
@@ -281,15 +342,17 @@ def _finish(pending: _Pending) -> Finished:
     return Finished(pending.name, data, summary, pending.stats, pairs)
 
 
-def _join(source: str, parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
+def _join(parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
     """Returns the translation of a text of several sentences, and the alignment of its words where that is known."""
-    text = "".join(said.text + separator for said, separator in parts)
+    # Where sentences follow each other without a space, as in Japanese, their translations have one.
+    gaps = [separator or " " for _, separator in parts[:-1]] + [parts[-1][1]]
+    text = "".join(said.text + gap for (said, _), gap in zip(parts, gaps, strict=True))
     if len(parts) == 1 or any(said.alignment is None for said, _ in parts):
         return text, parts[0][0].alignment if len(parts) == 1 else None
     pairs: list[tuple[int, int]] = []
     one = other = 0
-    for (said, _), (sentence, _) in zip(parts, split_sentences(source), strict=True):
+    for said, _ in parts:
         pairs += [(one + left, other + right) for left, right in said.alignment or ()]
-        one += len(_WORD.findall(sentence))
+        one += len(_WORD.findall(said.source))
         other += len(_WORD.findall(said.text))
     return text, pairs

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from specmt.decoding.request import Missing, Request
 from specmt.options import DecodingOptions
@@ -58,14 +58,12 @@ class SharedSession:
         self._keys = count()
         self._mailboxes: dict[int, Mailbox] = {}  # of the requests that are not finished
 
-    def submit(
-        self, mailbox: Mailbox, source: list[int], place: tuple[int, int], feed: Feed, missing: Missing | None = None
-    ) -> int:
+    def submit(self, mailbox: Mailbox, place: Place, feed: Feed, missing: Missing | None = None) -> int:
         """Takes in a sentence; returns its key."""
+        options, memory, recorder = feed
         with self._lock:
             key = next(self._keys)
-            options, memory, recorder = feed
-            request = Request(key, source, *place, options=options, missing=missing, memory=memory, recorder=recorder)
+            request = place.request(key, options, missing=missing, memory=memory, recorder=recorder)
             self._open().submit(request)
             self._mailboxes[key] = mailbox
         return key
@@ -124,6 +122,14 @@ class Place:
     part: Part
     number: int
     """Which of the line's sentences it is."""
+
+    def request(self, key: int, options: DecodingOptions, **more: Any) -> Request:
+        """Returns what a session is asked for.
+
+        :param more: further fields of the request
+        """
+        line = self.pending.line
+        return Request(key, self.part.ids, line.index, self.number, options=options, aligned=line.aligned, **more)
 
 
 @dataclass(frozen=True)
@@ -221,9 +227,7 @@ class Feeder:
                 self._submit_part(place)
 
     def _submit_part(self, place: Place) -> None:
-        where = place.pending.line.index, place.number
-        missing = self._cutter.missing_in(place.part)
-        key = self._session.submit(self._mailbox, place.part.ids, where, self._feed, missing)
+        key = self._session.submit(self._mailbox, place, self._feed, self._cutter.missing_in(place.part))
         self._places[key] = place
         place.pending.missing += 1
 

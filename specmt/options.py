@@ -80,7 +80,7 @@ class DecodingOptions:
     drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
     itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``auto`` is
-    whichever of those that the model has turns out to be fastest (specmt.decoding.choice)."""
+    whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups."""
 
     tree: TreeName = "chain"
     """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""
@@ -171,7 +171,9 @@ class DecodingOptions:
 
     def _check_together(self) -> None:
         named = self.drafter.split("+")
-        joined = (len(named) > 1 and "auto" in named) or (len(self.drafters) > 1 and "none" in named)
+        joined = ("auto" in named and not {*named} <= {"auto", "lookup"}) or (
+            len(self.drafters) > 1 and "none" in named
+        )
         if len(set(named)) < len(named) or joined:
             raise UsageError(f"`drafter` must name different drafters, but is {self.drafter!r} instead.")
         if "self" in self.drafters and not (self.tolerance == 0.0 or self.beta == 1):

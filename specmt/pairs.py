@@ -19,21 +19,22 @@ _BILINGUAL: Final = ("po", "xliff")
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
-def read_pairs(path: Path, source: str, target: str) -> Iterator[Pair]:
+def read_pairs(path: Path, source: str, target: str, *, unsure: bool = False) -> Iterator[Pair]:
     """Yields the pairs of a translation memory, TSV or TMX, or of a translated PO or XLIFF file.
 
-    Translations that are marked to be reviewed are left out.
-
+    :param unsure: whether those are among them, too, that are marked to be reviewed, were suggested, or are of what a
+        text was before a change
     :raises InputNotFoundError: the file cannot be opened, at once, or read.
     :raises DataError: the file is not what it should be; while iterating.
     """
     file_format = format_of(path.name)
     if file_format not in _BILINGUAL:
         return read_memory(path, source, target)
-    return _read(path, file_format, FormatOptions(source=source, target=target), open_input(path))
+    options = FormatOptions(source=source, target=target)
+    return _read(path, file_format, options, open_input(path), unsure=unsure)
 
 
-def _read(path: Path, file_format: str, options: FormatOptions, stream: BinaryIO) -> Iterator[Pair]:
+def _read(path: Path, file_format: str, options: FormatOptions, stream: BinaryIO, *, unsure: bool) -> Iterator[Pair]:
     with reading(stream, str(path)):
         data = stream.read(MAX_BYTES + 1)
     try:
@@ -42,8 +43,10 @@ def _read(path: Path, file_format: str, options: FormatOptions, stream: BinaryIO
     except DataError as error:
         raise DataError(f"{path}: {str(error).rstrip('.')}.") from error
     for segment in document.segments:
-        if segment.state == "translated" and segment.target:
+        if segment.target and (segment.state == "translated" or unsure):
             yield segment.source.text, segment.target
+        if unsure:
+            yield from segment.near
 
 
 def write_tmx(pairs: Iterable[Pair], source: str, target: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from specmt.requirements import Requirements
 from specmt.text.alignment import align
 from specmt.text.checks import check
 from specmt.text.glossary import Glossary, make_glossary, read_glossary
+from specmt.text.memory import Pair
 from specmt.text.n_best import alternatives
 from specmt.text.numbers import required_numbers
 from specmt.text.parts import Part, is_short, join, sentences, split_pair
@@ -166,6 +167,13 @@ class Translator:
             )
         return self._translate(lines, options, self._memory(options, choice), recorder, self.cutter(options, glossary))
 
+    def remember(self, pairs: Iterable[Pair], options: DecodingOptions) -> None:
+        """Keeps pairs of a text and its translation for lookups to copy from, until enough newer ones have come."""
+        memory = self._memory(options, choose(options, self.model))
+        if memory is not None:
+            for source, target in self._encoded(pairs, protects=self._protects(options)):
+                memory.remember(source, target)
+
     def open_session(self) -> AnySession:
         """Returns a session over the model, for a feeder of one's own (:mod:`specmt.serve`)."""
         if self._given is not None:
@@ -282,20 +290,23 @@ class Translator:
 
     def _read_memory(self, path: Path | None, protects: bool) -> TranslationMemory:
         memory = TranslationMemory()
-        if path is None:
-            return memory
+        if path is not None:
+            for source, target in self._encoded(
+                read_pairs(path, *self.model.languages, unsure=True), protects=protects
+            ):
+                memory.add(source, target)
+        return memory
+
+    def _encoded(self, whole: Iterable[Pair], *, protects: bool) -> Iterator[tuple[list[int], list[int]]]:
+        """Yields the ids of pairs, in the parts that a model sees."""
         pieces = self.model.pieces
         limit = self.model.max_source_length
-        whole = read_pairs(path, *self.model.languages)
         # Nothing as long as what is left out is ever translated whole.
         parts = (part for pair in whole for part in split_pair(*pair, protects=protects))
         pairs = (part for part in parts if all(is_short(text, limit) for text in part))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = zip(*chunk, strict=True)
-            ids = (pieces.encode_batch(sources), pieces.encode_targets(targets))
-            for source, target in zip(*ids, strict=True):
-                memory.add(source, target)
-        return memory
+            yield from zip(pieces.encode_batch(sources), pieces.encode_targets(targets), strict=True)
 
     def _translate(
         self,
@@ -342,7 +353,7 @@ class Translator:
             stats=replace(stats, lines=1, sentences=len(hypotheses)),
             lossless=options.lossless,
             alternatives=alternatives(parts, pieces.decode, options.n_best - 1, score) if options.n_best > 1 else [],
-            alignment=align(line.text, text, parts, pieces) if options.alignments else None,
+            alignment=align(line.text, text, parts, pieces) if options.alignments and line.aligned else None,
             terms=terms,
             warnings=warnings,
         )

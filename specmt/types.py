@@ -34,6 +34,9 @@ class Line:
     ending: str = "\n"
     r"""What ended the line: ``"\n"``, ``"\r\n"``, or ``""`` at the end of a file without a final newline."""
 
+    aligned: bool = True
+    """Whether its words are aligned, where that is asked for at all."""
+
 
 @dataclass(slots=True)
 class Stats:

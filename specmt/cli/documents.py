@@ -23,11 +23,14 @@ from specmt.text.lines import STDIN, Output, open_input, reading
 from specmt.types import Line, Stats
 
 if TYPE_CHECKING:
-    from specmt.documents import Selection, Summary, TranslatesLines
+    from specmt.documents import Remember, Selection, Summary, TranslatesLines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DOCUMENT_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
+
+
+_LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +152,7 @@ def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str)
     """
     if tasks and format_ != "text":
         raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
-    for name in ("errors",) if tasks else DOCUMENT_NAMES:
+    for name in _LINES_ONLY if tasks else DOCUMENT_NAMES:
         if name in given:
             shown = "--all" if name == "everything" else f"`{name}`"
             raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
@@ -168,7 +171,7 @@ def tasks_sentences(
     from specmt.documents import sentences_of
 
     selection, format_options = _reading(languages, options, documents)
-    return sentences_of(_read(tasks, format_options), selection)
+    return sentences_of(_read(tasks, format_options), selection, language=languages[0])
 
 
 def translate_tasks(
@@ -179,9 +182,13 @@ def translate_tasks(
     documents: DocumentOptions,
     report: Output | None,
     *,
+    remember: Remember | None = None,
     quiet: bool,
 ) -> Stats:
-    """Translates documents, each written as soon as it is complete; returns the totals."""
+    """Translates documents, each written as soon as it is complete; returns the totals.
+
+    :param remember: takes what the documents have translations of, for drafts
+    """
     from specmt.documents import Summary, translate_documents
 
     selection, format_options = _reading(languages, options, documents)
@@ -190,7 +197,9 @@ def translate_tasks(
     rows: list[tuple[str, Summary]] = []
     started = time.perf_counter()
     with share_bar(quiet=quiet) as show:
-        finished = translate_documents(translator, _read(tasks, format_options), options, selection)
+        finished = translate_documents(
+            translator, _read(tasks, format_options), options, selection, remember, language=languages[0]
+        )
         for number, (task, each) in enumerate(zip(tasks, finished, strict=True)):
             _write(task.target, each.data)
             done += sizes[number]

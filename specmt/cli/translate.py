@@ -180,10 +180,6 @@ def translate(
     show_warnings(quiet=quiet)
     if files and input_ is not None:
         raise UsageError("FILE and `--input` name the input twice; leave one out.")
-    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
-    for name, wanted in more.items():
-        if wanted and format_ == "text":
-            raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
     if quiet and verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other.")
     sources, output = [_path(path) for path in files or (input_,)], _path(output)
@@ -194,6 +190,10 @@ def translate(
         return
     tasks = find_tasks(sources, output, documents.file_format)
     check_documents(tasks, given, format_)
+    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
+    for name, wanted in more.items():
+        if wanted and format_ == "text":
+            raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
     place = job_place(tasks, sources, output, given, processes) if WAYS & given else None
     for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
         _check_files(read, options.memory, options.glossary, written, stats)
@@ -241,7 +241,9 @@ def translate(
             total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
         elif lines is None:
             languages = translator.model.languages
-            total = translate_tasks(translator, languages, tasks, options, documents, report_out, quiet=quiet)
+            total = translate_tasks(
+                translator, languages, tasks, options, documents, report_out, remember=translator.remember, quiet=quiet
+            )
         else:
             assert out is not None
             total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)

@@ -291,15 +291,17 @@ class Loop(Rows[_Row]):
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
         said = [self._said(number) for number in finished]
-        attention: Sequence[Attention | None] = [None] * len(finished)
-        if self.heads is not None and self.state is not None and finished:
-            attention = self.verifier.attention(self.state, finished, said, self.heads)
-        for number, ids, weights in zip(finished, said, attention, strict=True):
+        aligned = [each for each in zip(finished, said, strict=True) if self.rows[each[0]].request.aligned]
+        attention: dict[int, Attention] = {}
+        if self.heads is not None and self.state is not None and aligned:
+            rows, texts = [number for number, _ in aligned], [ids for _, ids in aligned]
+            attention = dict(zip(rows, self.verifier.attention(self.state, rows, texts, self.heads), strict=True))
+        for number, ids in zip(finished, said, strict=True):
             row = self.rows[number]
             for drafter in self.drafters:
                 drafter.finish(number, ids)
             score = math.fsum(row.log_probs) if self.scores else math.nan
-            yield row.request.key, Hypothesis(ids, score, row.stats, weights, row.given)
+            yield row.request.key, Hypothesis(ids, score, row.stats, attention.get(number), row.given)
         for number in reversed(finished):
             self.remove(number)
 

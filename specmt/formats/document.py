@@ -66,6 +66,9 @@ class Segment:
     note: str = ""
     """What the authors say about it."""
 
+    near: tuple[tuple[str, str], ...] = ()
+    """Texts like it and their translations: what it was before a change, what a memory suggested."""
+
     reason: str = ""
     """Why it is not to be translated, where the user would expect that it is."""
 

@@ -31,6 +31,9 @@ _ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "t
 """Elements that end where the next one begins, or the one that they are in ends."""
 
 _TEXTS: Final = ("alt", "title", "placeholder", "aria-label")
+_BLANK: Final = "&(?:nbsp|#0*(?:9|10|13|32|160));"
+"""What is left out at both ends of a text, beside white space."""
+
 _META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii", "iso8859-1"))
@@ -95,7 +98,7 @@ class _Page:
 
     def segments(self) -> Iterator[Segment]:
         """Yields the texts of the page."""
-        inline = Inline(self._text, unescape, collapses=True)
+        inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
         skipped: _Skipped | None = None
         for token in html_tokens(self._text):
             is_open = token.kind in ("open", "empty")
@@ -171,7 +174,7 @@ class _Page:
         for start, end in texts:
             quote = self._text[start : start + 1]
             if quote in ("'", '"'):
-                inline = Inline(self._text, unescape, collapses=True)
+                inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
                 inline.text(start + 1, end - 1)
                 write = partial(_encode_value, quote)
                 yield from in_place(inline, self._lines, write, state=self._state)

@@ -98,7 +98,7 @@ class Inline:
         while before != end:
             before = end
             end = start + len(self.source[start:end].rstrip())
-            match = self._last.search(self.source, max(start, end - 4), end)
+            match = self._last.search(self.source, max(start, end - 8), end)
             end = match.start() if match else end
         return end
 
@@ -278,7 +278,7 @@ def in_place(
         column = span[0] - inline.source.rfind("\n", 0, span[0]) - 1
         first, *rest = raw.split("\n")
         width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
-        indent = rest[0][: len(rest[0]) - len(rest[0].lstrip())]
+        indent = rest[0][: len(rest[0]) - len(rest[0].lstrip(" \t"))]
         line_break = ("\r\n" if first.endswith("\r") else "\n") + indent
 
         def edits(translation: Tagged, _: Tell) -> list[Edit]:

@@ -37,9 +37,10 @@ _NOTE: Final = re.compile(r"\[\^[^\]\s]+\]|\[[ xX]\](?= )")
 
 _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w-]*)")
 _KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style"))
-_BLOCK: Final = re.compile(r"(?:\d{1,9}[.)]|[-+*]|#{1,6}|=+|-+)(?:\s|$)|>|~~~|```|\||\t|:")
+_BLOCK: Final = re.compile(r"(?:\d{1,9}[.)]|[-+*]|#{1,6}|=+|-+)(?:\s|$)|>|~~~|```|\||\t|:|\[[ xX]\] ")
 _MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern})")
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|]|&(?=#?\w+;)")
+_IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
 _MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!]")
 """What there is in all inline markup."""
 
@@ -245,9 +246,7 @@ class _Page:
         line_start = self._text.rfind("\n", 0, span[0]) + 1
         ahead = self._text[line_start : span[0]]
         is_first = not ahead.strip(" \t>") or _BLOCK.match(ahead.lstrip(" \t>")) is not None
-        in_table = "|" in self._text[line_start : span[0]] or self._text[span[1] :].split("\n")[0].lstrip().startswith(
-            "|"
-        )
+        in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
             return Edit(*span, self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")], ahead))
         shape = _shape(self._parse([span]))

@@ -22,17 +22,27 @@ _STRING: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPES: Final = {char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"}
+_ESCAPES: Final = str.maketrans({char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"})
 _WIDTH: Final = 79
 _PRINTF: Final = re.compile(
     r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
 )
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
-_PLURALS: Final = {
-    1: ("ja ko zh th vi id ms", "nplurals=1; plural=0;"),
-    2: ("de en nl sv da nb nn no fi et hu it es pt el bg he tr eo", "nplurals=2; plural=(n != 1);"),
-    3: ("fr", "nplurals=2; plural=(n > 1);"),
-}
+_FEW: Final = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20)"
+_PLURALS: Final = (
+    ("ja ko zh th vi id ms", "nplurals=1; plural=0;"),
+    ("fr", "nplurals=2; plural=(n > 1);"),
+    ("cs sk", "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);"),
+    ("pl", f"nplurals=3; plural=(n==1 ? 0 : {_FEW} ? 1 : 2);"),
+    ("ru uk be sr hr bs", f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW} ? 1 : 2);"),
+    ("lt", "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);"),
+    ("lv", "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);"),
+    ("ro", "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);"),
+    ("sl", "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);"),
+    ("ar", "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);"),
+)
+_ONE_AND_MANY: Final = "nplurals=2; plural=(n != 1);"
+"""Plural forms of most other languages."""
 
 
 @dataclass(slots=True)
@@ -51,6 +61,9 @@ class _Entry:
     """Where its first line is that is no comment by a translator or a programmer."""
 
     values: dict[str, _Value] = field(default_factory=dict)
+    former: dict[str, str] = field(default_factory=dict)
+    """What its source was before a change, of which its translations are."""
+
     former_span: Span | None = None
     flags: tuple[str, ...] = ()
     flags_span: Span | None = None
@@ -107,6 +120,7 @@ def _entries(text: str) -> Iterator[_Entry]:
     key = ""
     flags: tuple[tuple[str, ...], Span] | None = None
     notes: list[str] = []
+    former: dict[str, str] = {}
     former_span: Span | None = None
     start: int | None = None
     place = number = 0
@@ -136,13 +150,16 @@ def _entries(text: str) -> Iterator[_Entry]:
         if entry is None and start is None:
             start = begin
         if said["former"] is not None:
+            former_key = said["key"] or next(reversed(former), "")
+            former[former_key] = former.get(former_key, "") + body
             former_span = (begin if former_span is None else former_span[0], place)
             continue
         if entry is None:
-            entry = _Entry(begin if start is None else start, former_span=former_span, note=" ".join(notes))
+            first = begin if start is None else start
+            entry = _Entry(first, former=former, former_span=former_span, note=" ".join(notes))
             if flags is not None:
                 entry.flags, entry.flags_span = flags
-            flags, notes, former_span, start = None, [], None, None
+            flags, notes, former, former_span, start = None, [], {}, None, None
         quote, last = begin + line.index('"'), begin + line.rindex('"') + 1
         if said["key"] is not None:
             key = said["key"]
@@ -195,6 +212,8 @@ class _Style:
             core = value.text.strip()
             if not any(c.isalpha() for c in core):
                 continue
+            target = next((text.strip() for text in existing if text), "")
+            former = entry.former.get(key, "").strip()
             state: State = "translated" if any(existing) else "new"
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"
@@ -221,9 +240,10 @@ class _Style:
                 line,
                 edits,
                 state,
-                target=next((text.strip() for text in existing if text), ""),
+                target=target,
                 context=_context(entry) or "",
                 note=entry.note,
+                near=((former, target),) if former and target else (),
             )
 
     def flag(self, entry: _Entry) -> Iterator[Edit]:
@@ -293,7 +313,7 @@ def _unescape(body: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(_ESCAPES.get(c, c) for c in text)
+    return text.translate(_ESCAPES)
 
 
 def _check(flags: tuple[str, ...], source: str, target: str) -> None:
@@ -310,4 +330,4 @@ def _check(flags: tuple[str, ...], source: str, target: str) -> None:
 
 def _plural_forms(language: str) -> str:
     primary = re.split("[-_]", language)[0].lower()
-    return next((forms for names, forms in _PLURALS.values() if primary in names.split()), _PLURALS[2][1])
+    return next((forms for names, forms in _PLURALS if primary in names.split()), _ONE_AND_MANY)

@@ -94,14 +94,17 @@ def _cues(text: str) -> Iterator[_Block]:
                 raise DataError(f"line {number} has no time codes that can be read")
             begin, until = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
             start, place = end + 1, end + 1
-            while place < len(text):  # up to a blank line
+            last = start
+            while place < len(text):  # up to a blank line, or a cue that follows without one
                 end = text.find("\n", place)
                 end = len(text) if end < 0 else end
-                if not text[place:end].strip():
+                if not text[place:end].strip() or _TIMES.match(text, place, end):
                     break
                 number += 1
-                place = end + 1
+                last, place = place, end + 1
             span = start, min(place, len(text))
+            if place < len(text) and text[place:end].strip() and text[last:place].strip().isdecimal():
+                span = start, last  # the number of that cue
             for part, is_first in _speakers(text, span, "\n"):
                 yield _Block(part, begin, until, is_first)
         else:

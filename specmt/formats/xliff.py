@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
@@ -39,6 +41,8 @@ _PAIRS: Final = frozenset(("g", "mrk", "pc"))
 _HALVES: Final = {"bpt": "open", "ept": "close", "bx": "open", "ex": "close", "sc": "open", "ec": "close"}
 """Elements that open and close a pair without being around it."""
 
+_SUGGESTION: Final = re.compile(r"<(\w+:)?alt-trans\b[^>]*(?<!/)>.*?</(?:\w+:)?alt-trans\s*>", re.DOTALL)
+_SIDE: Final = re.compile(r"<(?:\w+:)?(source|target)\b[^>]*(?<!/)>(.*?)</(?:\w+:)?\1\s*>", re.DOTALL)
 _UNTRANSLATED: Final = frozenset(("new", "needs-translation"))
 
 
@@ -126,7 +130,7 @@ class _Reader:
                 stack.pop()
                 if unit is not None and name in ("trans-unit", "segment"):
                     if not any(kept for _, kept in stack):
-                        yield from self._unit(unit)
+                        yield from self._unit(unit, token.start)
                     unit = None
                 continue
             attributes = token.attributes(text)
@@ -181,7 +185,10 @@ class _Reader:
             else:
                 tokens.append(token)
 
-    def _unit(self, unit: _Unit) -> Iterator[Segment]:
+    def _unit(self, unit: _Unit, end: int) -> Iterator[Segment]:
+        """
+        :param end: where it is closed
+        """
         if unit.source is None:
             return
         body = "" if unit.target_body is None else self._text[slice(*unit.target_body)]
@@ -196,27 +203,34 @@ class _Reader:
         elif existing and (named in _UNTRANSLATED or named.startswith("needs-") or named == "initial"):
             state = "fuzzy"
         note = " ".join(unit.notes)
+        suggestions = [
+            {side: self._plain(content) for side, content in _SIDE.findall(found[0])}
+            for found in _SUGGESTION.finditer(self._text, unit.source_end, end)
+        ]
+        near = tuple((each.get("source", source), each["target"]) for each in suggestions if each.get("target"))
+        segment = partial(self._segment, unit, state, existing, note, near)
         if not unit.parts:
             found = self._inline(unit.body).take()
             unit.body.clear()
             if found is not None:
                 tagged, span = found
-                yield self._segment(tagged, unit, state, existing, note, self._writer(unit, span))
+                yield segment(tagged, self._writer(unit, span))
             return
         for number, (_, tokens) in enumerate(unit.parts):
             found = self._inline(tokens).take()
             tokens.clear()
             if found is not None:
                 self._later[self._count] = unit, number, found[1]
-                yield self._segment(found[0], unit, state, existing, note, lambda *_: ())
+                yield segment(found[0], lambda *_: ())
 
     def _segment(
         self,
-        tagged: Tagged,
         unit: _Unit,
         state: State,
         existing: str,
         note: str,
+        near: tuple[tuple[str, str], ...],
+        tagged: Tagged,
         edits: Callable[[Tagged, Tell], Iterable[Edit]],
     ) -> Segment:
         self._count += 1
@@ -224,7 +238,7 @@ class _Reader:
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(self._text, key)
         line = self._lines(unit.source_start)
-        return Segment(tagged, line, edits, state, target=existing, context=context, note=note)
+        return Segment(tagged, line, edits, state, target=existing, context=context, note=note, near=near)
 
     def _writer(self, unit: _Unit, span: Span) -> Callable[[Tagged, Tell], Iterator[Edit]]:
         def edits(translation: Tagged, _: Tell) -> Iterator[Edit]:

@@ -25,7 +25,7 @@ def survey_sentences(name: str, sentences: Iterable[Line], settings: dict[str, A
     """
     digest, size, count = hashlib.sha256(), 0, 0
     for sentence in sentences:
-        data = _json(sentence.text)
+        data = _json([sentence.text, sentence.aligned])
         digest.update(data)
         size, count = size + len(data), count + 1
     return Manifest(name, size, digest.hexdigest(), count, settings, manifest.SHARD_LINES)

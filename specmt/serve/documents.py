@@ -99,7 +99,7 @@ async def translate_documents(
 
     def write(documents: list[bytes], pair: Pair, through: _Through) -> list[bytes]:
         named = (("the document", read(data, pair)) for data in documents)
-        return [each.data for each in program.translate_documents(through, named, service.options)]
+        return [each.data for each in program.translate_documents(through, named, service.options, language=pair[0])]
 
     try:
         texts = [""] * len(documents) if source else await asyncio.to_thread(lambda: [*map(words, documents)])
@@ -129,7 +129,7 @@ async def rank_texts(
         ranks = []
         for beams.rank in range(options.n_best):
             document = _read(_MARK + text.encode(), kind, pair, TagRules())
-            (found,) = program.translate_documents(beams, [("the document", document)], options)
+            (found,) = program.translate_documents(beams, [("the document", document)], options, language=pair[0])
             ranks.append(found.data.removeprefix(_MARK).decode())
         return ranks
 

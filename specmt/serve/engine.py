@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-from specmt.decoding.request import Request
 from specmt.feeder import AnySession, Cutter, Pending, Place
 from specmt.options import DecodingOptions
 from specmt.serve.fair import FairQueue
@@ -249,11 +248,8 @@ class Engine:
         """Gives a sentence to the session."""
         session, translator = self._loaded()
         key = next(self._keys)
-        where = place.pending.line.index, place.number
         missing = job.cutter_of(translator).missing_in(place.part)
-        session.submit(
-            Request(key, place.part.ids, *where, options=job.options, missing=missing, recorder=job.recorder)
-        )
+        session.submit(place.request(key, job.options, missing=missing, recorder=job.recorder))
         self._places[key] = job, place
         job.keys.add(key)
         job.started = job.started or time.perf_counter()

@@ -22,6 +22,9 @@ _ENGLISH: Final = """
 approx apt ave blvd capt cf co col corp dept ed eds est fig figs gen gov inc jr ltd messrs mr mrs ms mt nos op pp rev
 sen sgt sr vol vols oct dec
 """
+_OWN: Final = ("de", "deu", "en", "eng")
+"""The languages, two of them, that the rules here know."""
+
 _ABBREVIATIONS: Final = frozenset(_GERMAN.split() + _ENGLISH.split())
 _CLOSERS: Final = "\"'”“’‘»«›‹)]}*_"
 _OPENERS: Final = "\"'„“”‘’‚»«›‹([{*_–—- "
@@ -82,9 +85,17 @@ def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]
     return parts
 
 
-def split_sentences(text: str) -> list[Segment]:
-    """Splits German or English text into sentences."""
-    return list(_cut(text, _sentence_ends(text)))
+def split_sentences(text: str, language: str = "de") -> list[Segment]:
+    """Splits text into sentences: German and English by the rules here, other languages by those of sentencex."""
+    if re.split("[-_]", language)[0].lower() in _OWN:
+        return list(_cut(text, _sentence_ends(text)))
+    import sentencex  # here, for those who need it
+
+    parts = sentencex.segment(language, text)
+    if "".join(parts) != text:  # whatever a library does, nothing is lost
+        return [(text, "")]
+    ends = [len(part.rstrip()) for part in parts]
+    return [(part[:end], part[end:]) for part, end in zip(parts, ends, strict=True)] or [("", "")]
 
 
 def _fits(text: str, limit: int, count: Callable[[str], int]) -> bool:
@@ -102,6 +113,8 @@ def _cut(text: str, separators: Iterator[tuple[int, int]]) -> Iterator[Segment]:
 
 def _sentence_ends(text: str) -> Iterator[tuple[int, int]]:
     for run in _SPACE.finditer(text):
+        if run[0] == " " and text[run.start() - 1].isalnum():  # most of them
+            continue
         if _is_sentence_end(text, *run.span()):
             yield run.span()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from specmt.cli.main import run
+from specmt.formats import find_format
 from specmt.text.memory import read_memory
 from tests.documents import PO, SAMPLES, XLIFF
 
@@ -80,6 +82,8 @@ def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path) -
         (["a.po", "--format", "tsv"], 2, "`format` must be text for documents, but is 'tsv' instead."),
         (["a.po", "-o", "a.po"], 2, "`--output` and the input are the same file, a.po."),
         (["a.po", "--errors", "replace"], 2, "`errors` has no effect with documents; leave it out."),
+        (["a.po", "--alignments"], 2, "`alignments` has no effect with documents; leave it out."),
+        (["a.po", "--n-best", "2", "--strategy", "beam"], 2, "`n_best` has no effect with documents; leave it out."),
         (["d.bin", "--no-fuzzy"], 2, "`fuzzy` has no effect with lines of text; leave it out."),
         (["d.bin", "--all"], 2, "--all has no effect with lines of text; leave it out."),
         (["none.po"], 66, "none.po: no such file."),
@@ -103,6 +107,65 @@ def test_what_cannot_be(
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert Path("a.po").read_text() == PO
+
+
+CUT = {
+    "android": "line 7 is not well-formed XML (no element found)",
+    "docx": "line 1 is no package that can be read (File is not a zip file)",
+    "json": "line 2 is not JSON: Unterminated string starting at",
+    "odt": "line 1 is no package that can be read (File is not a zip file)",
+    "po": "line 23 ends the file within a message",
+    "tmx": "line 8 is not well-formed XML (unclosed token)",
+    "xliff": "line 1 is not well-formed XML (unclosed token)",
+}
+"""What is said of the samples without their last part; what is missing of other formats, nobody can know."""
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLE))
+def test_a_truncated_document(name: str, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = SAMPLE[name].data
+    end = data.index(b'"Ein langer') if name == "po" else data.rindex(b"PK\5\6") if name in ("docx", "odt") else -12
+    path, out = tmp_path / f"a{find_format(name).SUFFIXES[0]}", tmp_path / "out"
+    path.write_bytes(data[:end])
+    arguments = ["translate", str(path), "-o", str(out), *options(tiny_model), "--file-format", name]
+    code = run([*arguments, *(["--column", "1"] if name == "csv" else [])])
+    error = capsys.readouterr().err
+    if name in CUT:
+        assert (code, out.exists()) == (65, False)
+        assert error.startswith(f"specmt: error: {path}: {CUT[name]}") and error.count("\n") == 1
+    else:
+        assert (code, out.exists()) == (0, True)
+
+
+def test_a_document_that_changes_while_it_is_read(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, out = tmp_path / "a.po", tmp_path / "out.po"
+    path.write_text(PO)
+
+    class Growing(io.FileIO):
+        """A file to which another process adds while it is read."""
+
+        def read(self, size: int | None = -1) -> bytes:
+            with path.open("a") as other:
+                other.write("# x\n")
+            return super().read(size) or b""
+
+    monkeypatch.setattr("specmt.cli.documents.open_input", lambda path: Growing(path))
+    assert run(["translate", str(path), "-o", str(out), *options(tiny_model)]) == 65
+    assert capsys.readouterr().err == f"specmt: error: {path}: changed while it was read.\n"
+    assert not out.exists()
+
+
+def test_a_document_that_is_too_large_is_not_read_whole(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "a.po", tmp_path / "out.po"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # takes no room
+    assert run(["translate", str(path), "-o", str(out), *options(tiny_model)]) == 65
+    assert capsys.readouterr().err == f"specmt: error: {path}: is larger than 128 MiB, the most that is read.\n"
+    assert not out.exists()
 
 
 def test_memory_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,5 +88,5 @@ def test_segments_join_to_the_text_and_fit(line: str, limit: int) -> None:
 @quick
 @given(text)
 def test_sentences_and_layout_join_to_the_text(line: str) -> None:
-    for split in (split_sentences, split_layout):
-        assert "".join(part + separator for part, separator in split(line)) == line
+    for parts in (split_layout(line), *(split_sentences(line, language) for language in ("de", "fr", "ja", "xx"))):
+        assert "".join(part + separator for part, separator in parts) == line

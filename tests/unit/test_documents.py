@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -78,6 +79,16 @@ def test_sentences_are_asked_for_once_and_in_order() -> None:
     assert first.pairs[0] == ("Das ist Eins. Das ist Zwei.", "DAS IST EINS. DAS IST ZWEI.")
 
 
+def test_sentences_without_spaces_between_them() -> None:
+    translator = Shouting({"これはペンです。": "This is a pen.", "本当ですか？": "Is it?"})
+    data = "<p>これは<b>ペン</b>です。本当ですか？</p>".encode()
+    page = read_document(data, "a", "html", FormatOptions(source="ja"))
+    (document,) = translate_documents(translator, [("a", page)], DecodingOptions(), language="ja")
+    assert translator.asked == ["これはペンです。", "本当ですか？"]
+    assert re.sub("</?b>", "", document.data.decode()) == "<p>This is a pen. Is it?</p>"
+    assert document.data.count(b"<b>") == document.data.count(b"</b>") == 1
+
+
 def test_an_alignment_of_several_sentences_places_tags() -> None:
     html = ("html", "<p>Ich habe ihn. Du hast <b>ihn</b> gesehen.</p>")
     answers = {"Ich habe ihn.": "I do.", "Du hast ihn gesehen.": "you have him seen."}
@@ -114,7 +125,7 @@ def test_what_has_a_translation_is_kept() -> None:
 
 
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed, whose msgfmt checks catalogues")
-@pytest.mark.parametrize(("target", "forms"), [("en", 2), ("ja", 1), ("fr", 2)])
+@pytest.mark.parametrize(("target", "forms"), [("en", 2), ("ja", 1), ("fr", 2), ("pl", 3), ("ar", 6)])
 def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, tmp_path: Path) -> None:
     template = PO.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
     template = template.replace("Language: en", "Language: ").replace("charset=UTF-8", "charset=CHARSET")

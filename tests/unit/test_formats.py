@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import tracemalloc
 import zipfile
 from dataclasses import replace
-from importlib.metadata import EntryPoint
-from types import ModuleType
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from specmt import formats
 from specmt.errors import DataError
 from specmt.formats import find_format, format_of, names
 from specmt.formats.document import TagRules
+from specmt.types import Tagged
 from tests.documents import SAMPLES, Sample, package, read, shout, translate
 
 IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
@@ -102,8 +102,6 @@ def test_encodings_stay(name: str, mark: str) -> None:
 def test_a_character_that_the_encoding_lacks() -> None:
     html = '<meta charset="iso-8859-1"><p>Grüße</p>'.encode("latin-1")
     document = read("html", html)
-    from specmt.types import Tagged
-
     assert document.write({0: Tagged("Ж")}, print) == b'<meta charset="iso-8859-1"><p>&#1046;</p>'
     told: list[str] = []
     po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
@@ -170,13 +168,54 @@ def test_bad_input(name: str, data: bytes, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["xliff", "tmx", "android", "xml"])
-def test_entities_are_never_expanded(name: str) -> None:
-    root = {"android": "resources"}.get(name, name)
-    data = BOMB + f"]><{root}><x>&m;</x></{root}>".encode()
+@pytest.mark.parametrize(
+    ("name", "root", "member"),
+    [
+        ("xliff", "xliff", ""),
+        ("tmx", "tmx", ""),
+        ("android", "resources", ""),
+        ("xml", "xml", ""),
+        ("docx", "document", "word/document.xml"),
+        ("odt", "document", "content.xml"),
+    ],
+)
+def test_entities_are_never_expanded(name: str, root: str, member: str) -> None:
+    def packed(data: bytes) -> bytes:
+        return package({member: data.decode()}) if member else data
+
+    data = packed(BOMB + f"]><{root}><x>&m;</x></{root}>".encode())
     assert read(name, data).write({}, print) == data
     with pytest.raises(DataError, match=r"line 2 .*amplification"):
-        read(name, BOMB + f'\n]><{root} a="&m;"/>'.encode())
+        read(name, packed(BOMB + f'\n]><{root} a="&m;"/>'.encode()))
+
+
+LARGE = {
+    "po": ('msgid ""\nmsgstr ""\n', 'msgid "Das ist die Meldung {}"\nmsgstr ""\n\n', ""),
+    "html": ("<html>", "<p>Das ist <b>der Absatz</b> {}</p>\n", ""),
+    "json": ("{", '"key{0}": "Das ist die Meldung {0}",\n', '"": ""}'),
+    "xliff": (
+        '<xliff version="1.2"><file><body>',
+        '<trans-unit id="{0}"><source>Das ist die Meldung {0}</source></trans-unit>\n',
+        "</body></file></xliff>",
+    ),
+    "subtitles": ("", "{0}\n00:00:01,000 --> 00:00:02,000\nDas ist ein Untertitel {0}.\n\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_is_bounded_by_the_size(name: str) -> None:
+    """What docs/documents.md says of a document of any size, at half a megabyte."""
+    head, part, tail = LARGE[name]
+    data = (head + "".join(part.format(number) for number in range((1 << 19) // len(part))) + tail).encode()
+    tracemalloc.start()
+    try:
+        document = read(name, data)
+        document.write({}, print)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(document.segments) > 4000
+    assert peak < 45 * len(data)
 
 
 @settings(max_examples=300, deadline=None)
@@ -226,12 +265,15 @@ def test_zip_members_that_are_not_translated_are_kept() -> None:
         ("properties", b"a=" + b"\\" * 300_000 + b"b"),
         ("xliff", b"<xliff>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</xliff>"),
         ("subtitles", b"0:0:0,0->" * 100_000),
+        ("markdown", b"Haus\n\n" * 3_000 + b"```\n" + b"\n" * 1_000_000),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_time_is_linear_in_the_size(name: str, data: bytes) -> None:
     """With time that grows with the square, each of these takes minutes."""
-    assert read(name, data).write({}, print) == data
+    document = read(name, data)
+    assert document.write({}, print) == data
+    document.write({number: segment.source for number, segment in enumerate(document.segments)}, lambda *_: None)
 
 
 def test_an_escape_at_the_end_is_whole() -> None:
@@ -239,14 +281,100 @@ def test_an_escape_at_the_end_is_whole() -> None:
     assert [segment.source.text for segment in document.segments] == ["Pfad C:\\n", "Ende"]
 
 
-def test_a_package_can_bring_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = ModuleType("mine")
-    mine.SUFFIXES, mine.read = (".mine",), find_format("text").read  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "mine", mine)
-    monkeypatch.setattr(formats, "_plug_ins", lambda: {"own": EntryPoint("own", "mine", formats.GROUP)})
-    assert format_of("a.mine") == "own"
-    assert "own" in names()
-    assert translate(read("own", b"Haus\n")) == b"HAUS\n"
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        # Only what begins a line is read as a variant or an attribute.
+        ("fluent", "a = Es ist { $x }. Gut\nb = [ja] nein\n", "a = ES IST { $x }. GUT\nb = [JA] NEIN\n"),
+        # What is escaped lest it be a box to tick stays no box.
+        ("markdown", "* \\[ ] Haus *und* Hof\n* [ ] Haus\n", "* \\[ ] HAUS *UND* HOF\n* [ ] HAUS\n"),
+        # A cue that follows without a blank line, as players read it.
+        (
+            "subtitles",
+            "1\n00:00:01,000 --> 00:00:02,000\nEins.\n2\n00:00:03,000 --> 00:00:04,000\nZwei.\n",
+            "1\n00:00:01,000 --> 00:00:02,000\nEINS.\n2\n00:00:03,000 --> 00:00:04,000\nZWEI.\n",
+        ),
+        (
+            "subtitles",
+            "WEBVTT\n\n0:1.0 --> 0:2.0\nEins.\n0:3.0 --> 0:4.0\nZwei.\n",
+            "WEBVTT\n\n0:1.0 --> 0:2.0\nEINS.\n0:3.0 --> 0:4.0\nZWEI.\n",
+        ),
+        # A space that does not break is text, and no indentation.
+        ("html", "<p>Ein Haus am\n  \xa0| Meer und\n  ein Hof", "<p>EIN HAUS AM\n  &nbsp;| MEER\n  UND EIN HOF"),
+        ("html", "<p>&nbsp;&#13;\n Haus&nbsp; ", "<p>&nbsp;&#13;\n HAUS&nbsp; "),
+    ],
+    ids=range(6),
+)
+def test_files_that_others_write(name: str, source: str, expected: str) -> None:
+    assert translate(read(name, source.encode())).decode() == expected
+
+
+def test_a_pattern_that_starts_like_a_variant() -> None:
+    written = read("fluent", b"a =\n    Haus\nb = Haus\n").write({0: Tagged("[a]"), 1: Tagged(".b")}, print)
+    assert written == b'a =\n    {"["}a]\nb = .b\n'
+
+
+def test_a_package_can_bring_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text('from specmt.formats.plain import read\nSUFFIXES = (".mine",)\n')
+    installed = tmp_path / "mine-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(f"[{formats.GROUP}]\nown = mine\npo = mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    formats._plug_ins.cache_clear()
+    try:
+        assert format_of("a.mine") == "own" and format_of("a.po") == "po"
+        assert "own" in names()
+        assert translate(read("own", b"Haus\n")) == b"HAUS\n"
+        assert find_format("po").SUFFIXES == (".po", ".pot")  # ours are not taken away
+    finally:
+        formats._plug_ins.cache_clear()
+
+
+def test_texts_in_attributes() -> None:
+    page = (
+        '<html lang="de-DE" xml:lang="de"><meta property="og:title" content="Titel"><meta name="author" content="Anna">'
+        '<input type="text" placeholder="Suche" value="nein"><input type="submit" value="Los"><a aria-label="Ziel" '
+        'href="nein" translate="yes">Haus</a><img alt="" src="x"><textarea>nein</textarea>'
+    )
+    changed = {"Titel": "TITEL", "Suche": "SUCHE", "Los": "LOS", "Ziel": "ZIEL", "Haus": "HAUS"}
+    expected = page.replace('"de-DE"', '"en"').replace('"de"', '"en"')
+    for old, new in changed.items():
+        expected = expected.replace(old, new)
+    assert translate(read("html", page.encode())).decode() == expected
+
+
+def test_each_branch_of_a_message_is_translated_or_it_is_reported() -> None:
+    plural = "Vor {n, plural, one {# Tag} other {# Tagen}} war es"
+    data = f'{{"a": "{{g, select, f {{Sie kam}} other {{Er kam}}}}", "b": "{plural}"}}'
+    document = read("json", data.encode())
+    assert [(segment.source.text, segment.state) for segment in document.segments] == [
+        ("Sie kam", "new"),
+        ("Er kam", "new"),
+        (plural, "skipped"),
+    ]
+    assert document.segments[2].reason == "left as it is: it has text beside its plural or select"
+    assert translate(document).decode() == data.replace("Sie kam", "SIE KAM").replace("Er kam", "ER KAM")
+
+
+@pytest.mark.parametrize(
+    ("target", "state"),
+    [
+        ('<target state="translated">Tür</target>', "translated"),
+        ('<target state="needs-review-translation">Tür</target>', "fuzzy"),
+        ('<target state="needs-adaptation">Tür</target>', "fuzzy"),
+        ('<target state="new">door</target>', "fuzzy"),
+        ('<target state="new">Tür</target>', "new"),
+        ("<target/>", "new"),
+        ("", "new"),
+    ],
+)
+def test_states_of_xliff(target: str, state: str) -> None:
+    source = (
+        '<xliff version="1.2"><file><body><trans-unit id="1"><source>Tür</source>{}</trans-unit></body></file></xliff>'
+    )
+    (segment,) = read("xliff", source.format(target).encode()).segments
+    assert segment.state == state
 
 
 def test_shouting_copies_what_is_to_be_copied() -> None:

@@ -36,6 +36,21 @@ def test_sentences(sentences: list[str]) -> None:
     assert split_sentences(" ".join(sentences)) == [(s, " ") for s in sentences[:-1]] + [(sentences[-1], "")]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("es", "¿Cuándo llega el Sr. Gómez? Mañana.", [("¿Cuándo llega el Sr. Gómez?", " "), ("Mañana.", "")]),
+        ("it", "Il Dott. Rossi è qui.  Perché?", [("Il Dott. Rossi è qui.", "  "), ("Perché?", "")]),
+        ("ja", "これはペンです。本当ですか？", [("これはペンです。", ""), ("本当ですか？", "")]),
+        ("hi-IN", "यह एक घर है। वह कौन है?", [("यह एक घर है।", " "), ("वह कौन है?", "")]),
+        ("de-AT", "Am 3. Mai. Ja.", [("Am 3. Mai.", " "), ("Ja.", "")]),
+        ("fr", "", [("", "")]),
+    ],
+)
+def test_sentences_of_other_languages(language: str, text: str, sentences: list[tuple[str, str]]) -> None:
+    assert split_sentences(text, language) == sentences
+
+
 def test_text_that_fits_stays_whole() -> None:
     assert segment("One. Two.", 2, words) == [("One. Two.", "")]
 
