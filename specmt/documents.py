@@ -230,9 +230,7 @@ def sentences_of(
     return (Line(index, said.source, aligned=said.aligned) for index, said in enumerate(every))
 
 
-def _plan_all(
-    documents: Iterable[tuple[str, Document]], selection: Selection, language: str
-) -> Iterator[_Pending]:
+def _plan_all(documents: Iterable[tuple[str, Document]], selection: Selection, language: str) -> Iterator[_Pending]:
     """Yields, lazily, how each document is translated."""
     known: _Known = {}
     for name, document in documents:

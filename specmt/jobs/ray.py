@@ -30,7 +30,7 @@ from specmt.types import Line, Stats, Translation
 if TYPE_CHECKING:
     from ray.data import Dataset
 
-_Row = tuple[int, str, str]
+_Row = tuple[int, str, str, bool]
 """What a line holds, which is pickled a hundred times as fast as the line itself."""
 
 _AT_ONCE: Final = 2
@@ -255,7 +255,7 @@ def _cut(job: JobFolder, wanted: frozenset[int], lines: Iterable[Line]) -> Itera
     for shard in range(job.manifest.shards):
         some = list(islice(rest, len(job.manifest.span(shard))))
         if shard in wanted:
-            yield shard, [(line.index, line.text, line.ending) for line in some]
+            yield shard, [(line.index, line.text, line.ending, line.aligned) for line in some]
 
 
 def check_numerics(translator: Translator, numerics: str | None) -> None:
