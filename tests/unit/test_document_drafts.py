@@ -119,6 +119,12 @@ def test_documents_with_drafts_and_without_come_in_order(translator: Translator,
     assert sum((document.stats for document in together), Stats()).lines == len(pairs) + 2
 
 
+def test_lines_are_aligned_where_they_are_to_be(translator: Translator) -> None:
+    lines = [Line(number, "Das ist ein Haus.", aligned=number != 1) for number in range(3)]
+    found = [each.alignment for each in translator.translate(lines, DecodingOptions(alignments=True))]
+    assert found[0] and found[0] == found[2] and found[1] is None
+
+
 def test_only_exact_decoding_is_drafted_for() -> None:
     asked: list[DecodingOptions] = []
     remembered: list[list[Pair]] = []

@@ -37,12 +37,14 @@ class Shouting:
 
     def __init__(self, answers: dict[str, str] | None = None, *, aligns: bool = True) -> None:
         self.asked: list[str] = []
+        self.aligned: list[bool] = []
         self.answers = answers or {}
         self.aligns = aligns
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         for line in lines:
             self.asked.append(line.text)
+            self.aligned.append(line.aligned)
             text = self.answers.get(line.text, shout(line.text))
             if self.aligns:
                 yield Aligned(line, text, alignment=[(number, number) for number in range(len(text.split()))])
@@ -77,6 +79,17 @@ def test_sentences_are_asked_for_once_and_in_order() -> None:
     assert second.data == b"DAS IST ZWEI.\nDAS IST DREI."
     assert (first.summary.translated, first.summary.repeated, second.summary.repeated) == (2, 1, 1)
     assert first.pairs[0] == ("Das ist Eins. Das ist Zwei.", "DAS IST EINS. DAS IST ZWEI.")
+
+
+def test_only_what_has_tags_is_aligned() -> None:
+    translator = Shouting()
+    (document,) = run(
+        translator, ("html", "<p>Eins.<p>Zwei <img src=a>.<p><b>Eins</b>.<p>Das <i>ist</i> es.<p>Das ist es.<p>Eins.")
+    )
+    # The first sentence once more with its tags, and the one that has them already no more.
+    assert translator.asked == ["Eins.", "Zwei {t1}.", "Eins.", "Das ist es."]
+    assert translator.aligned == [False, False, True, True]
+    assert document.data == (b"<p>EINS.<p>ZWEI <img src=a>.<p><b>EINS</b>.<p>DAS <i>IST</i> ES.<p>DAS IST ES.<p>EINS.")
 
 
 def test_sentences_without_spaces_between_them() -> None:
