@@ -30,6 +30,9 @@ OPTIONS = {
 }
 WAYS = [
     {"strategy": "greedy"},
+    {"strategy": "greedy", "alignments": True},
+    {"strategy": "beam", "beam_size": 3, "n_best": 3},
+    {"drafter": "masked", "block_size": 5, "beta": 3, "tolerance": 1.0},
     {"strategy": "greedy", "scores": True, "shortlist": True},
     {"drafter": "masked", "block_size": 5},
     {"drafter": "masked", "block_size": 5, "tree": "best-first", "nodes": 12, "scores": True},
