@@ -6,8 +6,8 @@ has every N-th shard (`--shard I/N`), and the head is the file system, which mak
 loads its model before the first shard and dies now and then, with what it had of a shard; another takes its place after
 a while. Some workers are slow all the time.
 
-Of the defaults, what a shard costs the head was measured, speed and start-up are estimates from measurements, and deaths,
-slow workers and the price are assumed (docs/scale.md).
+Of the defaults, what a shard costs the head was measured, speed and start-up are estimates from measurements, and
+deaths, slow workers and the price are assumed (docs/scale.md).
 """
 
 from __future__ import annotations
