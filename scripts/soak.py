@@ -117,7 +117,10 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
             while not ended and done() < wanted and time.monotonic() < until:
                 time.sleep(0.001)
                 ended = os.waitpid(process, os.WNOHANG)[0]
-            time.sleep(draw.random() * pace)
+            # At a random moment of a shard's time, but before the job can be over, however fast it has become.
+            until = time.monotonic() + draw.random() * pace
+            while not ended and done() <= wanted and time.monotonic() < until:
+                time.sleep(0.0005)
             if not ended:
                 os.kill(process, signal.SIGKILL)
                 killed += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
