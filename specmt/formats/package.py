@@ -36,6 +36,7 @@ class Package:
                         document = _read(archive, member, read)
                         self._documents.append((member.filename, document, len(segments)))
                         segments += (replace(segment, member=member.filename) for segment in document.segments)
+        # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
         if not self._documents:
