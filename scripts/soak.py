@@ -22,6 +22,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -142,7 +143,7 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
 @_options
 def flat(text: Path, lines: int, options: tuple[str, ...]) -> None:
     """Translate very many lines: all there and in order, and how much memory all processes take (PSS) as it goes."""
-    memory: list[tuple[float, int]] = []
+    memory: list[tuple[float, Counter[str]]] = []
     with TemporaryDirectory() as place:
         source, output = Path(place, "in.de"), Path(place, "out.tsv")
         write_text(source, text, lines)
@@ -158,23 +159,23 @@ def flat(text: Path, lines: int, options: tuple[str, ...]) -> None:
             pairs = zip(one, other, strict=True)
             in_order = all(x.rstrip("\n").translate(escaped) == y.split("\t")[0] for x, y in pairs)
     rest = memory[len(memory) // 10 :]  # the model is loaded by then
-    early, late = (max(size for _, size in part) for part in (rest[: len(rest) // 2], rest[len(rest) // 2 :]))
+    halves = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    early, late = (max((size for _, size in half), key=Counter.total) for half in halves)
     figures = {
         "lines": lines,
         "in_order": in_order,
         "seconds": round(seconds),
         "lines_a_second": round(lines / seconds),
+        "most_mib_first_half": early.total(),
+        "most_mib_second_half": late.total(),
+        "by_program": {name: (early[name], late[name]) for name in sorted(early | late, key=late.get, reverse=True)},
+        "seconds_and_mib": [(when, size.total()) for when, size in memory[:: len(memory) // 20 + 1]],
     }
-    figures |= {
-        "most_mib_first_half": early,
-        "most_mib_second_half": late,
-        "seconds_and_mib": memory[:: len(memory) // 20 + 1],
-    }
-    finish(figures, is_kept=in_order and process.returncode == 0 and late <= 1.1 * early)
+    finish(figures, is_kept=in_order and process.returncode == 0 and late.total() <= 1.1 * early.total())
 
 
-def proportional_memory(root: int) -> int:
-    """Returns the memory of a process and all below it in MiB: what several share is counted once."""
+def proportional_memory(root: int) -> Counter[str]:
+    """Returns the memory of a process and all below it in MiB, by program: what several share is counted once."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -184,25 +185,33 @@ def proportional_memory(root: int) -> int:
     family = {root}
     while new := {child for child, parent in parents.items() if parent in family} - family:
         family |= new
-    total = 0
+    total: Counter[str] = Counter()
     for process in family:
         try:
+            name = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             rows = Path(f"/proc/{process}/smaps_rollup").read_text().split("\n")
-            total += next(int(row.split()[1]) for row in rows if row.startswith("Pss:"))
+            total[program(name)] += next(int(row.split()[1]) for row in rows if row.startswith("Pss:")) >> 10
         except (OSError, StopIteration):
             continue
-    return total >> 10
+    return total
+
+
+def program(command: str) -> str:
+    """Returns what a command line runs: the script of an interpreter, or the program."""
+    words = command.split() or ["ended"]
+    script = next((word for word in words[1:] if word.endswith(".py")), "") if "python" in words[0] else ""
+    return Path(script or words[0]).name
 
 
 @main.command()
 @_file
 @click.option("--lines", default=8000, show_default=True)
-@click.option("--rounds", default=3, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
 @_options
 def overhead(text: Path, lines: int, rounds: int, options: tuple[str, ...]) -> None:
     """Compare the journal, processes and Ray with plain `translate`, on all processors.
 
-    Each way translates LINES and twice as many, in turn: the difference is what lines take, without the start.
+    In every round each way translates one line and then LINES: the difference is what lines take, without the start.
     """
     processors = str(os.cpu_count())
     ways = {
@@ -211,28 +220,25 @@ def overhead(text: Path, lines: int, rounds: int, options: tuple[str, ...]) -> N
         "processes": ["--threads", "1", "--processes", processors],
         "ray": ["--threads", "1", "--ray", "local"],
     }
-    found: dict[str, list[float]] = {way: [] for way in ways}
     starts: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[str, list[float]] = {way: [] for way in ways}
     with TemporaryDirectory() as place:
-        for times in (1, 2):
-            write_text(Path(place, f"{times}.de"), text, times * lines)
+        for count in (1, lines):
+            write_text(Path(place, f"{count}.de"), text, count)
         for _ in range(rounds):
             for way, more in ways.items():
-                seconds = []
-                for times in (1, 2):
-                    files = [f"{place}/{times}.de", "-o", f"{place}/out"]
+                for count, seconds in ((1, starts), (lines, found)):
+                    files = [f"{place}/{count}.de", "-o", f"{place}/out"]
                     started = time.monotonic()
                     command = [sys.executable, "-m", "specmt", "translate", *files, "-q"]
                     subprocess.run([*command, *more, *options], check=True)
-                    seconds.append(time.monotonic() - started)
-                found[way].append(seconds[1] - seconds[0])
-                starts[way].append(2 * seconds[0] - seconds[1])
-    plain = found["plain"]
+                    seconds[way].append(time.monotonic() - started)
+                found[way][-1] -= starts[way][-1]
     figures: dict[str, Any] = {"lines": lines, "processors": processors, "rounds": rounds}
-    for way, seconds in found.items():
-        ratios = [mine / theirs for mine, theirs in zip(seconds, plain, strict=True)]
+    for way, seconds_of_lines in found.items():
+        ratios = [mine / theirs for mine, theirs in zip(seconds_of_lines, found["plain"], strict=True)]
         figures[way] = {
-            "lines_a_second": round(lines / statistics.median(seconds), 1),
+            "lines_a_second": round(lines / statistics.median(seconds_of_lines), 1),
             "start_seconds": round(statistics.median(starts[way]), 1),
             "times_plain": [round(ratio, 3) for ratio in ratios],
             "overhead": round(statistics.median(ratios) - 1, 4),

@@ -20,7 +20,7 @@ CHOICE: Final = "SPECMT_KERNELS"
 """The environment variable that says which variant is to compute, or `none` for PyTorch alone. For tests of other
 builds it can be the path of one, too, and `path:variant`."""
 
-OWN_BFLOAT16: Final = ("avx512-bf16", "amx")
+OWN_BFLOAT16: Final = ("avx512-bf16", "amx", "neon-bf16")
 """Variants whose instructions round sums of products of bfloat16 in their own way. All others widen them to float32 and
 give the same bits; so do all variants in float32 and int8."""
 

@@ -26,6 +26,7 @@ from tests.networks import verifier_network
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "specmt/engine/csrc"
+DRIVER = ROOT / "tests/kernels/driver.cpp"
 CPU = torch.device("cpu")
 CONFIG = VerifierConfig(
     vocab_size=437, model_dim=96, num_heads=2, ffn_dim=160, encoder_layers=2, decoder_layers=2, max_length=64
@@ -143,17 +144,51 @@ def run(*command: object) -> str:
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
 
 
-def test_arm_gives_the_same_bits(needs_kernels: None, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def arm(needs_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[list[str]]]:
+    """Returns what a variant of ARM computes in an emulator, in each type."""
     compiler, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"
     if missing := [name for name in (compiler, emulator, "g++") if shutil.which(name) is None]:
         pytest.skip(f"there is no {' and no '.join(missing)} (Debian: g++-aarch64-linux-gnu, qemu-user)")
+    folder = tmp_path_factory.mktemp("arm")
+    run(compiler, "-std=c++20", "-O1", DRIVER, "-ldl", "-o", folder / "driver")
+    flags = ["-O2", "-std=c++20", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread"]
+    parts = [SOURCES / f"{name}.cpp" for name in ("neon", "neon_bf16", "support")]
+    run(compiler, *flags, *parts, "-o", folder / "kernels.so")
+    command = [emulator, "-L", "/usr/aarch64-linux-gnu", folder / "driver", folder / "kernels.so"]
+    return lambda variant: by_type(run(*command, variant))
+
+
+def by_type(printed: str) -> list[list[str]]:
+    """Returns the lines of each type: float32, int8, bfloat16."""
+    parts = printed.split("\ntype")
+    assert len(parts) == 9
+    assert printed.count("\n") > 400
+    return [parts[begin : begin + 3] for begin in (0, 3, 6)]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """What this machine computes, in each type."""
     if (variant := next(iter(comparable(torch.bfloat16)), None)) is None:
         pytest.skip("this machine runs no variant that widens bfloat16")
-    for name, each in (("arm", compiler), ("here", "g++")):
-        run(each, "-std=c++20", "-O1", ROOT / "tests/kernels/driver.cpp", "-ldl", "-o", tmp_path / name)
-    flags = ["-O2", "-std=c++20", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread"]
-    run(compiler, *flags, SOURCES / "neon.cpp", SOURCES / "support.cpp", "-o", tmp_path / "kernels.so")
-    here = run(tmp_path / "here", library._built(), variant.replace("-", "_"))
-    there = run(emulator, "-L", "/usr/aarch64-linux-gnu", tmp_path / "arm", tmp_path / "kernels.so", "neon")
-    assert len(here.split("\n")) > 400
-    assert there == here
+    driver = tmp_path_factory.mktemp("here") / "driver"
+    run("g++", "-std=c++20", "-O1", DRIVER, "-ldl", "-o", driver)
+    return by_type(run(driver, library._built(), variant.replace("-", "_")))
+
+
+def test_arm_gives_the_same_bits(arm: Callable[[str], list[list[str]]], here: list[list[str]]) -> None:
+    assert arm("neon") == here
+
+
+def test_arm_with_its_own_products(arm: Callable[[str], list[list[str]]], here: list[list[str]]) -> None:
+    """In bfloat16 they round in their own way: every way to decode says the same, with the same log-probabilities."""
+    *exact, own = arm("neon_bf16")
+    assert exact == here[:2]
+    assert own != here[2]
+    for part in own:
+        lines = part.split("\n")
+        first = next(place for place, line in enumerate(lines) if line.startswith("  said"))
+        ways = [lines[place : place + 6] for place in range(first, first + 30, 6)]
+        assert all(way == ways[0] for way in ways)
+        assert len(set(ways[0])) == 6

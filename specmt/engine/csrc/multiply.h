@@ -1,4 +1,4 @@
-// Linear layers over rows: the choice between registers and tiles.
+// Linear layers over rows: the choice between registers, products of matrices and tiles.
 
 #pragma once
 
@@ -8,9 +8,31 @@
 #if SPECMT_TILES
 #include "amx.h"
 #endif
+#if SPECMT_MATRICES
+#include "matrices.h"
+#endif
 #include "threading.h"
 
 namespace {
+
+#if SPECMT_MATRICES
+template <class T>
+constexpr int AT_ONCE = std::is_same_v<T, Float32> ? T::MOST : 6;
+#else
+template <class T>
+constexpr int AT_ONCE = T::MOST;
+#endif
+
+// Some rows, up to AT_ONCE of them.
+template <class T>
+void few_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
+              int64_t out_stride) {
+#if SPECMT_MATRICES
+    if constexpr (!std::is_same_v<T, Float32>)
+        if (rows >= Matrices<T>::LEAST) return paired_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
+#endif
+    some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
+}
 
 // out (R, N) = x (R, K) Wᵀ + b over a share of the panels. How rows are grouped changes no sum.
 template <class T>
@@ -21,8 +43,8 @@ void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Ep
         if (rows >= Tiles<T>::LEAST && linear.inputs % (TILE_BYTES / sizeof(typename T::Value)) == 0)
             return multiply_tiled<T>(rows, x, linear, panels, epilogue, out, out_stride);
 #endif
-    constexpr int MOST = T::MOST;
-    if (rows <= MOST) return some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
+    constexpr int MOST = AT_ONCE<T>;
+    if (rows <= MOST) return few_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
     // Many rows: a few panels at a time stay in the cache while all rows pass, in groups of about the same size.
     constexpr int STRIP = 4;
     const int groups = (rows + MOST - 1) / MOST, size = (rows + groups - 1) / groups;
@@ -31,8 +53,8 @@ void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Ep
         for (int row = 0; row < rows; row += size) {
             Epilogue of_rows = epilogue;
             if (of_rows.residual) of_rows.residual += row * out_stride;
-            some_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, of_rows, out + row * out_stride,
-                         out_stride);
+            few_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, of_rows, out + row * out_stride,
+                        out_stride);
         }
     }
 }

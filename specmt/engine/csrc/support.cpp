@@ -15,6 +15,8 @@
 #endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__aarch64__)
+#include <sys/sysctl.h>
 #endif
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -73,14 +75,27 @@ constexpr const char* NEEDED = "AVX2, FMA and F16C";
 
 #elif defined(__aarch64__)
 
-std::string find_variants() {
 #if defined(__linux__)
-    constexpr unsigned long DOT_PRODUCTS = 1ul << 20;
-    return getauxval(AT_HWCAP) & DOT_PRODUCTS ? "neon" : "";
-#else
-    return "neon";  // Apple's have them all
-#endif
+
+std::string find_variants() {
+    constexpr unsigned long DOT_PRODUCTS = 1ul << 20, I8MM = 1ul << 13, BF16 = 1ul << 14;
+    if (!(getauxval(AT_HWCAP) & DOT_PRODUCTS)) return "";
+    return (~getauxval(AT_HWCAP2) & (I8MM | BF16)) == 0 ? "neon-bf16 neon" : "neon";
 }
+
+#else  // macOS: Apple's have products of int8 from the first one on
+
+bool has(const char* feature) {
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(feature, &value, &size, nullptr, 0) == 0 && value == 1;
+}
+
+std::string find_variants() {
+    return has("hw.optional.arm.FEAT_BF16") && has("hw.optional.arm.FEAT_I8MM") ? "neon-bf16 neon" : "neon";
+}
+
+#endif
 
 constexpr const char* NEEDED = "products of int8 (ASIMDDP)";
 

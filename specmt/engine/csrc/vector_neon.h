@@ -155,6 +155,31 @@ INLINE void store(uint16_t* to, Floats x) {
     for (int i = 0; i < 4; ++i) vst1_u16(to + 4 * i, vshrn_n_u32(round_pairs(x.part[i]), 16));
 }
 
+#if SPECMT_BFLOAT16
+
+// Two products at a time, rounded as the instruction does it.
+using PairRow = uint16_t;
+struct Pairs {
+    bfloat16x8_t part[4];
+};
+using PairSpread = bfloat16x8_t;
+
+INLINE void store_pairs(PairRow* to, Floats x) { store(to, x); }
+INLINE Pairs load_pairs(const uint16_t* w) {
+    const auto eight = [&](int i) { return vreinterpretq_bf16_u16(vld1q_u16(w + 8 * i)); };
+    return {{eight(0), eight(1), eight(2), eight(3)}};
+}
+INLINE PairSpread spread_pair(const PairRow* x) {
+    int32_t pair;
+    std::memcpy(&pair, x, sizeof pair);
+    return vreinterpretq_bf16_s32(vdupq_n_s32(pair));
+}
+INLINE Floats add_products(Floats sum, PairSpread x, Pairs w) {
+    return each([&](int i) { return vbfdotq_f32(sum.part[i], w.part[i], x); });
+}
+
+#else
+
 using PairRow = float;
 struct Pairs {
     Floats even, odd;
@@ -174,6 +199,8 @@ INLINE Pairs load_pairs(const uint16_t* w) {
 }
 INLINE PairSpread spread_pair(const PairRow* x) { return {spread(x[0]), spread(x[1])}; }
 INLINE Floats add_products(Floats sum, PairSpread x, Pairs w) { return fma(x.odd, w.odd, fma(x.even, w.even, sum)); }
+
+#endif
 
 struct Whole {
     int32x4_t part[4];
