@@ -2,8 +2,9 @@
 """Compares specmt with other programs on the same verifier, the same lines and the same machine, text to text.
 
 The verifier of a model folder becomes a CTranslate2 model and a Hugging Face one (M2M100, whose architecture is the
-same). Their searches, each in the setting that is fastest on some of the lines, take turns with specmt. First the
-greedy tokens of the peers are compared with specmt's in float32; --check does only that.
+same), which PyTorch runs, and ONNX Runtime. Their searches, each in the setting that is fastest on some of the lines,
+take turns with specmt. First the greedy tokens of the peers are compared with specmt's in float32; --check does only
+that.
 
 It needs the peers (pip install '.[peers]'). Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the
 test sets:
@@ -53,7 +54,8 @@ TRIED = 6
 LEAST_IDENTICAL = 0.97
 """Near-ties may go the other way by rounding; fewer identical lines than this mean a wrong conversion."""
 
-PACKAGES = ("torch", "fairseq2", "ctranslate2", "transformers", "sentencepiece", "sacrebleu")
+RUNTIMES = {"pytorch": "Hugging Face", "onnx": "ONNX Runtime"}
+PACKAGES = ("torch", "fairseq2", "ctranslate2", "transformers", "onnxruntime", "sentencepiece", "sacrebleu")
 GREEDY = DecodingOptions(strategy="greedy", protect=False)  # the peers get the text as it is
 
 console = Console(width=140)
@@ -127,13 +129,13 @@ class Peers:
 
             yield Way(name, f"{workers} × {threads} threads", translate)
 
-    def transformers(self, batch_size: int, dtypes: Sequence[str] = ("float32", "bfloat16")) -> Iterator[Way]:
-        """Yields greedy search in every type and number of threads."""
-        worker = ("transformers_worker", str(self._model.path.resolve()))
+    def transformers(self, runtime: str, dtypes: Sequence[str], batch_size: int) -> Iterator[Way]:
+        """Yields Hugging Face's greedy search in every type and number of threads."""
+        worker = ("transformers_worker", str(self._model.path.resolve()), runtime)
         for dtype in dtypes:
             for threads in dict.fromkeys([1, self._threads]):
                 ask = partial(self._ask, worker=worker, dtype=dtype, threads=threads, batch_size=batch_size)
-                yield Way("Hugging Face greedy", f"{dtype}, {threads} threads", ask)
+                yield Way(f"{RUNTIMES[runtime]} greedy", f"{dtype}, {threads} threads", ask)
 
 
 def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) -> Way:
@@ -209,10 +211,9 @@ def all_ways(models: dict[str, Model], peers: Peers, threads: int, batch_size: i
         ours.append(("specmt beam 5, int8", models["int8"], beam))
     fairseq2 = [fairseq2_way(model, batch_size, each) for each in dict.fromkeys([1, threads])]
     theirs = [peers.ctranslate2(kind, batch_size, beam_size) for beam_size in (1, 5) for kind in ("float32", "int8")]
-    return [
-        *([specmt_way(*way, threads)] for way in ours),
-        *map(list, (fairseq2, *theirs, peers.transformers(batch_size))),
-    ]
+    theirs += [peers.transformers("pytorch", ("float32", "bfloat16"), batch_size)]
+    theirs += [peers.transformers("onnx", ("float32", "int8"), batch_size)]
+    return [*([specmt_way(*way, threads)] for way in ours), *map(list, (fairseq2, *theirs))]
 
 
 def read_lines(name: str, side: str) -> list[str]:
@@ -235,7 +236,8 @@ def read_pairs(model: Model, sets: Sequence[str], count: int) -> tuple[list[str]
 def check(wanted: Result, peers: Peers, sources: Sequence[str]) -> bool:
     """Compares greedy tokens in float32 with ours; returns whether nearly all lines have the same."""
     alike = True
-    for ways in (peers.ctranslate2("float32", 32, 1), peers.transformers(32, ["float32"])):
+    others = [peers.transformers(runtime, ["float32"], 32) for runtime in RUNTIMES]
+    for ways in (peers.ctranslate2("float32", 32, 1), *others):
         way = next(ways)
         # A batch has one limit, its longest source's.
         theirs = [pieces[: len(own)] for pieces, own in zip(way.translate(sources).pieces, wanted.pieces, strict=True)]
@@ -294,9 +296,9 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     return [
         f"{record['lines']} lines of {record['sets']}, the same weights everywhere, text to text: each way gets all "
         f"lines at once, to sort by length as it likes. All ways take turns, {record['rounds']} times; speeds are "
-        "medians (lowest to highest), ratios are taken within a round. CTranslate2 and Hugging Face run in processes "
-        "of their own, each in the setting (threads, number format) that was fastest on some of the lines. Last "
-        "column: lines that come out as in specmt's greedy decoding in float32.",
+        "medians (lowest to highest), ratios are taken within a round. CTranslate2, Hugging Face and ONNX Runtime run "
+        "in processes of their own, each in the setting (threads, number format) that was fastest on some of the "
+        "lines. Last column: lines that come out as in specmt's greedy decoding in float32.",
         *(f"{name}={value}" for name, value in record["environment"].items()),
         format_signature({**record["signature"], **record["machine"]}),
     ]
@@ -327,7 +329,7 @@ def main(
     report: Path | None,
     only_check: bool,
 ) -> None:
-    """Quality and speed of specmt beside CTranslate2, Hugging Face and fairseq2, text to text, on the CPU."""
+    """Quality and speed of specmt beside other programs, text to text, on the CPU."""
     folder = find(name, source="de", target="en")
     wanted_models = {"auto": (folder.path, dtype), "float32": (folder.path, "float32"), "int8": (folder.path, "int8")}
     wanted_models |= {"beside": (Path(beside), dtype)} if beside is not None else {}

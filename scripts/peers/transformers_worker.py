@@ -1,4 +1,7 @@
-"""Translates with Hugging Face's ``generate`` in a process of its own: one request a line of standard input, JSON."""
+"""Translates with Hugging Face's ``generate`` in a process of its own: one request a line of standard input, JSON.
+
+PyTorch computes, or ONNX Runtime: transformers_worker.py MODEL pytorch|onnx
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import M2M100ForConditionalGeneration
+from transformers import GenerationMixin
 from transformers.utils import logging
 
 from peers.to_m2m100 import to_m2m100
@@ -21,7 +25,7 @@ from specmt.types import EOS, PAD
 
 @torch.inference_mode()
 def translate(
-    model: M2M100ForConditionalGeneration, sources: Sequence[list[int]], batch_size: int, max_length: int
+    model: GenerationMixin, sources: Sequence[list[int]], batch_size: int, max_length: int
 ) -> list[list[int]]:
     """Returns the ids of translations, those of like length made side by side.
 
@@ -46,16 +50,22 @@ def main() -> None:
     logging.set_verbosity_error()
     folder = ModelFolder.read(Path(sys.argv[1]))
     pieces = Pieces(folder.verified(PIECES))
-    models: dict[str, M2M100ForConditionalGeneration] = {}
+    built: dict[tuple[str, int], Any] = {}
     for line in sys.stdin:
         request = json.loads(line)
-        dtype = request["dtype"]
-        if dtype not in models:  # built before the clock runs
-            models[dtype] = to_m2m100(folder.verifier, folder.weights(VERIFIER)).to(getattr(torch, dtype))
-        torch.set_num_threads(request["threads"])
+        dtype, threads = key = request["dtype"], request["threads"]
+        if key not in built:  # before the clock runs
+            model = to_m2m100(folder.verifier, folder.weights(VERIFIER))
+            if sys.argv[2] == "onnx":
+                from peers.to_onnx import to_onnx
+
+                built[key] = to_onnx(model, threads, int8=dtype == "int8")
+            else:
+                built[key] = model.to(getattr(torch, dtype))
+        torch.set_num_threads(threads)
         started = time.perf_counter()
         sources = pieces.encode_batch(request["lines"])
-        tokens = translate(models[dtype], sources, request["batch_size"], folder.verifier.max_length)
+        tokens = translate(built[key], sources, request["batch_size"], folder.verifier.max_length)
         texts = [pieces.decode(each) for each in tokens]
         seconds = time.perf_counter() - started
         print(json.dumps({"seconds": seconds, "texts": texts, "pieces": list(map(pieces.pieces, tokens))}), flush=True)

@@ -79,13 +79,19 @@ def test_m2m100_is_the_verifier(random_model: Model, batch: tuple[Tensor, Tensor
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, batch_size: int) -> None:
-    pytest.importorskip("transformers", reason="the peer is not installed")
+@pytest.mark.parametrize("runtime", ["pytorch", "onnx"])
+def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, runtime: str, batch_size: int) -> None:
+    for package in ("transformers", "optimum.onnxruntime")[: 1 + (runtime == "onnx")]:
+        pytest.importorskip(package, reason="the peer is not installed")
     from peers.to_m2m100 import to_m2m100
     from peers.transformers_worker import translate
 
     folder = random_model.folder
     converted = to_m2m100(folder.verifier, folder.weights(VERIFIER))
+    if runtime == "onnx":
+        from peers.to_onnx import to_onnx
+
+        converted = to_onnx(converted, 1, int8=False)
     sources = random_model.pieces.encode_batch(LINES)
     tokens = translate(converted, sources, batch_size, folder.verifier.max_length)
     wanted = say(random_model, LINES)
