@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import torch
 
+from specmt.engine import library
 from specmt.errors import UsageError
+
+FAST: Final = 0.8
+"""Of the fastest processor's speed: those of one kind differ by less, efficient cores are slower."""
 
 DTYPES: Final = {
     "float32": torch.float32,
@@ -55,10 +61,22 @@ def has_bfloat16(device: torch.device) -> bool:
     """Returns whether a device has instructions for bfloat16."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return bool(torch.cpu._is_avx512_bf16_supported())
+    return bool(torch.cpu._is_avx512_bf16_supported()) or "neon-bf16" in library.variants()
 
 
 def choose_threads(width: int) -> int:
     """Returns how many threads to compute with by default: small models only get slower beyond a few."""
     most = torch.get_num_threads()
-    return most if "OMP_NUM_THREADS" in os.environ else min(most, max(1, width // 64))
+    return most if "OMP_NUM_THREADS" in os.environ else max(1, min(most, width // 64, count_fast()))
+
+
+def count_fast(system: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Returns how many processors are about as fast as the fastest one, for a step waits for its slowest thread.
+
+    :param system: where Linux describes them
+    """
+    for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
+        with suppress(OSError, ValueError):
+            if speeds := [int(path.read_text(encoding="ascii")) for path in system.glob(f"cpu[0-9]*/{name}")]:
+                return sum(speed >= FAST * max(speeds) for speed in speeds)
+    return os.cpu_count() or 1

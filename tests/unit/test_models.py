@@ -29,7 +29,7 @@ from specmt.models.config import (
     VerifierConfig,
     verifier_config,
 )
-from specmt.models.device import choose_device, choose_dtype
+from specmt.models.device import choose_device, choose_dtype, count_fast
 from specmt.models.families import (
     AUTOREGRESSIVE_FAMILY,
     DRAFTER_FAMILY,
@@ -190,8 +190,10 @@ def test_bundled_models_are_found_by_name_and_direction(
 def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted: torch.dtype) -> None:
     cpu = choose_device("cpu")
     assert cpu == torch.device("cpu")
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
-    assert choose_dtype("auto", cpu) == wanted
+    for variants, has_avx512 in (((), native), (("neon-bf16", "neon") if native else ("neon",), False)):
+        monkeypatch.setattr("specmt.engine.library.variants", lambda found=variants: found)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda found=has_avx512: found)
+        assert choose_dtype("auto", cpu) == wanted
     assert choose_dtype("bfloat16", cpu) == torch.bfloat16
     assert choose_dtype("int8", cpu) == torch.int8
     with pytest.raises(UsageError, match="float16 is not for the CPU"):
@@ -203,6 +205,24 @@ def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted
             choose_device(name)
     with pytest.raises(UsageError):
         choose_dtype("int3", cpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "speeds", "fast"),
+    [
+        ("cpufreq/cpuinfo_max_freq", [5600000, 5300000, 4300000, 4300000], 2),  # efficient cores are slower
+        ("cpu_capacity", [446, 446, 1024, 1024, 1024], 3),
+        ("cpufreq/cpuinfo_max_freq", [3700000] * 4, 4),
+        ("cpu_capacity", ["?"], os.cpu_count()),
+        ("unknown", [1, 2], os.cpu_count()),
+    ],
+)
+def test_slow_processors_do_not_count(name: str, speeds: list[object], fast: int, tmp_path: Path) -> None:
+    for number, speed in enumerate(speeds):
+        path = tmp_path / f"cpu{number}" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{speed}\n")
+    assert count_fast(tmp_path) == fast
 
 
 def test_architectures() -> None:
