@@ -2,7 +2,6 @@
 
 Sequence-level interpolation (Kim & Rush 2016, Sequence-Level Knowledge Distillation, section 3.3): a verifier trained
 further on it says with greedy search what it said with beam search, and leans to the references where it has a choice.
-Beam search is CTranslate2's, several times faster than ours (``pip install '.[peers]'``).
 
 Example: python scripts/best_of_beam.py runs/de-en/beam --data runs/de-en/data --model runs/de-en/verifier/model
 """
@@ -11,8 +10,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -21,18 +18,15 @@ import torch
 from sacrebleu.metrics import CHRF
 
 from specmt.cli.progress import counting_bar
+from specmt.decoding.rows import target_limit
+from specmt.decoding.session import decode
 from specmt.files import write_whole
-from specmt.models.folder import PIECES, ModelFolder
-from specmt.text.pieces import Pieces
+from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
 from specmt.training.data import ParallelData
 from specmt.training.distill import check_same_work
 
-try:
-    import ctranslate2
-    from peers.to_ctranslate2 import write_ctranslate2
-except ImportError as error:
-    sys.exit(f"best_of_beam.py needs CTranslate2 ({error}): pip install '.[peers]'")
-
+BEAM = DecodingOptions(strategy="beam", beam_size=5, n_best=5, batch_size=32)
 SHARD = 1024
 """Sentences translated between two saves."""
 
@@ -58,23 +52,19 @@ def main(
     kept = np.setdiff1d(order, drawn, assume_unique=True)
     kept = np.random.default_rng(seed + 1).permutation(kept)[:references]
 
-    folder = ModelFolder.read(model)
-    pieces = Pieces(folder.verified(PIECES))
+    verifier = load_model(model, device="cpu", dtype="int8", threads=threads)
     shards = out / "shards"
     shards.mkdir(parents=True, exist_ok=True)
-    work = {"model": folder.sha256, "pairs": len(drawn), "of": len(train), "max_length": max_length, "seed": seed}
+    work = {"model": verifier.sha256, "pairs": len(drawn), "of": len(train), "max_length": max_length, "seed": seed}
     check_same_work(shards, work)
     paths = [shards / f"{number:05d}.json" for number in range(-(-len(drawn) // SHARD))]
-    with tempfile.TemporaryDirectory() as temporary:
-        write_ctranslate2(folder, Path(temporary))
-        translator = ctranslate2.Translator(temporary, device="cpu", compute_type="int8", intra_threads=threads)
-        with counting_bar("translating") as report:
-            for number, path in enumerate(paths):
-                if not path.exists():
-                    chunk = drawn[number * SHARD : (number + 1) * SHARD]
-                    some = [(train.source[i], train.target[i]) for i in chunk]
-                    write_whole(path, json.dumps(nearest(translator, pieces, some)))
-                report(number + 1, len(paths))
+    with counting_bar("translating") as report:
+        for number, path in enumerate(paths):
+            if not path.exists():
+                chunk = drawn[number * SHARD : (number + 1) * SHARD]
+                some = [(train.source[i], train.target[i]) for i in chunk]
+                write_whole(path, json.dumps(nearest(verifier, some)))
+            report(number + 1, len(paths))
 
     targets = [target for path in paths for target in json.loads(path.read_text(encoding="utf-8"))]
     chosen = [(train.source[i], target) for i, target in zip(drawn, targets, strict=True)]
@@ -83,30 +73,19 @@ def main(
     for path in (data / "pieces.model", *data.glob("valid.*.json")):
         shutil.copyfile(path, out / path.name)
     record = json.loads((data / "data.json").read_text(encoding="utf-8"))
-    record |= {"pairs": len(chosen), "best_of_beam": len(targets), "model_sha256": folder.sha256}
+    record |= {"pairs": len(chosen), "best_of_beam": len(targets), "model_sha256": verifier.sha256}
     write_whole(out / "data.json", json.dumps(record, indent=2) + "\n")
     click.echo(f"{out}: {len(targets):,} pairs in the model's own words, {len(kept):,} as they were.")
 
 
-def nearest(
-    translator: ctranslate2.Translator, pieces: Pieces, pairs: list[tuple[list[int], list[int]]]
-) -> list[list[int]]:
+def nearest(model: Model, pairs: list[tuple[list[int], list[int]]]) -> list[list[int]]:
     """Returns, for each pair of ids, the translation with the highest chrF, or the reference where no beam ended."""
-    metric = CHRF()
-    ids = {piece: number for number, piece in enumerate(pieces.pieces(range(len(pieces))))}
-    limit = 2 * max(len(source) for source, _ in pairs) + 20
-    results = translator.translate_batch(
-        [pieces.pieces(source) for source, _ in pairs],
-        max_batch_size=64,
-        beam_size=5,
-        num_hypotheses=5,
-        max_decoding_length=limit,
-    )
+    metric, decoded = CHRF(), model.pieces.decode
     best: list[list[int]] = []
-    for (_, reference), result in zip(pairs, results, strict=True):
-        found = [[ids[piece] for piece in words] for words in result.hypotheses if 0 < len(words) < limit]
-        wanted = [pieces.decode(reference)]
-        scores = [metric.sentence_score(pieces.decode(words), wanted).score for words in found]
+    for (source, reference), beams in zip(pairs, decode(model, [source for source, _ in pairs], BEAM), strict=True):
+        limit = target_limit(len(source) + 1, model.folder.verifier.max_length)
+        found = [each.tokens for each in (beams, *beams.alternatives) if 0 < len(each.tokens) < limit]
+        scores = [metric.sentence_score(decoded(tokens), [decoded(reference)]).score for tokens in found]
         best.append(found[int(np.argmax(scores))] if found else reference)
     return best
 

@@ -3,7 +3,7 @@
 # Usage: SPECMT_CORPORA=... scripts/train.sh de-en|en-de [FOLDER]
 # INITIAL=MODEL starts from a model folder (its pieces too), whatever its direction, instead of from nothing.
 # BACK=MODEL, of the other direction, translates the monolingual text of the target language, to be trained on too.
-# UPDATES, COOLDOWN, BEAMED, POLISH, SENTENCES, EXCLUDE and PROCESSES change what they say. It needs pip install '.[peers]'.
+# UPDATES, COOLDOWN, BEAMED, POLISH, SENTENCES, EXCLUDE and PROCESSES change what they say.
 set -euo pipefail
 direction=${1:?de-en or en-de}
 runs=${2:-runs/$direction}
@@ -17,12 +17,13 @@ train() {
         --threads 1 --tokens-per-update 24576 --dropout 0
 }
 
-pieces=() start=(--warmup 100 --lr 3e-3 --short-first 200 --short-length 24)
+pieces=() start=(--warmup 100 --lr 3e-3 --short-first 200 --short-length 24) drafters=()
 updates=${UPDATES:-6200} cooldown=${COOLDOWN:-1500} beamed=${BEAMED:-200000} polish=${POLISH:-600}
 if [[ -n ${INITIAL:-} ]]; then
     pieces=(--pieces "$INITIAL/pieces.model")
     if grep -q "\"source\": \"$source\"" "$INITIAL/config.json"; then
         start=(--warmup 40 --lr 2.5e-3)
+        drafters=(--initial "$INITIAL")
     fi
     start+=(--initial "$INITIAL")
 fi
@@ -62,11 +63,12 @@ python -m specmt distill "$runs/distilled" "${texts[@]}" --model "$final/model" 
     --limit "${SENTENCES:-240000}" --max-length 64 --threads "$processes"
 
 train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$final/model" --block-size 10 --spacing 6 \
-    --updates 1200 --warmup 40 --lr 2e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data"
+    --updates 1200 --warmup 40 --lr 2e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data" "${drafters[@]}"
 
 train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" --verifier "$runs/drafter/model" \
-    --updates 900 --warmup 20 --lr 5e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data"
+    --updates 900 --warmup 20 --lr 5e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data" "${drafters[@]}"
 
 python -m specmt shortlist "$runs/both/model" --distilled "$runs/distilled" --limit 240000
+python "$here/alignment_heads.py" "$runs/both/model" --write
 
 echo "The model is in $runs/both/model."
