@@ -167,13 +167,16 @@ def length_mask(lengths: Tensor, width: int) -> Tensor:
 
 
 def sinusoids(length: int, width: int, architecture: Architecture = OURS) -> Tensor:
-    """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side."""
+    """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side.
+
+    In float32 these functions differ from one processor to another; rounded from float64 they do not.
+    """
     half = width // architecture.copies // 2
     steps = half - 1 if architecture.positions == "sinusoidal" else half
-    rates = torch.exp(torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / steps))
+    rates = (torch.arange(half, dtype=torch.float32) * (-math.log(10000.0) / steps)).double().exp().float()
     first = architecture.first_position
-    angles = torch.outer(torch.arange(first, first + length, dtype=torch.float32), rates)
-    return torch.cat([angles.sin(), angles.cos()], dim=1).repeat(1, architecture.copies)
+    angles = torch.outer(torch.arange(first, first + length, dtype=torch.float32), rates).double()
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float().repeat(1, architecture.copies)
 
 
 def embedding_scale(width: int, architecture: Architecture) -> float:
