@@ -43,6 +43,9 @@ PATIENCE: Final = 300.0
 
 ALIGNMENT: Final = 64
 
+_UNREADABLE: Final = (OSError, ValueError, TypeError, KeyError, RecursionError)
+"""What comes of a file that is missing, or a record that is none."""
+
 Packing = Callable[[Weights], Parts]
 
 
@@ -94,7 +97,7 @@ class _Kept:
 
     def map(self) -> dict[str, Tensor] | None:
         """Returns the tensors, mapped, if they are there and count."""
-        with suppress(OSError, ValueError), self._path.open("rb") as stream:
+        with suppress(*_UNREADABLE), self._path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             record = json.loads(self._record.read_text(encoding="utf-8"))
             if record != self._describe(status) or status.st_size != self._size:
@@ -146,7 +149,7 @@ class _Kept:
         kept = []
         for path in self._path.parent.glob("*.weights"):
             record = path.with_suffix(".json")
-            with suppress(OSError, ValueError):
+            with suppress(*_UNREADABLE):
                 files = json.loads(record.read_text(encoding="utf-8"))["files"]
                 if path != self._path and all(map(os.path.exists, files)):
                     kept.append((record.stat().st_mtime, path.stat().st_size, path))
