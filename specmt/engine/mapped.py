@@ -138,7 +138,10 @@ class _Kept:
             record = self._describe(self._path.stat())
             if record["weights"] == before:
                 write_whole(self._record, json.dumps(record))
-            return self.map()
+            found = self.map()
+            if found is None:
+                _remove(self._path)  # it will be of no use
+            return found
 
     def _describe(self, status: os.stat_result) -> dict[str, Any]:
         files = [str(path) for path in self._weights.files]
