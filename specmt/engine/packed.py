@@ -125,13 +125,15 @@ def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
 
 def _in_order(parts: Sequence[Rows]) -> Iterator[tuple[Tensor, Tensor | None]]:
     """Yields weights and biases in float32, a few rows at a time."""
-    for part in parts:
-        for begin in range(0, len(part.weight), AT_ONCE):
-            some = [None if each is None else each[begin : begin + AT_ONCE].float() for each in part[:2]]
-            # Scaled in float32: what is stored may have fewer bits.
-            weight, bias = some if part.scale == 1.0 else [None if each is None else each * part.scale for each in some]
-            assert weight is not None
-            yield weight, bias
+    for weight, bias, scale in parts:
+        for begin in range(0, len(weight), AT_ONCE):
+            rows = slice(begin, begin + AT_ONCE)
+            yield _scaled(weight[rows], scale), None if bias is None else _scaled(bias[rows], scale)
+
+
+def _scaled(tensor: Tensor, scale: float) -> Tensor:
+    # In float32 before it is scaled: what is stored may have fewer bits.
+    return tensor.float() if scale == 1.0 else tensor.float() * scale
 
 
 def _filter(tables: Tables, dtype: torch.dtype) -> Parts:
