@@ -11,7 +11,7 @@ from specmt.engine import library
 from specmt.engine.backend import Backend, Drafter, Scorer, Sizes, Verifier
 from specmt.engine.backends import KernelBackend, TorchBackend
 from specmt.engine.shapes import GRANULAR, ShapePolicy
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.config import AutoregressiveConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.hub import decoder_sizes, make_verifier, verifier_sizes
 
 Weights = Mapping[str, Tensor]
@@ -27,9 +27,8 @@ def verifier_network(
     shapes: ShapePolicy = GRANULAR,
 ) -> Verifier:
     """Returns a verifier, on the kernels if they are wanted and can run it."""
-    table = weights["encoder_frontend.embed.weight"]
     kernels = kernels and shapes is GRANULAR
-    backend = _backend(table, verifier_sizes(config), config.ffn_dim, device, dtype, kernels=kernels, shapes=shapes)
+    backend = _backend(verifier_sizes(config), config, device, dtype, kernels=kernels, shapes=shapes)
     return make_verifier(weights, config, backend)
 
 
@@ -37,7 +36,7 @@ def drafter_network(
     weights: Weights, config: DrafterConfig, device: torch.device, dtype: torch.dtype, *, kernels: bool = True
 ) -> Drafter:
     """Returns a masked drafter, on the kernels if they are wanted and can run it."""
-    backend = _backend(weights["embed.weight"], decoder_sizes(config), config.ffn_dim, device, dtype, kernels=kernels)
+    backend = _backend(decoder_sizes(config), config, device, dtype, kernels=kernels)
     return backend.masked_drafter(weights, decoder_sizes(config))
 
 
@@ -45,19 +44,18 @@ def autoregressive_network(
     weights: Weights, config: AutoregressiveConfig, device: torch.device, dtype: torch.dtype, *, kernels: bool = True
 ) -> Scorer:
     """Returns an autoregressive drafter, on the kernels if they are wanted and can run it."""
-    backend = _backend(weights["embed.weight"], decoder_sizes(config), config.ffn_dim, device, dtype, kernels=kernels)
+    backend = _backend(decoder_sizes(config), config, device, dtype, kernels=kernels)
     return backend.autoregressive_drafter(weights, decoder_sizes(config))
 
 
 def _backend(
-    table: Tensor,
     sizes: Sizes,
-    ffn: int,
+    config: NetworkConfig,
     device: torch.device,
     dtype: torch.dtype,
     *,
     kernels: bool,
     shapes: ShapePolicy = GRANULAR,
 ) -> Backend:
-    fits = kernels and library.can_run(table, sizes, ffn, device, dtype)
+    fits = kernels and library.can_run(config.model_dim, sizes, config.ffn_dim, device, dtype)
     return KernelBackend(dtype) if fits else TorchBackend(device, dtype, shapes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, final
 
@@ -12,10 +12,13 @@ from typing_extensions import override
 
 from specmt.engine import library, native
 from specmt.engine.backend import NO_PREFIXES, Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
+from specmt.engine.mapped import pack_or_map
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
+from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_verifier
 from specmt.engine.pool import only_kernels
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
-from specmt.engine.transformer import drafter_tables
+from specmt.engine.stack import Packed
+from specmt.engine.transformer import Weights, drafter_tables
 
 NARROW: Final = 320
 """Up to this width a step on the kernels is bound by computing, beyond it by reading weights."""
@@ -50,21 +53,23 @@ class KernelBackend(Backend):
         # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
         return KernelBackend(torch.int8)
 
-    # Packing weights is many short calls of PyTorch: other threads of its would cost more time than they save.
     @override
-    def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        with only_kernels():
-            return native.NativeVerifier(weights, sizes, self.dtype, prefixes)
+    def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
+        return native.NativeVerifier(self._packed(pack_verifier, weights, sizes), sizes, self.dtype, prefixes)
 
     @override
-    def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
-        with only_kernels():
-            return native.NativeDrafter(weights, sizes, self.dtype)
+    def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
+        return native.NativeDrafter(self._packed(pack_masked, weights, sizes), sizes, self.dtype)
 
     @override
-    def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+    def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
+        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes), sizes, self.dtype)
+
+    def _packed(self, pack: Callable[[Weights, Sizes, torch.dtype], Parts], weights: Weights, sizes: Sizes) -> Packed:
+        # Packing is many short calls of PyTorch: other threads of its would cost more time than they save.
         with only_kernels():
-            return native.NativeDecoder(weights, drafter_tables(weights), sizes, self.dtype)
+            purpose = f"{pack.__name__}, {self.dtype}, {sizes}"
+            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, self.dtype))
 
 
 @final
@@ -102,19 +107,19 @@ class TorchBackend(Backend):
         return self
 
     @override
-    def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
+    def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
         return VerifierNetwork(self._placed(weights), sizes, self.shapes, prefixes)
 
     @override
-    def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
+    def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
         return DrafterNetwork(self._placed(weights), sizes, FREE if self.shapes is FREE else GRANULAR)
 
     @override
-    def autoregressive_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+    def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
         weights = self._placed(weights)
         return DecoderNetwork(weights, drafter_tables(weights), sizes, self.shapes)
 
-    def _placed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _placed(self, weights: Weights) -> dict[str, Tensor]:
         return {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
 
 

@@ -44,9 +44,13 @@ def cache_folder() -> Path:
 
 def machine() -> str:
     """Returns what tells this machine and its libraries from others."""
-    model = ""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{processor()} x {os.cpu_count()}, {device}, torch {torch.__version__}"
+
+
+def processor() -> str:
+    """Returns the name of the processor, where the system tells it."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{model} x {os.cpu_count()}, {device}, torch {torch.__version__}"
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return ""

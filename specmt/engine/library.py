@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 import torch
-from torch import Tensor
 
 from specmt.engine.backend import Sizes
 from specmt.engine.structures import CALLS, HEAD_DIMS, LANES, REVISION, STRUCTURES, TOGETHER
@@ -126,8 +125,7 @@ def _check(code: int, function: object, arguments: object) -> int:
     return code
 
 
-def can_run(table: Tensor, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns whether the kernels are there and made for a network with an embedding table (V, D)."""
-    width = table.shape[1]
+def can_run(width: int, sizes: Sizes, ffn: int, device: torch.device, dtype: torch.dtype) -> bool:
+    """Returns whether the kernels are there and made for a network of a width."""
     fits = width % LANES == 0 and ffn % LANES == 0 and width // sizes.heads in HEAD_DIMS
     return fits and device.type == "cpu" and dtype in TOGETHER and kernels() is not None

@@ -23,11 +23,10 @@ from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.fused import EXACT, Drafting, Ran, Rule, Sentences
 from specmt.engine.native_drafter import NativeDrafter
 from specmt.engine.native_network import MOST_AHEAD, NativeNetwork, begins
-from specmt.engine.packed import Stack, keep_table, make_filter
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of
+from specmt.engine.stack import Packed, Stack
 from specmt.engine.structures import Alignment, Beam, Encoding, Run, cache_view
-from specmt.engine.transformer import Weights, verifier_tables
 from specmt.engine.window import Branches
 from specmt.options import AlignmentHeads
 from specmt.types import EOS, PAD, UNK
@@ -105,16 +104,12 @@ class NativeDecoder(NativeNetwork):
 
 
 class NativeVerifier(NativeDecoder):
-    """The verifier (names of weights as in the fairseq2 model)."""
+    """The verifier."""
 
-    def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype, prefixes: Prefixes = NO_PREFIXES) -> None:
-        tables = verifier_tables(weights)
-        super().__init__(weights, tables, sizes, dtype)
+    def __init__(self, packed: Packed, sizes: Sizes, dtype: torch.dtype, prefixes: Prefixes = NO_PREFIXES) -> None:
+        super().__init__(packed, sizes, dtype)
         self.prefixes = prefixes
-        if dtype != torch.int8:
-            self.decoder.struct.filter, self._filter = make_filter(tables.output, tables.bias, dtype)
-        table = self._table if tables.source is tables.target else keep_table(tables.source)
-        self._encoder = Stack(weights, "encoder", sizes.encoder_layers, sizes=sizes, table=table, dtype=dtype)
+        self._encoder = Stack(packed, "encoder", sizes.encoder_layers, sizes, dtype)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Returns the encoder's output (R, D) for sources given as ids without prefix and EOS, one after the other."""

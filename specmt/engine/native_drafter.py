@@ -9,27 +9,18 @@ from specmt.engine.backend import Sizes, Slots, State
 from specmt.engine.boundary import check_range, checked
 from specmt.engine.candidates import CANDIDATES
 from specmt.engine.native_network import NativeNetwork
-from specmt.engine.packed import pack
 from specmt.engine.pool import thread_count
+from specmt.engine.stack import Packed, linear_of
 from specmt.engine.structures import Draft, Expansion
-from specmt.engine.transformer import Weights, drafter_tables, embedding_scale
 
 
 class NativeDrafter(NativeNetwork):
     """The masked drafter."""
 
-    def __init__(self, weights: Weights, sizes: Sizes, dtype: torch.dtype) -> None:
-        super().__init__(weights, drafter_tables(weights), sizes, dtype, mask=weights["mask_embedding"])
-        gates = weights["correction.gates.weight"].float()  # (2 R, 2 D + R)
-        known, embedded, carried = torch.tensor_split(gates, (self.width, 2 * self.width), dim=1)
-        # What a token contributes to the gates: (V, 2 R)
-        table, scale = self._table.float(), embedding_scale(self.width, sizes.architecture)
-        self._embedded = table * scale @ embedded.T + weights["correction.gates.bias"].float()
-        # What a state adds to the logit of a token: (V, R)
-        self._corrected = table @ weights["correction.output.weight"].float()
-        packed = [pack(weight, None, torch.float32) for weight in (known, carried)]
-        self._kept_gates = [kept for _, kept in packed]
-        self._known, self._carried = (linear for linear, _ in packed)
+    def __init__(self, packed: Packed, sizes: Sizes, dtype: torch.dtype) -> None:
+        super().__init__(packed, sizes, dtype)
+        self._embedded, self._corrected = packed["embedded"], packed["corrected"]
+        self._known, self._carried = (linear_of(packed, name, torch.float32) for name in ("known", "carried"))
 
     @property
     def rank(self) -> int:

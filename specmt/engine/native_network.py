@@ -15,11 +15,10 @@ from specmt.engine.boundary import check_range, check_state, checked, writable
 from specmt.engine.cache import CrossCache, KVCache
 from specmt.engine.fused import Counts
 from specmt.engine.library import kernels, why_absent
-from specmt.engine.packed import Stack, keep_table, pack
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of, shorten
+from specmt.engine.stack import Packed, Stack
 from specmt.engine.structures import ALL, LAST, SLOTS, Crossing, Step, cache_view
-from specmt.engine.transformer import Tables, Weights
 from specmt.engine.window import Branches
 
 AT_ONCE: Final = 2e10
@@ -32,12 +31,7 @@ MOST_AHEAD: Final = 1024
 class NativeNetwork:
     """What verifier and drafter have in common."""
 
-    def __init__(
-        self, weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype, *, mask: Tensor | None = None
-    ) -> None:
-        """
-        :param mask: the embedding (D) of [MASK], which becomes id V
-        """
+    def __init__(self, packed: Packed, sizes: Sizes, dtype: torch.dtype) -> None:
         library = kernels()
         if library is None:
             raise RuntimeError(f"There are no kernels, because {why_absent()}; ask `can_run` first.")
@@ -45,19 +39,8 @@ class NativeNetwork:
         self.sizes = sizes
         self.dtype = dtype
         self.device = torch.device("cpu")
-        self.vocab_size, self.width = tables.target.shape
-        self._table = keep_table(tables.target)
-        project, self._project = pack(tables.output, tables.bias, dtype)
-        self.decoder = Stack(
-            weights,
-            "decoder",
-            sizes.decoder_layers,
-            sizes=sizes,
-            table=self._table,
-            mask=mask,
-            project=project,
-            dtype=dtype,
-        )
+        self.vocab_size, self.width = packed["decoder.table"].shape
+        self.decoder = Stack(packed, "decoder", sizes.decoder_layers, sizes, dtype)
 
     @property
     def _kept(self) -> torch.dtype:

@@ -1,17 +1,30 @@
-"""Weights as the C++ kernels want them."""
+"""Weights as the C++ kernels want them: every tensor that a network on them reads, by name.
+
+What is here follows from weights, sizes and type alone, so that it can be made once and kept (specmt.engine.mapped).
+"""
 
 from __future__ import annotations
 
-from ctypes import Array
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
-from specmt.engine.structures import ACTIVATIONS, LANES, TOGETHER, TYPES, Filter, Layer, Linear, Network, Norm
-from specmt.engine.transformer import Weights, embedding_scale, scale_queries, sinusoids
+from specmt.engine.structures import LANES, TOGETHER
+from specmt.engine.transformer import (
+    Tables,
+    Weights,
+    drafter_tables,
+    embedding_scale,
+    query_scale,
+    verifier_tables,
+)
+
+LAYOUT: Final = 1
+"""To be raised with every change of what is packed, so that nothing is read that was kept before it."""
 
 AT_ONCE: Final = 4096
 """How many outputs are packed at once: the weights of a large vocabulary in float32 would not fit often in memory."""
@@ -19,169 +32,186 @@ AT_ONCE: Final = 4096
 TABLE_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
 KINDS: Final = ("weight", "bias")
 
+Parts = Iterator[tuple[str, Tensor]]
+"""Tensors by name, made one after the other; of weights on PyTorch's device `meta` their shapes and types alone."""
 
-def pack(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Linear, dict[str, Tensor]]:
-    """Returns a linear layer (N_out, N_in) in panels of 16 outputs, and what must be kept for as long as it is used.
+
+class Rows(NamedTuple):
+    """Outputs of a linear layer."""
+
+    weight: Tensor
+    """(N_out, N_in)"""
+
+    bias: Tensor | None = None
+    """(N_out)"""
+
+    scale: float = 1.0
+    """What both are multiplied by."""
+
+
+def pack_verifier(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    """Yields what a verifier reads."""
+    tables = verifier_tables(weights)
+    yield from pack_decoder(weights, tables, sizes, dtype)
+    if dtype != torch.int8:
+        yield from _filter(tables, dtype)
+    if tables.source is not tables.target:
+        yield "encoder.table", keep_table(tables.source)
+    yield from _stack(weights, "encoder", sizes.encoder_layers, sizes, dtype)
+
+
+def pack_autoregressive(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    """Yields what an autoregressive drafter reads."""
+    yield from pack_decoder(weights, drafter_tables(weights), sizes, dtype)
+
+
+def pack_masked(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    """Yields what a masked drafter reads."""
+    tables = drafter_tables(weights)
+    yield from pack_decoder(weights, tables, sizes, dtype)
+    yield "decoder.mask", _copy(weights["mask_embedding"])
+    width = tables.target.shape[1]
+    gates, shift = (weights[f"correction.gates.{kind}"].float() for kind in KINDS)
+    known, embedded, carried = torch.tensor_split(gates, (width, 2 * width), dim=1)
+    yield from pack("known", torch.float32, Rows(known))
+    yield from pack("carried", torch.float32, Rows(carried))
+    scale = embedding_scale(width, sizes.architecture)
+    # What a token contributes to the gates: (V, 2 R)
+    yield "embedded", _of_rows(tables.target, embedded.T, scale=scale, shift=shift)
+    # What a state adds to the logit of a token: (V, R)
+    yield "corrected", _of_rows(tables.target, weights["correction.output.weight"].float())
+
+
+def pack_decoder(weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    """Yields what a decoder reads, its projection to the vocabulary included."""
+    yield "decoder.table", keep_table(tables.target)
+    yield from pack("project", dtype, Rows(tables.output, tables.bias))
+    yield from _stack(weights, "decoder", sizes.decoder_layers, sizes, dtype)
+
+
+def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
+    """Yields a linear layer, its parts one below the other, in panels of 16 outputs.
 
     Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four: units of four bytes.
+
+    :param parts: all but the last with a multiple of 16 outputs
     """
-    outputs, inputs = weight.shape
-    padding = -outputs % LANES
-    units = inputs // TOGETHER[dtype]
-    tensors = {"weight": torch.empty((outputs + padding) // LANES, units, LANES, dtype=torch.int32)}
-    if bias is not None:
-        tensors["bias"] = pad(bias.float(), (0, padding)).contiguous()
-    if dtype == torch.int8:
-        tensors |= {
-            "scale": torch.empty(outputs + padding),
-            "offset": torch.empty(outputs + padding, dtype=torch.int32),
-        }
-    for begin in range(0, outputs, AT_ONCE):
-        part = weight[begin : begin + AT_ONCE]
-        padded = pad(part, (0, 0, 0, -len(part) % LANES))
-        places = slice(begin, begin + len(padded))
+    device, inputs = parts[0].weight.device, parts[0].weight.shape[1]
+    outputs = sum(len(part.weight) for part in parts)
+    outputs, units = outputs + -outputs % LANES, inputs // TOGETHER[dtype]
+    panels = torch.empty(outputs // LANES, units, LANES, dtype=torch.int32, device=device)
+    biases = torch.zeros(outputs, device=device)
+    scales = torch.empty(outputs, device=device)
+    offsets = torch.empty(outputs, dtype=torch.int32, device=device)
+    end = 0
+    for weight, bias in () if panels.is_meta else _in_order(parts):
+        padded = pad(weight, (0, 0, 0, -len(weight) % LANES))
+        begin, end = end, end + len(padded)
+        if bias is not None:
+            biases[begin : begin + len(bias)] = bias
         if dtype == torch.int8:
-            padded = padded.float()
-            scale = padded.abs().amax(1).clamp(min=1e-30) / 127
-            padded = (padded / scale[:, None]).round()
-            tensors["scale"][places] = scale
-            tensors["offset"][places] = (128 * padded.sum(1)).int()
-        panels = slice(begin // LANES, places.stop // LANES)
-        tensors["weight"][panels] = padded.to(dtype).view(torch.int32).view(-1, LANES, units).transpose(1, 2)
-    pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
-    return Linear(outputs=outputs + padding, inputs=inputs, **pointers), tensors
+            scales[begin:end] = padded.abs().amax(1).clamp(min=1e-30) / 127
+            padded = (padded / scales[begin:end, None]).round()
+            offsets[begin:end] = (128 * padded.sum(1)).int()
+        tiles = padded.to(dtype).view(torch.int32).view(-1, LANES, units)
+        panels[begin // LANES : end // LANES] = tiles.transpose(1, 2)
+    yield f"{name}.weight", panels
+    if parts[0].bias is not None:
+        yield f"{name}.bias", biases
+    if dtype == torch.int8:
+        yield f"{name}.scale", scales
+        yield f"{name}.offset", offsets
 
 
-def make_filter(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Filter, object]:
-    """Returns a linear layer (N_out, N_in) in int8 with how far off it can be, and what must be kept for it.
+def _in_order(parts: Sequence[Rows]) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yields weights and biases in float32, a few rows at a time."""
+    for weight, bias, scale in parts:
+        for begin in range(0, len(weight), AT_ONCE):
+            rows = slice(begin, begin + AT_ONCE)
+            yield _scaled(weight[rows], scale), None if bias is None else _scaled(bias[rows], scale)
+
+
+def _scaled(tensor: Tensor, scale: float) -> Tensor:
+    # In float32 before it is scaled: what is stored may have fewer bits.
+    return tensor.float() if scale == 1.0 else tensor.float() * scale
+
+
+def _filter(tables: Tables, dtype: torch.dtype) -> Parts:
+    """Yields the projection in int8, and how far off its largest error, norm and bias let an output be.
 
     Outputs that cannot be the largest, however far off they are, need not be computed in the type that counts.
 
     :param dtype: that of the layer that counts
     """
-    project, kept = pack(weight, bias, torch.int8)
+    weight, bias = tables.output, tables.bias
+    packed = dict(pack("filter", torch.int8, Rows(weight, bias)))
+    yield from packed.items()
     error = norm = 0.0
-    for begin in range(0, len(weight), AT_ONCE):
+    for begin in () if weight.is_meta else range(0, len(weight), AT_ONCE):
         part = weight[begin : begin + AT_ONCE].float()
-        scale = kept["scale"][begin : begin + len(part), None]
+        scale = packed["filter.scale"][begin : begin + len(part), None]
         rough = ((part / scale).round() * scale).double()
         norm = max(norm, float(rough.norm(dim=1).max()))
         error = max(error, float((part.to(dtype).double() - rough).norm(dim=1).max()))
-    return Filter(project, error, norm, 0.0 if bias is None else float(bias.abs().max())), kept
+    largest = 0.0 if bias is None or bias.is_meta else float(bias.abs().max())
+    yield "filter.bounds", torch.tensor([error, norm, largest])
 
 
 def keep_table(table: Tensor) -> Tensor:
     """Returns embeddings (V, D) as they are kept, beside their packed copy that is the projection.
 
-    They stay in the type that they are stored in. They are copied: what a file was mapped to changes with it.
+    They stay in the type that they are stored in.
     """
-    kept = table if table.dtype in TABLE_TYPES else table.float()
-    return kept.clone(memory_format=torch.contiguous_format)
+    return _copy(table, table.dtype if table.dtype in TABLE_TYPES else torch.float32)
 
 
-class Stack:
-    """A stack of layers with its weights packed."""
-
-    def __init__(
-        self,
-        weights: Weights,
-        name: str,
-        layers: int,
-        *,
-        sizes: Sizes,
-        table: Tensor,
-        mask: Tensor | None = None,
-        project: Linear | None = None,
-        dtype: torch.dtype,
-    ) -> None:
-        """
-        :param table: embeddings (V, D), kept by `keep_table`
-        :param mask: the embedding (D) of [MASK], which becomes id V, in drafters
-        :param project: the projection to the vocabulary, of decoders; the caller keeps its weights
-        """
-        self._weights = weights
-        self._dtype = dtype
-        self._kept: list[object] = [table]  # what the structure points to
-        architecture = sizes.architecture
-        vocab, width = table.shape
-        array = (Layer * layers)(*(self._layer(f"{name}.layers.{number}", sizes.heads) for number in range(layers)))
-        self._kept.append(array)
-        is_post = architecture.norm == "post"
-        last = _shift_norms(array) if is_post else self._norm(f"{name}.layer_norm")
-        self.struct = Network(
-            type=TYPES[dtype],
-            layers=layers,
-            width=width,
-            heads=sizes.heads,
-            ffn=array[0].ffn_in.outputs,
-            places=sizes.max_length,
-            vocab=vocab,
-            activation=ACTIVATIONS[architecture.activation],
-            post=is_post,
-            table_type=TYPES[table.dtype],
-            scale=embedding_scale(width, architecture),
-            table=table.data_ptr(),
-            mask=None if mask is None else self._pin(mask),
-            positions=self._pin(sinusoids(sizes.max_length, width, architecture)),
-            layer=array,
-            norm=last,
-            project=project or Linear(),
-        )
-        del self._weights  # packed by now
-
-    def _pin(self, tensor: Tensor) -> int:
-        tensor = tensor.float().contiguous()
-        self._kept.append(tensor)
-        return tensor.data_ptr()
-
-    def _norm(self, name: str) -> Norm:
-        return Norm(self._pin(self._weights[f"{name}.weight"]), self._pin(self._weights[f"{name}.bias"]))
-
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        linear, kept = pack(weight, bias, self._dtype)
-        self._kept.append(kept)
-        return linear
-
-    def _linear(self, *names: str) -> Linear:
-        weight, bias = (torch.cat([self._weights[f"{name}.{kind}"].float() for name in names]) for kind in KINDS)
-        return self._pack(weight, bias)
-
-    def _layer(self, name: str, heads: int) -> Layer:
-        layer = Layer(
-            attention_norm=self._norm(f"{name}.self_attn_layer_norm"),
-            qkv=self._projections(f"{name}.self_attn", "qkv", heads),
-            attention_out=self._linear(f"{name}.self_attn.output_proj"),
-            ffn_norm=self._norm(f"{name}.ffn_layer_norm"),
-            ffn_in=self._linear(f"{name}.ffn.inner_proj"),
-            ffn_out=self._linear(f"{name}.ffn.output_proj"),
-        )
-        cross = f"{name}.encoder_decoder_attn"
-        if f"{cross}.q_proj.weight" in self._weights:
-            layer.cross_norm = self._norm(f"{cross}_layer_norm")
-            layer.cross_query = self._projections(cross, "q", heads)
-            layer.cross_key_value = self._projections(cross, "kv", heads)
-            layer.cross_out = self._linear(f"{cross}.output_proj")
-        return layer
-
-    def _projections(self, name: str, parts: str, heads: int) -> Linear:
-        # In float32 before they are scaled: what is stored may have fewer bits.
-        names = [f"{name}.{part}_proj.{kind}" for part in parts for kind in KINDS]
-        weights = {key: self._weights[key].float() for key in names}
-        weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in KINDS)
-        return self._pack(weight, bias)
+def _copy(tensor: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    # Even where it is as it should be: what a file was mapped to changes with it.
+    return tensor.to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 
-def _shift_norms(layers: Array[Layer]) -> Norm:
-    """Gives each sublayer the norm behind the one before, the first none; returns the last.
+def _of_rows(table: Tensor, weight: Tensor, *, scale: float = 1.0, shift: Tensor | float = 0.0) -> Tensor:
+    """Returns the product (V, N) of a table (V, D), little of which is in float32 at a time, and a matrix (D, N)."""
+    product = torch.empty(len(table), weight.shape[1], device=table.device)
+    for begin in () if table.is_meta else range(0, len(table), AT_ONCE):
+        product[begin : begin + AT_ONCE] = table[begin : begin + AT_ONCE].float() * scale @ weight + shift
+    return product
 
-    A norm behind a residual sum is one of the next sublayer's input: the kernels know no other.
-    """
-    norm = Norm()
-    for layer in layers:
-        names = ["attention_norm", *["cross_norm"] * bool(layer.cross_norm.weight), "ffn_norm"]
-        for name in names:
-            own = getattr(layer, name)
-            behind = Norm(own.weight, own.bias)  # ctypes hands out views
-            setattr(layer, name, norm)
-            norm = behind
-    return norm
+
+def _stack(weights: Weights, name: str, layers: int, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    for number in range(layers):
+        yield from _layer(weights, f"{name}.layers.{number}", sizes.heads, dtype)
+    if sizes.architecture.norm == "pre":
+        yield from _norm(weights, f"{name}.layer_norm", f"{name}.norm")
+
+
+def _layer(weights: Weights, name: str, heads: int, dtype: torch.dtype) -> Parts:
+    def rows(of: str, scale: float = 1.0) -> Rows:
+        return Rows(weights[f"{name}.{of}.weight"], weights[f"{name}.{of}.bias"], scale)
+
+    def linear(own: str, packed: str) -> Parts:
+        return pack(f"{name}.{packed}", dtype, rows(own))
+
+    def projections(attention: str, parts: str, packed: str) -> Parts:
+        width = len(weights[f"{name}.{attention}.q_proj.weight"])
+        scales = {"q": query_scale(width, heads)}
+        each = (rows(f"{attention}.{part}_proj", scales.get(part, 1.0)) for part in parts)
+        return pack(f"{name}.{packed}", dtype, *each)
+
+    yield from _norm(weights, f"{name}.self_attn_layer_norm", f"{name}.attention_norm")
+    yield from projections("self_attn", "qkv", "qkv")
+    yield from linear("self_attn.output_proj", "attention_out")
+    cross = "encoder_decoder_attn"
+    if f"{name}.{cross}.q_proj.weight" in weights:
+        yield from _norm(weights, f"{name}.{cross}_layer_norm", f"{name}.cross_norm")
+        yield from projections(cross, "q", "cross_query")
+        yield from projections(cross, "kv", "cross_key_value")
+        yield from linear(f"{cross}.output_proj", "cross_out")
+    yield from _norm(weights, f"{name}.ffn_layer_norm", f"{name}.ffn_norm")
+    yield from linear("ffn.inner_proj", "ffn_in")
+    yield from linear("ffn.output_proj", "ffn_out")
+
+
+def _norm(weights: Weights, name: str, packed: str) -> Parts:
+    for kind in KINDS:
+        yield f"{packed}.{kind}", _copy(weights[f"{name}.{kind}"])

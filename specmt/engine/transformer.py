@@ -108,8 +108,13 @@ def scale_queries(weights: Weights, name: str, parts: str, kind: str, heads: int
     """
     tensors = {part: weights[f"{name}.{part}_proj.{kind}"] for part in parts}
     if "q" in tensors:
-        tensors["q"] = tensors["q"] * (tensors["q"].shape[0] // heads) ** -0.5
+        tensors["q"] = tensors["q"] * query_scale(len(tensors["q"]), heads)
     return torch.cat(list(tensors.values()))
+
+
+def query_scale(width: int, heads: int) -> float:
+    """Returns what queries are multiplied by, 1/√D_h."""
+    return float((width // heads) ** -0.5)
 
 
 def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,13 @@ from specmt.engine import library
 from specmt.engine.backend import Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.backends import KernelBackend, TorchBackend
 from specmt.engine.shapes import COMPILED, FREE, GRANULAR, fixed, invariant_here, one_shape
+from specmt.engine.stored import StoredWeights
 from specmt.engine.transformer import verifier_tables
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import DecoderConfig, VerifierConfig
 from specmt.models.device import choose_device, choose_dtype, choose_threads
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
+from specmt.models.reading import read_outline
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.options import AlignmentHeads, check_threads
 from specmt.text.pieces import PieceModel, load_pieces
@@ -107,7 +110,8 @@ class Model:
         backend = self.backend.for_drafts()
         if backend.dtype == self.backend.dtype:
             return self.verifier
-        return make_verifier(self.folder.weights(VERIFIER), self.folder.verifier, backend)
+        weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
+        return make_verifier(weights, self.folder.verifier, backend)
 
     @cached_property
     def autoregressive(self) -> Scorer | None:
@@ -118,7 +122,7 @@ class Model:
         config = self.folder.autoregressive
         if config is None:
             return None
-        weights = fitting_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
+        weights = open_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
         return self.backend.for_drafts().autoregressive_drafter(weights, decoder_sizes(config))
 
     @cached_property
@@ -195,8 +199,8 @@ def load_model(
     ):
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
-    weights = fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
-    if dtype == "auto" and kernels and can_run(weights, folder.verifier, place, torch.bfloat16):
+    weights = open_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
+    if dtype == "auto" and kernels and can_run(folder.verifier, place, torch.bfloat16):
         kind = torch.bfloat16  # on all of them the fastest that rounds as little as people expect
     backend, verifier = choose_backend(
         weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels
@@ -205,10 +209,9 @@ def load_model(
         torch.set_num_threads(choose_threads(folder.verifier.model_dim))
     drafter = None
     if folder.drafter is not None:
-        table = verifier_tables(weights).target
-        weights = fitting_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
-        weights.setdefault("embed.weight", table)  # where it has none of its own
-        drafter = backend.for_drafts().masked_drafter(weights, decoder_sizes(folder.drafter))
+        own = open_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
+        whole = own if folder.drafter.own_table else with_table(own, weights)
+        drafter = backend.for_drafts().masked_drafter(whole, decoder_sizes(folder.drafter))
     return Model(folder, pieces, backend, verifier, drafter)
 
 
@@ -222,7 +225,7 @@ def choose_backend(
     kernels: bool = True,
 ) -> tuple[Backend, Verifier]:
     """Returns the fastest backend whose bits, where that is asked for, were found not to depend on the batch."""
-    if kernels and can_run(weights, config, device, dtype):
+    if kernels and can_run(config, device, dtype):
         backend: Backend = KernelBackend(dtype)
         return backend, make_verifier(weights, config, backend)
     if dtype == torch.int8:
@@ -239,10 +242,9 @@ def choose_backend(
     return backend, verifier
 
 
-def can_run(weights: Mapping[str, Tensor], config: VerifierConfig, device: torch.device, dtype: torch.dtype) -> bool:
+def can_run(config: VerifierConfig, device: torch.device, dtype: torch.dtype) -> bool:
     """Returns whether the C++ kernels are there and made for a verifier."""
-    table = weights["encoder_frontend.embed.weight"]
-    return library.can_run(table, verifier_sizes(config), config.ffn_dim, device, dtype)
+    return library.can_run(config.model_dim, verifier_sizes(config), config.ffn_dim, device, dtype)
 
 
 def make_verifier(weights: Mapping[str, Tensor], config: VerifierConfig, backend: Backend) -> Verifier:
@@ -262,6 +264,39 @@ def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str,
     if misfit is not None:
         raise ModelError(f"{folder.path}: {name} does not fit {CONFIG}: {misfit}.")
     return weights
+
+
+def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Mapping[str, Tensor]:
+    """Returns the weights in a file of a model folder, which is read, and checked, when one of them is asked for.
+
+    :raises ModelError: what of the file is looked at says that it is damaged or does not fit.
+    """
+    path = (folder.path / name).absolute()
+    with suppress(ModelError):
+        outline = read_outline(path)
+        shapes = {key: tuple(tensor.shape) for key, tensor in outline.items()}
+        if name in folder.files and shapes == wanted:
+            identity = f"{path}, sha256 {folder.files[name]}"
+            count = sum(tensor.numel() for tensor in outline.values())
+            return StoredWeights(outline, partial(fitting_weights, folder, name, wanted), identity, (path,), count)
+    return fitting_weights(folder, name, wanted)  # which says what is wrong
+
+
+def with_table(drafter: Mapping[str, Tensor], verifier: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Returns the weights of a masked drafter whose embeddings are those of its verifier's decoder."""
+
+    def joined(own: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {**own, "embed.weight": verifier_tables(others).target}
+
+    if not isinstance(drafter, StoredWeights) or not isinstance(verifier, StoredWeights):
+        return joined(drafter, verifier)
+    return StoredWeights(
+        joined(drafter.outline, verifier.outline),
+        partial(joined, drafter, verifier),
+        f"{drafter.identity}; {verifier.identity}",
+        drafter.files + verifier.files,
+        drafter.count + verifier.count,
+    )
 
 
 def verifier_sizes(config: VerifierConfig) -> Sizes:

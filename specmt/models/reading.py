@@ -24,6 +24,9 @@ _INFINITY: Final = {
 }
 """The types that weights may be stored in, and the bits of infinity in them."""
 
+_STORED: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+"""Their names in safetensors files and in PyTorch."""
+
 
 def check_regular(path: Path) -> Path:
     """Returns a path after checking that it is a regular file: a FIFO would wait for ever, a device has no end.
@@ -110,6 +113,26 @@ def read_tensors(path: Path, *, of_network: bool = True) -> dict[str, Tensor]:
         if not _is_finite(tensor):
             raise ModelError(f"{path}: {printable(name)} must be finite, but has NaN or infinite values.")
     return tensors
+
+
+def read_outline(path: Path) -> dict[str, Tensor]:
+    """Returns the shapes and types of the tensors in a safetensors file, as tensors on PyTorch's device `meta`.
+
+    :raises ModelError: it is damaged, or holds what no network does.
+    """
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    outline = {}
+    try:
+        with safe_open(check_regular(path), "pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  (it is no mapping)
+                part = opened.get_slice(name)
+                kind = _STORED[part.get_dtype()]
+                outline[name] = torch.empty(part.get_shape(), dtype=getattr(torch, kind), device="meta")
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{path}: is not a safetensors file of a network ({printable(str(error))}).") from error
+    return outline
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -344,11 +344,9 @@ def test_positions_of_marian_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("dtype", structures.TOGETHER)
 def test_large_tables_are_packed_a_part_at_a_time(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     weight, bias = torch.randn(83, 32), torch.randn(83)
-    _, wanted = packed.pack(weight, bias, dtype)
+    wanted = dict(packed.pack("layer", dtype, packed.Rows(weight, bias)))
     monkeypatch.setattr(packed, "AT_ONCE", 32)
-    _, got = packed.pack(weight, bias, dtype)
-    assert isinstance(got, dict)
-    assert isinstance(wanted, dict)
+    got = dict(packed.pack("layer", dtype, packed.Rows(weight, bias)))
     assert got.keys() == wanted.keys()
     for name, tensor in got.items():
         assert torch.equal(tensor, wanted[name])

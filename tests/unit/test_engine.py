@@ -26,6 +26,7 @@ from specmt.engine.candidates import CANDIDATES, Correction, best_chain
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
+from specmt.engine.packed import pack_decoder
 from specmt.engine.shapes import GRANULAR
 from specmt.engine.transformer import sinusoids, verifier_tables
 from specmt.errors import UsageError
@@ -423,7 +424,8 @@ def test_a_decoder_without_an_encoder_scores_like_its_verifier(
     tables = verifier_tables(weights)
     decoder: Scorer
     if kernels:
-        decoder = NativeDecoder(weights, tables, sizes, torch.float32)
+        packed = dict(pack_decoder(weights, tables, sizes, torch.float32))
+        decoder = NativeDecoder(packed, sizes, torch.float32)
     else:
         decoder = DecoderNetwork(weights, tables, sizes, GRANULAR)
     sources, targets = texts

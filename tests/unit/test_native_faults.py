@@ -367,7 +367,7 @@ def test_why_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("SPECMT_KERNELS", "none")
     assert library.kernels() is None
     assert library.why_absent() == "the environment says SPECMT_KERNELS=none"
-    assert not library.can_run(torch.zeros(8, 32), verifier_sizes(CONFIG), 64, CPU, torch.float32)
+    assert not library.can_run(32, verifier_sizes(CONFIG), 64, CPU, torch.float32)
     (tmp_path / "damaged.so").write_bytes(b"damaged")
     monkeypatch.setenv("SPECMT_KERNELS", str(tmp_path / "damaged.so"))
     assert library.kernels() is None
