@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import multiprocessing
 import random
@@ -404,6 +405,13 @@ def test_a_packed_row_has_the_same_bits_among_any_number_of_rows(inputs: int, ou
 def test_positions_are_those_of_fairseq2() -> None:
     encoder = SinusoidalPositionEncoder(64, 100, device=CPU)
     torch.testing.assert_close(sinusoids(100, 64), encoder.freqs[1:101], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("length", "width", "sha256"), [(256, 256, "742b53a85b24f072"), (1024, 512, "8c39e8ad50c06099")]
+)
+def test_positions_have_these_bits_on_every_processor(length: int, width: int, sha256: str) -> None:
+    assert hashlib.sha256(sinusoids(length, width).numpy().tobytes()).hexdigest()[:16] == sha256
 
 
 @pytest.mark.parametrize("shape", SHAPES)
