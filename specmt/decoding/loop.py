@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding.accept import Verdict
-from specmt.decoding.constraints import place_term
+from specmt.decoding.constraints import Lacking, Placed, place_terms
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.request import Request
@@ -115,7 +115,7 @@ class Loop(Rows[_Row]):
             iterations = self.policy.iterations(count, promising)
             finished, gained = self._run_fused(self.fused, self.state, drafting, iterations)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
-        return list(self._finish([number for number in finished if not self._goes_on(self.state, number)]))
+        return list(self._finish(self._complete(self.state, finished)))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
@@ -263,30 +263,46 @@ class Loop(Rows[_Row]):
         ids: list[int] = self.tokens[number, opening : opening + self.rows[number].stats.tokens].tolist()
         return ids[:-1] if ids[-1] == EOS else ids
 
-    def _goes_on(self, state: State, number: int) -> bool:
-        """Puts terms into a finished row that it lacks; returns whether it is to be decoded further."""
-        row, opening = self.rows[number], len(self.opening)
-        while row.request.missing is not None:
-            said = self._said(number)
-            constraint = row.request.missing(said, row.given)
-            if constraint is None:
-                break
-            free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
-            placed = place_term(self.verifier, state, number, constraint, free, row.given, row.limit)
-            if placed is None:
-                break
-            row.stats.tokens = placed.place + len(placed.tokens)
-            row.given = row.stats.tokens - 1
-            row.stats.drafted += placed.nodes
-            row.stats.count_call(len(placed.tokens) - 1)
-            row.log_probs[placed.place :] = placed.log_probs if self.scores else []
-            begin = opening + placed.place
-            self.tokens[number, begin : opening + row.stats.tokens] = torch.tensor(placed.tokens).to(self.tokens)
-            for drafter in self.drafters:
-                drafter.rewind(number, begin)
-            if placed.tokens[-1] != EOS and row.stats.tokens < row.limit:
-                return True
-        return False
+    def _complete(self, state: State, finished: Sequence[int]) -> list[int]:
+        """Puts terms into finished rows that lack some, which then go on; returns the others, in ascending order."""
+        complete: list[int] = []
+        while finished:
+            lacking = [self._lacking(number) for number in finished]
+            complete += [number for number, one in zip(finished, lacking, strict=True) if one is None]
+            some = [one for one in lacking if one is not None]
+            finished = []
+            for one, placed in zip(some, place_terms(self.verifier, state, some), strict=True):
+                if placed is None:
+                    complete.append(one.row)
+                elif self._place(one.row, placed):
+                    finished.append(one.row)
+        return sorted(complete)
+
+    def _lacking(self, number: int) -> Lacking | None:
+        """Returns what a finished row lacks."""
+        row = self.rows[number]
+        if row.request.missing is None:
+            return None
+        said = self._said(number)
+        constraint = row.request.missing(said, row.given)
+        if constraint is None:
+            return None
+        free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
+        return Lacking(number, constraint, free, row.given, row.limit)
+
+    def _place(self, number: int, placed: Placed) -> bool:
+        """Goes on behind a term that was put into a row; returns whether that was finished thereby."""
+        row = self.rows[number]
+        row.stats.tokens = placed.place + len(placed.tokens)
+        row.given = row.stats.tokens - 1
+        row.stats.drafted += placed.nodes
+        row.stats.count_call(len(placed.tokens) - 1)
+        row.log_probs[placed.place :] = placed.log_probs if self.scores else []
+        begin = len(self.opening) + placed.place
+        self.tokens[number, begin : begin + len(placed.tokens)] = torch.tensor(placed.tokens).to(self.tokens)
+        for drafter in self.drafters:
+            drafter.rewind(number, begin)
+        return placed.tokens[-1] == EOS or row.stats.tokens >= row.limit
 
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""

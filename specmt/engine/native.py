@@ -140,6 +140,12 @@ class NativeVerifier(NativeDecoder):
             del part
         return EncoderOutput(states, torch.tensor(lengths))
 
+    def score_rows(
+        self, rows: Tensor, tokens: Tensor, starts: Tensor, counts: Tensor, state: State, branches: Branches
+    ) -> Tensor:
+        """Runs windows (B', W) of some rows and returns the logits (R, V) of what follows each of their tokens."""
+        return self.step(tokens, starts, counts, state, branches=branches, rows=rows)
+
     def attention(
         self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
     ) -> list[Attention]:
