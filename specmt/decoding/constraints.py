@@ -32,6 +32,10 @@ MOST_TOKENS: Final = 256
 """As many terms are tried at a time as have candidates of so many tokens in all; one always is."""
 
 
+MARGIN: Final = 4.0
+"""How much less likely than the likeliest candidates may be that are read along with it: a pass costs more than they."""
+
+
 class Lacking(NamedTuple):
     """A translation that lacks terms."""
 
@@ -167,16 +171,21 @@ class _Search:
 
     def grow(self) -> bool:
         """Decides what to read next; returns whether there is anything."""
-        best: dict[int, tuple[float, int]] = {}
-        for number, (candidate, end) in enumerate(zip(self.candidates, self.ends, strict=True)):
-            most = end.most()
-            if candidate.term not in best or most > best[candidate.term][0]:  # among equals it is the earlier one
-                best[candidate.term] = most, number
-        numbers = [number for _, number in best.values()]
-        self.best = min(numbers, key=lambda number: self.candidates[number].place)
-        wanted = [self.ends[number] for number in numbers if number == self.best or self.ends[number].total is None]
-        self.fresh = list(dict.fromkeys(node for end in wanted for node in end.branch() if not node.path))
-        return bool(self.fresh)
+        mosts = [end.most() for end in self.ends]
+        best: dict[int, int] = {}
+        for number, candidate in enumerate(self.candidates):
+            if candidate.term not in best or mosts[number] > mosts[best[candidate.term]]:  # else it is the earlier one
+                best[candidate.term] = number
+        self.best = min(best.values(), key=lambda number: self.candidates[number].place)
+        if all(self.ends[number].total is not None for number in best.values()) and self.ends[self.best].path:
+            return False
+        likely = [
+            end
+            for candidate, end, most in zip(self.candidates, self.ends, mosts, strict=True)
+            if most >= mosts[best[candidate.term]] - MARGIN
+        ]
+        self.fresh = list(dict.fromkeys(node for end in likely for node in end.branch() if not node.path))
+        return True
 
     def place(self, verifier: Verifier, state: State) -> Placed:
         """Puts the best candidate behind what stays."""
