@@ -50,6 +50,9 @@ class _Row:
     given: int = 0
     """How many of its tokens were given, for the sake of terms that must be in it."""
 
+    hint: list[int] = field(default_factory=list)
+    """What it said behind the place of a term before that was put in: much of that it will say again."""
+
     stats: Stats = field(default_factory=Stats)
 
 
@@ -179,6 +182,7 @@ class Loop(Rows[_Row]):
             lengths=np.array(done) + opening,
             limits=np.array([opening + row.limit for row in self.rows]),
             log_probs=self.log_probs[:count] if self.scores else None,
+            hints=[row.hint for row in self.rows] if self.rule == EXACT and any(row.hint for row in self.rows) else (),
         )
         ran = fused.run(state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=self.rule)
         gained = self._count(ran, sentences.lengths - opening - done)
@@ -274,7 +278,7 @@ class Loop(Rows[_Row]):
             for one, placed in zip(some, place_terms(self.verifier, state, some), strict=True):
                 if placed is None:
                     complete.append(one.row)
-                elif self._place(one.row, placed):
+                elif self._place(one, placed):
                     finished.append(one.row)
         return sorted(complete)
 
@@ -290,9 +294,10 @@ class Loop(Rows[_Row]):
         free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
         return Lacking(number, constraint, free, row.given, row.limit)
 
-    def _place(self, number: int, placed: Placed) -> bool:
+    def _place(self, lacking: Lacking, placed: Placed) -> bool:
         """Goes on behind a term that was put into a row; returns whether that was finished thereby."""
-        row = self.rows[number]
+        number, row = lacking.row, self.rows[lacking.row]
+        row.hint = [*lacking.free[placed.place :], EOS]
         row.stats.tokens = placed.place + len(placed.tokens)
         row.given = row.stats.tokens - 1
         row.stats.drafted += placed.nodes

@@ -227,3 +227,12 @@ class NativeNetwork:
 def begins(lengths: Sequence[int]) -> Counts:
     """Returns where each of several sequences begins, and where the last ends; (B) → (B + 1)."""
     return np.array([0, *accumulate(lengths)], dtype=np.int64)
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> tuple[Counts, Counts]:
+    """Returns sequences (B, L), zeros behind them, and their lengths (B)."""
+    lengths = np.array([len(each) for each in sequences], dtype=np.int64)
+    table = np.zeros((len(sequences), max(1, int(lengths.max()))), dtype=np.int64)
+    for row, each in zip(table, sequences, strict=True):
+        row[: len(each)] = each
+    return table, lengths
