@@ -2,12 +2,12 @@
 
 A translation that lacks terms is gone through once more. Each term could stand before any word behind what must stay,
 or at the end: considered are the places where the translation's attention to the term is highest, and the end. A term
-goes where its tokens are likeliest, in whatever form; of several terms, the one that comes first goes in. Behind it comes
-the likeliest token that does not go on with its word, and the rest is decoded as always.
+goes where its tokens are likeliest, in whatever form; of several terms, the one that comes first goes in. Behind it
+comes the likeliest token that does not go on with its word, and the rest is decoded as always.
 
-Draft trees over the keys and values that translations left are scored for that, of all that lack something side by side.
-They grow best first: what may follow each place, then how the likeliest candidate of each term goes on, until no other
-can be likelier.
+Draft trees over the keys and values that translations left are scored for that, those of all rows that lack something
+side by side. They grow best first: what may follow each place, then how the likeliest candidates of each term go on,
+until no other can be likelier.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_TOKENS: Final = 256
 
 
 MARGIN: Final = 4.0
-"""How much less likely than the likeliest candidates may be that are read along with it: a pass costs more than they."""
+"""Candidates are read along with the likeliest that are so little below it in log-probability: a pass costs more."""
 
 
 class Lacking(NamedTuple):
@@ -129,7 +129,6 @@ class _Node:
         self.log_prob = 0.0
         self.total = 0.0 if parent is None else None  # log-probability of the path from its place on, once it is known
         self.path: list[int] = []  # where the tokens up to this one are, once it was read
-        self.logits: Tensor | None = None  # (V) of what follows it, then
 
     def child(self, token: int) -> _Node:
         """Returns the node of a token behind this one."""
@@ -143,7 +142,9 @@ class _Node:
 
     def most(self) -> float:
         """Returns how likely the path is, as far as that is known: the most that all of it can be."""
-        return self.total if self.total is not None or self.parent is None else self.parent.most()
+        if self.total is not None or self.parent is None:
+            return self.total or 0.0
+        return self.parent.most()
 
 
 @final
@@ -166,7 +167,7 @@ class _Search:
                 node = node.child(token)
             self.ends.append(node)
         self.fresh = list(starts.values())  # what to read next, parents first
-        self.read = 0  # nodes
+        self.logits: dict[_Node, Tensor] = {}  # (V) of what follows nodes that were read
         self.best = 0  # the number of the candidate that goes in, as far as is known
 
     def grow(self) -> bool:
@@ -196,10 +197,10 @@ class _Search:
         state.row(self.lacking.row).cache.compact(starts, moved)
         allowed = torch.from_numpy(self.lacking.constraint.begins).to(device).clone()
         allowed[EOS] = True
-        last = end.logits[None, None]  # (1, 1, V)
+        last = self.logits[end][None, None]  # (1, 1, V)
         behind = best_tokens(last.where(allowed, -torch.inf))
         log_probs = [*(node.log_prob for node in branch), *verifier.log_probs(last, behind)[0].tolist()]
-        return Placed(place, [*form, int(behind)], log_probs, self.read)
+        return Placed(place, [*form, int(behind)], log_probs, len(self.logits))
 
 
 def place_terms(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> list[Placed | None]:
@@ -232,7 +233,6 @@ def _read(verifier: Verifier, state: State, searches: Sequence[_Search], begin: 
     """
     rows = [search.fresh for search in searches]
     for search in searches:
-        search.read += len(search.fresh)
         for slot, node in enumerate(search.fresh, begin):
             node.path = [*(node.before if node.parent is None else node.parent.path), slot]
     shape = len(rows), max(map(len, rows))
@@ -245,15 +245,15 @@ def _read(verifier: Verifier, state: State, searches: Sequence[_Search], begin: 
     opening = len(verifier.prefixes.start) - 1
     windows = [(search.lacking.row, opening + search.first, len(search.fresh)) for search in searches]
     places, starts, counts = torch.tensor(windows, device=verifier.device).T
-    tree = Branches(*(torch.from_numpy(each).to(verifier.device) for each in (depths, paths)), begin)
-    window = torch.from_numpy(tokens).to(verifier.device)
-    logits = verifier.score_rows(places, window, starts, counts, state, tree)  # (R, V)
-    for node, own in zip(chain(*rows), logits, strict=True):
-        node.logits = own
-    said = [(number, child) for number, node in enumerate(chain(*rows)) for child in node.children.values()]
+    window, *laid = (torch.from_numpy(each).to(verifier.device) for each in (tokens, depths, paths))
+    logits = verifier.score_rows(places, window, starts, counts, state, Branches(laid[0], laid[1], begin))  # (R, V)
+    each = iter(logits)
+    for search in searches:
+        search.logits |= zip(search.fresh, each, strict=False)
+    said = [(number, node, child) for number, node in enumerate(chain(*rows)) for child in node.children.values()]
     if not said:
         return
-    asked = torch.tensor([[number for number, _ in said], [child.token for _, child in said]], device=verifier.device)
-    log_probs = verifier.log_probs(logits[asked[0]][None], asked[1:])[0].tolist()
-    for (_, child), log_prob in zip(said, log_probs, strict=True):
-        child.log_prob, child.total = log_prob, child.parent.total + log_prob
+    asked = torch.tensor([(number, child.token) for number, _, child in said], device=verifier.device)  # (C, 2)
+    log_probs = verifier.log_probs(logits[asked[:, 0]][None], asked[None, :, 1])[0].tolist()
+    for (_, node, child), log_prob in zip(said, log_probs, strict=True):
+        child.log_prob, child.total = log_prob, node.most() + log_prob

@@ -182,7 +182,7 @@ class Loop(Rows[_Row]):
             lengths=np.array(done) + opening,
             limits=np.array([opening + row.limit for row in self.rows]),
             log_probs=self.log_probs[:count] if self.scores else None,
-            hints=[row.hint for row in self.rows] if self.rule == EXACT and any(row.hint for row in self.rows) else (),
+            hints=[row.hint for row in self.rows] if self.rule == EXACT else (),
         )
         ran = fused.run(state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=self.rule)
         gained = self._count(ran, sentences.lengths - opening - done)
@@ -209,9 +209,8 @@ class Loop(Rows[_Row]):
             row.stats.drafted += drafted[number]
         tokens = ran.accepted + 1  # of calls, or 0
         # A sentence that ends within a draft got less than its last call accepted.
-        cut = tokens.sum(0) - committed
         last = active.sum(0) - 1
-        tokens[last, np.arange(len(last))] -= cut
+        tokens[last, np.arange(len(last))] -= tokens.sum(0) - committed
         return float((tokens.sum(1) / np.maximum(active.sum(1), 1)).sum())
 
     def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
@@ -263,8 +262,7 @@ class Loop(Rows[_Row]):
 
     def _said(self, number: int) -> list[int]:
         """Returns what a row has said, without EOS."""
-        opening = len(self.opening)
-        ids: list[int] = self.tokens[number, opening : opening + self.rows[number].stats.tokens].tolist()
+        ids: list[int] = self.tokens[number, len(self.opening) :][: self.rows[number].stats.tokens].tolist()
         return ids[:-1] if ids[-1] == EOS else ids
 
     def _complete(self, state: State, finished: Sequence[int]) -> list[int]:
@@ -284,15 +282,11 @@ class Loop(Rows[_Row]):
 
     def _lacking(self, number: int) -> Lacking | None:
         """Returns what a finished row lacks."""
-        row = self.rows[number]
-        if row.request.missing is None:
+        row, missing = self.rows[number], self.rows[number].request.missing
+        if missing is None or (constraint := missing(said := self._said(number), row.given)) is None:
             return None
-        said = self._said(number)
-        constraint = row.request.missing(said, row.given)
-        if constraint is None:
-            return None
-        free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
-        return Lacking(number, constraint, free, row.given, row.limit)
+        # At the limit, the last token was not read.
+        return Lacking(number, constraint, said[: row.stats.tokens - 1], row.given, row.limit)
 
     def _place(self, lacking: Lacking, placed: Placed) -> bool:
         """Goes on behind a term that was put into a row; returns whether that was finished thereby."""

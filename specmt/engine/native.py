@@ -235,7 +235,7 @@ class NativeVerifier(NativeDecoder):
             if log_probs.shape[1] < tokens.shape[1]:
                 raise ValueError(f"`log_probs` must be as wide as `tokens`, but is {log_probs.shape[1]} instead.")
             call.log_probs, call.log_stride = log_probs.data_ptr(), log_probs.stride(0)
-        if sentences.hints:
+        if any(sentences.hints):
             hints, hint_lengths = padded(sentences.hints)
             check_range("hints", hints, 0, self.vocab_size)
             if len(hints) != count:

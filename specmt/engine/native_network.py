@@ -131,7 +131,7 @@ class NativeNetwork:
     ) -> tuple[Step, Tensor, object]:
         """Returns a call that runs windows of tokens (B', W) with slots behind, its logits (R, V) and what it needs.
 
-        Logits are those of all tokens; of slots alone where there are some; of last tokens alone for chains with counts.
+        Logits are those of all tokens; of slots alone where there are some; of last tokens alone of chains with counts.
 
         :param starts: (B') the position of the first token of each
         :param counts: (B') how many tokens each has, by default W
