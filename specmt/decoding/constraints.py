@@ -1,30 +1,57 @@
 """Terms that a translation must contain, put where the model finds them likeliest.
 
 A translation that lacks terms is gone through once more. Each term could stand before any word behind what must stay,
-or at the end: considered are the places where the translation's attention to the term is highest, and the end. One
-draft tree of all terms in all forms at all their places is scored in one pass, over the keys and values that the
-translation left. A term's place is the one where its tokens are likeliest; the term that comes first goes in. Behind it
+or at the end: considered are the places where the translation's attention to the term is highest, and the end. A term
+goes where its tokens are likeliest, in whatever form; of several terms, the one that comes first goes in. Behind it
 comes the likeliest token that does not go on with its word, and the rest is decoded as always.
+
+Draft trees over the keys and values that translations left are scored for that, those of all rows that lack something
+side by side. They grow best first: what may follow each place, then how the likeliest candidates of each term go on,
+until no other can be likelier.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from typing import Final, NamedTuple, final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from specmt.decoding.request import Constraint, Term
 from specmt.engine.backend import Attention, State, Verifier, best_tokens
-from specmt.engine.cache import round_up
 from specmt.engine.window import Branches
 from specmt.types import EOS
 
 PLACES: Final = 4
 """How many places by attention are tried for a term, beside the end."""
 
-MOST_NODES: Final = 256
-"""As many terms are tried at a time as there is room for in a tree of that size; one always is."""
+MOST_TOKENS: Final = 256
+"""As many terms are tried at a time as have candidates of so many tokens in all; one always is."""
+
+
+MARGIN: Final = 4.0
+"""Candidates are read along with the likeliest that are so little below it in log-probability: a pass costs more."""
+
+
+class Lacking(NamedTuple):
+    """A translation that lacks terms."""
+
+    row: int
+    """Of the caches, which have all keys and values of the translation."""
+
+    constraint: Constraint
+
+    free: list[int]
+    """The translation."""
+
+    kept: int
+    """How many tokens of it must stay."""
+
+    limit: int
+    """The most tokens that it may have, EOS included."""
 
 
 class Placed(NamedTuple):
@@ -81,70 +108,152 @@ def candidates_of(
             for form in term.forms
             if place + len(form) <= room
         ]
-        if found and sum(len(each.form) for each in (*found, *new)) > MOST_NODES:
+        if found and sum(len(each.form) for each in (*found, *new)) > MOST_TOKENS:
             break
         found += new
     return found
 
 
-def choose_candidate(candidates: list[_Candidate], scores: list[float]) -> int:
-    """Returns the number of the candidate that goes in: of the best one of each term, the one that comes first.
+@final
+class _Node:
+    """A token of a draft tree: one of a term, or the one before a place once more, for what may follow it."""
 
-    Among equals it is the earlier candidate.
+    def __init__(self, token: int, parent: _Node | None, before: list[int]) -> None:
+        """
+        :param before: where the tokens before a place are, counted from the first place
+        """
+        self.token = token
+        self.parent = parent
+        self.before = before
+        self.children: dict[int, _Node] = {}
+        self.log_prob = 0.0
+        self.total = 0.0 if parent is None else None  # log-probability of the path from its place on, once it is known
+        self.path: list[int] = []  # where the tokens up to this one are, once it was read
+
+    def child(self, token: int) -> _Node:
+        """Returns the node of a token behind this one."""
+        if token not in self.children:
+            self.children[token] = _Node(token, self, [])
+        return self.children[token]
+
+    def branch(self) -> list[_Node]:
+        """Returns the nodes behind the place, up to this one."""
+        return [] if self.parent is None else [*self.parent.branch(), self]
+
+    def most(self) -> float:
+        """Returns how likely the path is, as far as that is known: the most that all of it can be."""
+        if self.total is not None or self.parent is None:
+            return self.total or 0.0
+        return self.parent.most()
+
+
+@final
+class _Search:
+    """Looks for the likeliest candidate for a translation, reading as few nodes as will do."""
+
+    def __init__(self, lacking: Lacking, candidates: list[_Candidate], before: int) -> None:
+        """
+        :param before: the token before the translation
+        """
+        self.lacking = lacking
+        self.candidates = candidates
+        tokens, places = [before, *lacking.free], sorted({each.place for each in candidates})
+        self.first = places[0]
+        starts = {place: _Node(tokens[place], None, [*range(place - self.first)]) for place in places}
+        self.ends: list[_Node] = []
+        for _, place, form in candidates:
+            node = starts[place]
+            for token in form:
+                node = node.child(token)
+            self.ends.append(node)
+        self.fresh = list(starts.values())  # what to read next, parents first
+        self.logits: dict[_Node, Tensor] = {}  # (V) of what follows nodes that were read
+        self.best = 0  # the number of the candidate that goes in, as far as is known
+
+    def grow(self) -> bool:
+        """Decides what to read next; returns whether there is anything."""
+        mosts = [end.most() for end in self.ends]
+        best: dict[int, int] = {}
+        for number, candidate in enumerate(self.candidates):
+            if candidate.term not in best or mosts[number] > mosts[best[candidate.term]]:  # else it is the earlier one
+                best[candidate.term] = number
+        self.best = min(best.values(), key=lambda number: self.candidates[number].place)
+        if all(self.ends[number].total is not None for number in best.values()) and self.ends[self.best].path:
+            return False
+        likely = [
+            end
+            for candidate, end, most in zip(self.candidates, self.ends, mosts, strict=True)
+            if most >= mosts[best[candidate.term]] - MARGIN
+        ]
+        self.fresh = list(dict.fromkeys(node for end in likely for node in end.branch() if not node.path))
+        return True
+
+    def place(self, verifier: Verifier, state: State) -> Placed:
+        """Puts the best candidate behind what stays."""
+        (_, place, form), end, device = self.candidates[self.best], self.ends[self.best], verifier.device
+        branch, kept = end.branch(), place - self.first
+        starts = torch.tensor([len(verifier.prefixes.start) - 1 + place], device=device)
+        moved = torch.tensor([[node.path[-1] - kept for node in branch]], device=device)
+        state.row(self.lacking.row).cache.compact(starts, moved)
+        allowed = torch.from_numpy(self.lacking.constraint.begins).to(device).clone()
+        allowed[EOS] = True
+        last = self.logits[end][None, None]  # (1, 1, V)
+        behind = best_tokens(last.where(allowed, -torch.inf))
+        log_probs = [*(node.log_prob for node in branch), *verifier.log_probs(last, behind)[0].tolist()]
+        return Placed(place, [*form, int(behind)], log_probs, len(self.logits))
+
+
+def place_terms(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> list[Placed | None]:
+    """Puts one more term into each of some translations; ``None`` where there is no room for any."""
+    searches: list[_Search | None] = []
+    for one, attention in zip(lacking, _attention(verifier, state, lacking), strict=True):
+        # A token behind it, and EOS.
+        candidates = candidates_of(attention, one.constraint, one.free, one.kept, one.limit - 2)
+        searches.append(_Search(one, candidates, verifier.prefixes.start[-1]) if candidates else None)
+    growing = [search for search in searches if search is not None]
+    # Nodes lie behind the longest translation.
+    begin = max((len(search.lacking.free) + 1 - search.first for search in growing), default=0)
+    while growing:
+        _read(verifier, state, growing, begin)
+        begin += max(len(search.fresh) for search in growing)
+        growing = [search for search in growing if search.grow()]
+    return [None if search is None else search.place(verifier, state) for search in searches]
+
+
+def _attention(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> Iterator[Attention]:
+    for heads, group in groupby(lacking, lambda one: one.constraint.heads):
+        some = list(group)
+        yield from verifier.attention(state, [one.row for one in some], [one.free for one in some], heads)
+
+
+def _read(verifier: Verifier, state: State, searches: Sequence[_Search], begin: int) -> None:
+    """Reads the fresh nodes of searches.
+
+    :param begin: where their keys and values go, counted from the first place
     """
-    best: dict[int, int] = {}
-    for number, (candidate, score) in enumerate(zip(candidates, scores, strict=True)):
-        if candidate.term not in best or score > scores[best[candidate.term]]:
-            best[candidate.term] = number
-    return min(best.values(), key=lambda number: candidates[number].place)
-
-
-def place_term(
-    verifier: Verifier, state: State, row: int, constraint: Constraint, free: list[int], kept: int, limit: int
-) -> Placed | None:
-    """Puts one more term into a translation that is in a row of the caches; ``None`` if there is no room for any.
-
-    :param free: the translation; all its keys and values are there
-    :param kept: how many tokens of it must stay
-    :param limit: the most tokens of a translation, EOS included
-    """
-    (attention,) = verifier.attention(state, [row], [free], constraint.heads)
-    candidates = candidates_of(attention, constraint, free, kept, limit - 2)  # a token behind it, and EOS
-    if not candidates:
-        return None
-    opening, device = verifier.prefixes.start, verifier.device
-    # The token before each place once more, for what may follow it, then the terms; places count from the root.
-    first, root = len(free) + 1, [opening[-1], *free]
-    nodes = sorted({each.place for each in candidates})
-    again = {place: number for number, place in enumerate(nodes)}
-    tokens, paths = [root[place] for place in nodes], [[*range(place), first + again[place]] for place in nodes]
-    parents, ends = list[int](), list[int]()
-    for _, place, form in candidates:
-        parents += [again[place], *range(len(tokens), len(tokens) + len(form) - 1)]
-        path = [*range(place + 1)]
-        for token in form:
-            path = [*path, first + len(tokens)]
-            tokens.append(token)
-            paths.append(path)
-        ends.append(len(tokens))
-    longest = max(map(len, paths))
-    laid = torch.tensor([[path + [0] * (longest - len(path)) for path in paths]], device=device)
-    depths = torch.tensor([[len(path) - 1 for path in paths]], device=device)
-    starts = torch.tensor([len(opening) - 1], device=device)
-    window = torch.tensor([tokens], device=device)
-    state.cache.reserve(round_up(len(opening) + first + len(tokens)))
-    view = state.row(row)
-    logits = verifier.score(window, starts, view, Branches(depths, laid, first))  # (1, N, V)
-    said = verifier.log_probs(logits[:, parents].contiguous(), window[:, len(nodes) :].contiguous())[0].tolist()
-    begins = [end - len(each.form) for each, end in zip(candidates, ends, strict=True)]
-    spans = [slice(begin - len(nodes), end - len(nodes)) for begin, end in zip(begins, ends, strict=True)]
-    number = choose_candidate(candidates, [sum(said[span]) for span in spans])
-    _, place, form = candidates[number]
-    allowed = constraint.begins.copy()
-    allowed[EOS] = True
-    last = logits[:, ends[number] - 1, None]  # (1, 1, V)
-    behind = best_tokens(last.index_fill(2, torch.from_numpy(np.flatnonzero(~allowed)).to(device), -torch.inf))
-    path = [*range(1, place + 1), *range(first + begins[number], first + ends[number])]
-    view.cache.compact(starts, torch.tensor([path], device=device))
-    log_probs = [*said[spans[number]], *verifier.log_probs(last.contiguous(), behind)[0].tolist()]
-    return Placed(place, [*form, int(behind)], log_probs, len(tokens))
+    rows = [search.fresh for search in searches]
+    for search in searches:
+        for slot, node in enumerate(search.fresh, begin):
+            node.path = [*(node.before if node.parent is None else node.parent.path), slot]
+    shape = len(rows), max(map(len, rows))
+    tokens, depths = np.zeros((2, *shape), dtype=np.int64)
+    paths = np.zeros((*shape, max(len(node.path) for node in chain(*rows))), dtype=np.int64)
+    for row, nodes in enumerate(rows):
+        for column, node in enumerate(nodes):
+            tokens[row, column], depths[row, column] = node.token, len(node.path) - 1
+            paths[row, column, : len(node.path)] = node.path
+    opening = len(verifier.prefixes.start) - 1
+    windows = [(search.lacking.row, opening + search.first, len(search.fresh)) for search in searches]
+    places, starts, counts = torch.tensor(windows, device=verifier.device).T
+    window, *laid = (torch.from_numpy(each).to(verifier.device) for each in (tokens, depths, paths))
+    logits = verifier.score_rows(places, window, starts, counts, state, Branches(laid[0], laid[1], begin))  # (R, V)
+    each = iter(logits)
+    for search in searches:
+        search.logits |= zip(search.fresh, each, strict=False)
+    said = [(number, node, child) for number, node in enumerate(chain(*rows)) for child in node.children.values()]
+    if not said:
+        return
+    asked = torch.tensor([(number, child.token) for number, _, child in said], device=verifier.device)  # (C, 2)
+    log_probs = verifier.log_probs(logits[asked[:, 0]][None], asked[None, :, 1])[0].tolist()
+    for (_, node, child), log_prob in zip(said, log_probs, strict=True):
+        child.log_prob, child.total = log_prob, node.most() + log_prob

@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding.accept import Verdict
-from specmt.decoding.constraints import place_term
+from specmt.decoding.constraints import Lacking, Placed, place_terms
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.request import Request
@@ -49,6 +49,9 @@ class _Row:
 
     given: int = 0
     """How many of its tokens were given, for the sake of terms that must be in it."""
+
+    hint: list[int] = field(default_factory=list)
+    """What it said behind the place of a term before that was put in: much of that it will say again."""
 
     stats: Stats = field(default_factory=Stats)
 
@@ -115,7 +118,7 @@ class Loop(Rows[_Row]):
             iterations = self.policy.iterations(count, promising)
             finished, gained = self._run_fused(self.fused, self.state, drafting, iterations)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
-        return list(self._finish([number for number in finished if not self._goes_on(self.state, number)]))
+        return list(self._finish(self._complete(self.state, finished)))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
@@ -179,6 +182,7 @@ class Loop(Rows[_Row]):
             lengths=np.array(done) + opening,
             limits=np.array([opening + row.limit for row in self.rows]),
             log_probs=self.log_probs[:count] if self.scores else None,
+            hints=[row.hint for row in self.rows] if self.rule == EXACT else (),
         )
         ran = fused.run(state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=self.rule)
         gained = self._count(ran, sentences.lengths - opening - done)
@@ -205,9 +209,8 @@ class Loop(Rows[_Row]):
             row.stats.drafted += drafted[number]
         tokens = ran.accepted + 1  # of calls, or 0
         # A sentence that ends within a draft got less than its last call accepted.
-        cut = tokens.sum(0) - committed
         last = active.sum(0) - 1
-        tokens[last, np.arange(len(last))] -= cut
+        tokens[last, np.arange(len(last))] -= tokens.sum(0) - committed
         return float((tokens.sum(1) / np.maximum(active.sum(1), 1)).sum())
 
     def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
@@ -259,34 +262,46 @@ class Loop(Rows[_Row]):
 
     def _said(self, number: int) -> list[int]:
         """Returns what a row has said, without EOS."""
-        opening = len(self.opening)
-        ids: list[int] = self.tokens[number, opening : opening + self.rows[number].stats.tokens].tolist()
+        ids: list[int] = self.tokens[number, len(self.opening) :][: self.rows[number].stats.tokens].tolist()
         return ids[:-1] if ids[-1] == EOS else ids
 
-    def _goes_on(self, state: State, number: int) -> bool:
-        """Puts terms into a finished row that it lacks; returns whether it is to be decoded further."""
-        row, opening = self.rows[number], len(self.opening)
-        while row.request.missing is not None:
-            said = self._said(number)
-            constraint = row.request.missing(said, row.given)
-            if constraint is None:
-                break
-            free = said[: row.stats.tokens - 1]  # at the limit, the last token was not read
-            placed = place_term(self.verifier, state, number, constraint, free, row.given, row.limit)
-            if placed is None:
-                break
-            row.stats.tokens = placed.place + len(placed.tokens)
-            row.given = row.stats.tokens - 1
-            row.stats.drafted += placed.nodes
-            row.stats.count_call(len(placed.tokens) - 1)
-            row.log_probs[placed.place :] = placed.log_probs if self.scores else []
-            begin = opening + placed.place
-            self.tokens[number, begin : opening + row.stats.tokens] = torch.tensor(placed.tokens).to(self.tokens)
-            for drafter in self.drafters:
-                drafter.rewind(number, begin)
-            if placed.tokens[-1] != EOS and row.stats.tokens < row.limit:
-                return True
-        return False
+    def _complete(self, state: State, finished: Sequence[int]) -> list[int]:
+        """Puts terms into finished rows that lack some, which then go on; returns the others, in ascending order."""
+        complete: list[int] = []
+        while finished:
+            lacking = [self._lacking(number) for number in finished]
+            complete += [number for number, one in zip(finished, lacking, strict=True) if one is None]
+            some = [one for one in lacking if one is not None]
+            finished = []
+            for one, placed in zip(some, place_terms(self.verifier, state, some), strict=True):
+                if placed is None:
+                    complete.append(one.row)
+                elif self._place(one, placed):
+                    finished.append(one.row)
+        return sorted(complete)
+
+    def _lacking(self, number: int) -> Lacking | None:
+        """Returns what a finished row lacks."""
+        row, missing = self.rows[number], self.rows[number].request.missing
+        if missing is None or (constraint := missing(said := self._said(number), row.given)) is None:
+            return None
+        # At the limit, the last token was not read.
+        return Lacking(number, constraint, said[: row.stats.tokens - 1], row.given, row.limit)
+
+    def _place(self, lacking: Lacking, placed: Placed) -> bool:
+        """Goes on behind a term that was put into a row; returns whether that was finished thereby."""
+        number, row = lacking.row, self.rows[lacking.row]
+        row.hint = [*lacking.free[placed.place :], EOS]
+        row.stats.tokens = placed.place + len(placed.tokens)
+        row.given = row.stats.tokens - 1
+        row.stats.drafted += placed.nodes
+        row.stats.count_call(len(placed.tokens) - 1)
+        row.log_probs[placed.place :] = placed.log_probs if self.scores else []
+        begin = len(self.opening) + placed.place
+        self.tokens[number, begin : begin + len(placed.tokens)] = torch.tensor(placed.tokens).to(self.tokens)
+        for drafter in self.drafters:
+            drafter.rewind(number, begin)
+        return placed.tokens[-1] == EOS or row.stats.tokens >= row.limit
 
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""

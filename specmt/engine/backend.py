@@ -208,6 +208,18 @@ class Verifier(Scorer, Protocol):
 
     prefixes: Prefixes
 
+    def score_rows(
+        self, rows: Tensor, tokens: Tensor, starts: Tensor, counts: Tensor, state: State, branches: Branches
+    ) -> Tensor:
+        """Runs windows of some rows, of different lengths, and returns the logits of what follows each of their tokens.
+
+        :param rows: (B') of the state, each once
+        :param tokens: (B', W) padded on the right
+        :param starts: (B') the position of the first token of each window
+        :param counts: (B') how many tokens each has, at least 1
+        :returns: (R, V) of the tokens of all windows, one window after the other
+        """
+
     def attention(
         self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
     ) -> list[Attention]:

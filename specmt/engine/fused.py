@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -29,6 +30,9 @@ class Sentences:
 
     log_probs: Tensor | None = None
     """(B, T) in float32, the log-probability of each token that is committed; ``None`` where nobody asks."""
+
+    hints: Sequence[Sequence[int]] = ()
+    """(B) what sentences may go on with, from some place on; none for none. They are drafted where they fit."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from specmt.engine.boundary import check_beams, check_counts, check_range, check
 from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.fused import EXACT, Drafting, Ran, Rule, Sentences
 from specmt.engine.native_drafter import NativeDrafter
-from specmt.engine.native_network import MOST_AHEAD, NativeNetwork, begins
+from specmt.engine.native_network import MOST_AHEAD, NativeNetwork, begins, padded
 from specmt.engine.pool import thread_count
 from specmt.engine.shortlist import array_of
 from specmt.engine.stack import Packed, Stack
@@ -32,6 +32,9 @@ from specmt.options import AlignmentHeads
 from specmt.types import EOS, PAD, UNK
 
 __all__ = ["NativeDecoder", "NativeDrafter", "NativeVerifier"]
+
+RECALLED: Final = 4
+"""How many tokens of a hint are drafted at a time."""
 
 STEPS_AHEAD: Final = 8
 """For how many steps of beam search there must be room at least: caches that grow are copied."""
@@ -135,6 +138,12 @@ class NativeVerifier(NativeDecoder):
             del part
         return EncoderOutput(states, torch.tensor(lengths))
 
+    def score_rows(
+        self, rows: Tensor, tokens: Tensor, starts: Tensor, counts: Tensor, state: State, branches: Branches
+    ) -> Tensor:
+        """Runs windows (B', W) of some rows and returns the logits (R, V) of what follows each of their tokens."""
+        return self.step(tokens, starts, counts, state, branches=branches, rows=rows)
+
     def attention(
         self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
     ) -> list[Attention]:
@@ -187,7 +196,8 @@ class NativeVerifier(NativeDecoder):
         tokens = writable("tokens", sentences.tokens, torch.int64, count, None)
         check_counts(sentences, tokens.shape[1])
         longest = int(sentences.lengths.max())
-        state.cache.reserve(longest + max(block, nodes))
+        ahead = max(block, nodes, RECALLED)
+        state.cache.reserve(longest + ahead)
         self.check_state(state, count)
         drafted, accepted = np.full((2, max(iterations, 0), count), -1, dtype=np.int64)
         call = Run(
@@ -198,7 +208,7 @@ class NativeVerifier(NativeDecoder):
             block=block,
             nodes=nodes,
             breadth=drafting.breadth,
-            room=state.cache.capacity - max(block, nodes),
+            room=state.cache.capacity - ahead,
             end=EOS,
             filler=UNK,
             verifier=ctypes.pointer(self.decoder.struct),
@@ -220,6 +230,13 @@ class NativeVerifier(NativeDecoder):
             if log_probs.shape[1] < tokens.shape[1]:
                 raise ValueError(f"`log_probs` must be as wide as `tokens`, but is {log_probs.shape[1]} instead.")
             call.log_probs, call.log_stride = log_probs.data_ptr(), log_probs.stride(0)
+        if any(sentences.hints):
+            hints, hint_lengths = padded(sentences.hints)
+            check_range("hints", hints, 0, self.vocab_size)
+            if len(hints) != count:
+                raise ValueError(f"`hints` must be for {count} sentences, but are for {len(hints)} instead.")
+            call.hints, call.hint_stride, call.recalled = hints.ctypes.data, hints.shape[1], RECALLED
+            call.hint_lengths = hint_lengths.ctypes.data
         if drafting.confidence is not None:
             confidence = drafting.confidence
             call.scale, call.shift, call.floor = confidence.scale, confidence.shift, confidence.floor

@@ -109,48 +109,59 @@ class NativeNetwork:
         ahead: int = 0,
         hidden: Tensor | None = None,
         branches: Branches | None = None,
+        rows: Tensor | None = None,
         compact: bool = False,
     ) -> tuple[Step, Tensor, object]:
         """Returns a call that runs windows of tokens (B', W) with slots behind, its logits (R, V) and what it needs.
 
-        Logits are those of all tokens; of slots alone where there are some; else, with counts, of last tokens alone.
+        Logits are those of all tokens; of slots alone where there are some; of last tokens alone of chains with counts.
 
         :param starts: (B') the position of the first token of each
         :param counts: (B') how many tokens each has, by default W
         :param ahead: how many tokens more to make room for
         :param hidden: (B' slots, D) where to write the last hidden states of slots
+        :param rows: (B') of the state that the windows are for, by default the first
         :param compact: whether logits may be those of shortlists alone, one after the other; else the others are −inf
         """
         tokens = checked("tokens", tokens, torch.int64, None, None)
-        rows, width = tokens.shape
-        starts = checked("starts", starts, torch.int64, rows)
+        count, width = tokens.shape
+        starts = checked("starts", starts, torch.int64, count)
         check_range("tokens", tokens, 0, self.vocab_size)
         check_range("starts", starts, 0, MOST_AHEAD + self.sizes.max_length)
         if counts is not None:
-            counts = checked("counts", counts, torch.int64, rows)
+            counts = checked("counts", counts, torch.int64, count)
             check_range("counts", counts, 1, width + 1)
+        used = count
+        if rows is not None:
+            rows = checked("rows", rows, torch.int64, count)
+            check_range("rows", rows, 0, state.rows)
+            used = int(rows.max()) + 1
         first = 0 if branches is None else branches.first
         state.cache.reserve(int(starts.max()) + first + width + slots + ahead)
-        self.check_state(state, rows)
+        self.check_state(state, used)
         depths = paths = None
         if branches is not None:
-            depths = checked("depths", branches.depths, torch.int64, rows, width)
-            paths = checked("paths", branches.paths, torch.int64, rows, width, None)
+            depths = checked("depths", branches.depths, torch.int64, count, width)
+            paths = checked("paths", branches.paths, torch.int64, count, width, None)
             check_range("depths", depths, 0, paths.shape[2])
             check_range("paths", paths, 0, first + width)
-        wanted = slots or (width if counts is None else 1)
-        shortlists = array_of(state.shortlists, rows)
-        shape = rows * wanted, self.decoder.struct.project.outputs
+        wanted = SLOTS if slots else LAST if counts is not None and branches is None else ALL
+        number = count * (slots or 1)
+        if wanted == ALL:
+            number = count * width if counts is None else int(counts.sum())
+        shortlists = array_of(state.shortlists, used)
+        shape = number, self.decoder.struct.project.outputs
         if shortlists is None or compact:
             logits = torch.empty(shape, dtype=torch.float32)
         else:
             logits = torch.full(shape, -torch.inf, dtype=torch.float32)
         call = Step(
             threads=thread_count(),
-            sentences=rows,
+            sentences=count,
             width=width,
             slots=slots,
-            wanted=SLOTS if slots else ALL if counts is None else LAST,
+            wanted=wanted,
+            rows=None if rows is None else rows.data_ptr(),
             tokens=tokens.data_ptr(),
             starts=starts.data_ptr(),
             counts=None if counts is None else counts.data_ptr(),
@@ -167,7 +178,7 @@ class NativeNetwork:
             logits=logits.data_ptr(),
             hidden=None if hidden is None else hidden.data_ptr(),
         )
-        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths, shortlists)
+        return call, logits[:, : self.vocab_size], (tokens, starts, counts, depths, paths, rows, shortlists)
 
     def step(
         self,
@@ -179,9 +190,12 @@ class NativeNetwork:
         slots: int = 0,
         hidden: Tensor | None = None,
         branches: Branches | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
         """Runs windows of tokens (B', W) and returns logits (R, V)."""
-        call, logits, _kept = self.call(tokens, starts, counts, state, slots=slots, hidden=hidden, branches=branches)
+        call, logits, _kept = self.call(
+            tokens, starts, counts, state, slots=slots, hidden=hidden, branches=branches, rows=rows
+        )
         self.library.specmt_step(self.decoder.struct, call)
         return logits
 
@@ -196,3 +210,12 @@ class NativeNetwork:
 def begins(lengths: Sequence[int]) -> Counts:
     """Returns where each of several sequences begins, and where the last ends; (B) → (B + 1)."""
     return np.array([0, *accumulate(lengths)], dtype=np.int64)
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> tuple[Counts, Counts]:
+    """Returns sequences (B, L), zeros behind them, and their lengths (B)."""
+    lengths = np.array([len(each) for each in sequences], dtype=np.int64)
+    table = np.zeros((len(sequences), max(1, int(lengths.max()))), dtype=np.int64)
+    for row, each in zip(table, sequences, strict=True):
+        row[: len(each)] = each
+    return table, lengths

@@ -234,6 +234,20 @@ class VerifierNetwork(DecoderNetwork):
             self.encoder(self.embed_source(ids, self._clamp(positions)), lengths, self.shapes), lengths
         )
 
+    def score_rows(
+        self, rows: Tensor, tokens: Tensor, starts: Tensor, counts: Tensor, state: State, branches: Branches
+    ) -> Tensor:
+        """Runs windows (B', W) of some rows and returns the logits (R, V) of what follows each of their tokens."""
+        # A row is a view, which must not be grown.
+        width = round_up(tokens.shape[1], self.shapes.window or 1)
+        state.cache.reserve(round_up(int(starts.max()) + branches.first + width, self.shapes.granule))
+        found = []
+        for number, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
+            only, some = slice(number, number + 1), slice(0, count)
+            part = branches.part(only, some)
+            found.append(self.score(tokens[only, some], starts[only], state.row(row), part)[0])
+        return torch.cat(found)
+
     def attention(
         self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
     ) -> list[Attention]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 14
+REVISION: Final = 15
 """The same number as in csrc/structures.h."""
 TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
 """The numbers of types; float16 is for tables alone."""
@@ -205,6 +205,10 @@ class Run(ctypes.Structure):
         ("lengths", _pointer),
         ("limits", _pointer),
         ("seen", _pointer),
+        ("hints", _pointer),
+        ("hint_lengths", _pointer),
+        ("hint_stride", _int64),
+        ("recalled", _int32),
         ("scale", ctypes.c_double),
         ("shift", ctypes.c_double),
         ("floor", ctypes.c_double),

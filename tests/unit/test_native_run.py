@@ -225,3 +225,29 @@ def test_it_stops_after_so_many_iterations_and_goes_on_from_there(native: Model,
             assert (sentences.lengths - before == len(ran.drafted)).all()
         tokens.append(sentences.tokens[:, : int(sentences.lengths.min())])
     assert torch.equal(*tokens)
+
+
+def test_hints_change_how_many_iterations_there_are_and_nothing_else(native: Model, sources: list[list[int]]) -> None:
+    def said(hints: list[list[int]]) -> tuple[list[list[int]], int]:
+        state, sentences = open_rows(native, sources[:8], [60] * 8)
+        sentences = replace(sentences, hints=hints)
+        ran = fused_of(native).run(state, sentences, Drafting(0), iterations=100, enough=8)
+        tokens = sentences.tokens.tolist()
+        return [row[:length] for row, length in zip(tokens, sentences.lengths.tolist(), strict=True)], len(ran.accepted)
+
+    plain, longest = said([])
+    behind = [row[2:] for row in plain]
+    assert said([[], *behind[1:]])[0] == plain
+    same, fewer = said(behind)
+    assert same == plain and fewer < longest
+    for hints in (
+        [row[::-1] for row in behind],
+        [row[:2] for row in behind],
+        [[EOS]] * 8,
+        [row[3:] * 5 for row in plain],
+    ):
+        assert said(hints)[0] == plain
+    with pytest.raises(ValueError, match="hints"):
+        said([[native.verifier.vocab_size]] * 8)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="hints"):
+        said([[4]] * 7)

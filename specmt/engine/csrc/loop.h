@@ -38,7 +38,7 @@ struct Buffers {
 class Runner {
   public:
     explicit Runner(const Run& run)
-        : r(run), confidence{run.scale, run.shift, run.floor}, most(run.nodes ? run.nodes : run.block) {}
+        : r(run), confidence{run.scale, run.shift, run.floor}, most(run.nodes ? run.nodes : run.block ? run.block : run.recalled) {}
 
     int run() {
         const auto began = std::chrono::steady_clock::now();
@@ -47,6 +47,7 @@ class Runner {
         int iteration = 0;
         while (iteration < r.iterations && goes_on()) {
             drafted = r.block == 0 ? 0 : draft();
+            if (r.hints && !r.nodes) recall();
             lay_windows();
             verify();
             commit(iteration++);
@@ -140,6 +141,28 @@ class Runner {
         choice.log_probs = s.draft_log_probs.data();
         choice.parents = r.nodes ? s.parents.data() : nullptr;
         run_draft(choice);
+    }
+
+    // Puts in the place of drafts what hints go on with behind the last two tokens, where they have those.
+    void recall() {
+        const int64_t count = static_cast<int64_t>(s.rows.size()), room = r.block ? drafted : most;
+        if (r.block == 0) {
+            s.drafts.assign(count * most, r.filler);
+            s.draft_log_probs.assign(count * most, -INFINITY);
+        }
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t row = s.rows[b], length = r.lengths[row];
+            if (length < 2 || r.hint_lengths[row] == 0) continue;
+            const int64_t *hint = r.hints + row * r.hint_stride, *end = hint + r.hint_lengths[row];
+            const int64_t* last = r.tokens + row * r.stride + length - 2;
+            const int64_t* found = std::search(hint, end, last, last + 2);
+            const int64_t known = std::min(room, end - found - 2);
+            if (known <= 0) continue;
+            std::copy_n(found + 2, known, s.drafts.data() + b * most);
+            float* log_probs = s.draft_log_probs.data() + b * most;
+            std::fill_n(std::fill_n(log_probs, known, 0.0f), room - known, -INFINITY);
+            drafted = std::max(drafted, known);
+        }
     }
 
     // Lays out the windows: last committed tokens, and the nodes that are worth verifying. Of each window's places it

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Raised with every change of these structures, so that a library built for another version is left alone.
-constexpr int REVISION = 14;
+constexpr int REVISION = 15;
 
 enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3 };
 
@@ -162,6 +162,10 @@ struct Run {
     int64_t* lengths;                 // (B) how many tokens are committed
     const int64_t* limits;            // (B) how many they may become
     int64_t* seen;                    // (B) how many of them the drafter has read
+    const int64_t* hints;             // (B, hint_stride) what sentences may go on with from some place on; null for none
+    const int64_t* hint_lengths;      // (B) 0 for none
+    int64_t hint_stride;
+    int32_t recalled;                 // how many tokens of a hint are drafted at a time, where there are no other drafts
     // A node is verified if the product of calibrated chances over its path is at least the floor (specmt/engine/
     // backend.py, Confidence). All are where the floor is 0.
     double scale, shift, floor;
