@@ -2,8 +2,8 @@
 """Measures everything that docs/benchmarks.md and the README state, and writes both.
 
 Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets, after pip install '.[peers]'; it
-takes about 10 minutes on two cores. What was measured already at the same commit, by the same command, is not measured
-again: the outputs wait in runs/benchmarks.
+takes about half an hour on two slow cores. What was measured already at the same commit, by the same command, is not
+measured again: the outputs wait in runs/benchmarks.
 
   python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.md and README.md
   python scripts/benchmarks.py --fresh     # measure all
@@ -70,6 +70,16 @@ STRATEGIES = ",".join(
 
 SECTIONS: dict[str, tuple[str, str, str]] = {
     "peers": ("Beside other programs", "python scripts/compare_peers.py", "--lines 2 --rounds 1 --batch-sizes 1,32"),
+    "wide": (
+        "At the width of OPUS-MT, 512",
+        "python scripts/compare_peers.py --widened 2 --only specmt,CTranslate2,ONNX --lines 10 --rounds 3",
+        "--lines 2 --rounds 1 --batch-sizes 1",
+    ),
+    "wider": (
+        "At the width of NLLB-600M, 1,024",
+        "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2,ONNX --lines 6 --rounds 3",
+        "--lines 2 --rounds 1 --batch-sizes 1",
+    ),
     "quality": (
         "Quality",
         f"specmt evaluate {ALL} --strategies greedy,speculative:8 --repeats 0 --latency-lines 0 --metrics bleu,chrf",
@@ -166,7 +176,17 @@ def fill(readme: str, table: str) -> str:
 
 def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
     """Returns docs/benchmarks.md."""
-    packages = ("specmt", "torch", "fairseq2", "ctranslate2", "transformers", "numpy", "sentencepiece", "sacrebleu")
+    packages = (
+        "specmt",
+        "torch",
+        "fairseq2",
+        "ctranslate2",
+        "transformers",
+        "onnxruntime",
+        "numpy",
+        "sentencepiece",
+        "sacrebleu",
+    )
     parts = [
         "# Benchmarks",
         "Commands and what they print, and the README's table. Written by `python scripts/benchmarks.py`; do not edit "

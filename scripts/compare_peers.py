@@ -33,6 +33,7 @@ import click
 import torch
 from rich.console import Console
 from sacrebleu.metrics.bleu import BLEU
+from widen import write_wide
 
 from specmt.decoding.rows import target_limit
 from specmt.errors import SpecmtError
@@ -306,6 +307,7 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 
 @click.command()
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
+@click.option("--widened", default=1, show_default=True, help="Repeat every dimension so often: as if it were larger.")
 @click.option("--beside", help="Another model, whose greedy decoding takes part, such as one of 12+1 layers.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="auto", show_default=True, help="What specmt computes in, int8 aside.")
@@ -313,11 +315,12 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 @click.option("--lines", default=20, show_default=True, help="How many lines of each set.")
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--batch-sizes", default="1,8,32", show_default=True)
-@click.option("--only", default="", help="Only ways whose names begin so, and specmt's greedy decoding.")
+@click.option("--only", default="", help="Only ways whose names begin so (a,b), and specmt's greedy decoding.")
 @click.option("--json", "report", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 @click.option("--check", "only_check", is_flag=True, help="Only compare greedy tokens; exits 1 under 97% alike.")
 def main(
     name: str | None,
+    widened: int,
     beside: str | None,
     threads: int,
     dtype: str,
@@ -330,21 +333,27 @@ def main(
     only_check: bool,
 ) -> None:
     """Quality and speed of specmt beside other programs, text to text, on the CPU."""
-    folder = find(name, source="de", target="en")
-    wanted_models = {"auto": (folder.path, dtype), "float32": (folder.path, "float32"), "int8": (folder.path, "int8")}
-    wanted_models |= {"beside": (Path(beside), dtype)} if beside is not None else {}
-    models = {}
-    for key, (path, kind) in wanted_models.items():
-        try:
-            models[key] = load_model(path, device="cpu", dtype=kind, threads=threads)
-        except SpecmtError as error:
-            if key != "int8":
-                raise click.ClickException(str(error)) from error
-            console.print(f"without int8: {error}", markup=False)
-    model = models["auto"]
-    sources, references = read_pairs(model, sets.split(","), lines)
     with TemporaryDirectory(prefix="specmt-peers-") as temporary:
-        converted, alone = Path(temporary) / "ctranslate2", only.startswith("specmt")
+        folder = find(name, source="de", target="en")
+        if widened > 1:
+            folder = write_wide(folder.path, widened, Path(temporary) / "wide")
+        wanted_models = {
+            "auto": (folder.path, dtype),
+            "float32": (folder.path, "float32"),
+            "int8": (folder.path, "int8"),
+        }
+        wanted_models |= {"beside": (Path(beside), dtype)} if beside is not None else {}
+        models = {}
+        for key, (path, kind) in wanted_models.items():
+            try:
+                models[key] = load_model(path, device="cpu", dtype=kind, threads=threads)
+            except SpecmtError as error:
+                if key != "int8":
+                    raise click.ClickException(str(error)) from error
+                console.print(f"without int8: {error}", markup=False)
+        model = models["auto"]
+        sources, references = read_pairs(model, sets.split(","), lines)
+        converted, alone = Path(temporary) / "ctranslate2", all(name.startswith("specmt") for name in only.split(","))
         if not alone:
             from peers.to_ctranslate2 import write_ctranslate2
 
@@ -365,7 +374,7 @@ def main(
             }
             for size in map(int, batch_sizes.split(",")):
                 settings = all_ways(models, peers, threads, size)
-                asked = [each for each in settings if each[0].name.startswith((BASE, only))]
+                asked = [each for each in settings if each[0].name.startswith((BASE, *only.split(",")))]
                 ways = [fastest(each, sources, size) for each in asked]
                 rows = measure(ways, sources, references, wanted.texts, rounds=rounds, warm_up=max(10, size))
                 record["results"] += [{"batch_size": size, **row} for row in rows]

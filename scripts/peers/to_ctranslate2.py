@@ -31,7 +31,7 @@ def write_ctranslate2(folder: ModelFolder, out: Path) -> None:
     spec.decoder.embeddings.weight = table
     spec.decoder.projection.weight = table
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        stack.position_encodings.encodings = sinusoids(config.max_length, config.model_dim)
+        stack.position_encodings.encodings = sinusoids(config.max_length, config.model_dim, config)
         _set_norm(stack.layer_norm, weights, f"{name}.layer_norm")
         for number, layer in enumerate(stack.layer):
             _set_layer(layer, weights, f"{name}.layers.{number}", cross=name == "decoder")

@@ -50,7 +50,7 @@ def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100Fo
         )
     ).eval()
     model.generation_config = GenerationConfig(**special)
-    table = sinusoids(config.max_length, config.model_dim)
+    table = sinusoids(config.max_length, config.model_dim, config)
     for name, stack in (("encoder.", model.model.encoder), ("decoder.", model.model.decoder)):
         ours = {key.removeprefix(name): tensor.float() for key, tensor in weights.items() if key.startswith(name)}
         missing, odd = stack.load_state_dict({fairseq_name(key): tensor for key, tensor in ours.items()}, strict=False)

@@ -19,6 +19,10 @@ void run_alignment(const Network& n, const Alignment& a) {
         longest = std::max<int64_t>({longest, starts[b + 1] - starts[b], a.sources[a.places[b]]});
     }
     const int rows = starts[a.sentences], size = n.width / n.heads;
+    int first = n.heads, last = 0;  // of the heads that are read
+    for (int h = 0; h < n.heads; ++h)
+        if (a.heads[h]) first = std::min(first, h), last = h + 1;
+    const Range all{0, n.width / LANES}, read{first * size / LANES, (last * size + LANES - 1) / LANES};
     reserve<T>(n, rows, longest, a.threads);
     in_parallel(a.threads, [&](int thread, int threads) {
         const Part part{thread, threads};
@@ -39,7 +43,7 @@ void run_alignment(const Network& n, const Alignment& a) {
                      [&](int64_t r) { return Seen{static_cast<int>(r) - starts[sentences[r]] + 1}; });
             w.add_attended(layer.attention_out);
             w.normalise(layer.cross_norm);
-            w.from_normed(layer.cross_query, w.s.wide.data(), wide);
+            w.from_normed(layer.cross_query, l < a.layer ? all : read, w.s.wide.data(), wide);
             const auto cross_of = [&](int64_t r, int h) {
                 const Kept* keys = cross + place_of(r) * a.cross.row + h * a.cross.head;
                 return KeysValues<Kept>{keys, keys + a.cross.value, size, 0};
@@ -56,7 +60,7 @@ void run_alignment(const Network& n, const Alignment& a) {
                 float* out = a.weights + r * a.stride;
                 const int source = static_cast<int>(a.sources[place_of(r)]);
                 std::fill_n(out, a.stride, 0.0f);
-                for (int h = 0; h < n.heads; ++h) {
+                for (int h = first; h < last; ++h) {
                     if (!a.heads[h]) continue;
                     // What attention works out on the way: e to the power of the scores.
                     const Seen seen{source};

@@ -99,7 +99,14 @@ struct Worker {
     }
 
     void from_normed(const Linear& linear, float* out, int64_t stride) {
-        multiply<T>(rows, convert(normed, n.width), linear, part.panels(linear), {}, out, stride);
+        from_normed(linear, {0, linear.outputs / LANES}, out, stride);
+    }
+
+    // The outputs of some panels alone.
+    void from_normed(const Linear& linear, Range panels, float* out, int64_t stride) {
+        const Range mine = part.of(panels.end - panels.begin);
+        multiply<T>(rows, convert(normed, n.width), linear, {panels.begin + mine.begin, panels.begin + mine.end}, {}, out,
+                    stride);
         part.sync();
     }
 
