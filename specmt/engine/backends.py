@@ -14,6 +14,7 @@ from specmt.engine import library, native
 from specmt.engine.backend import NO_PREFIXES, Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.mapped import pack_or_map
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
+from specmt.engine.nodes import allowed_nodes, spread
 from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_verifier
 from specmt.engine.pool import only_kernels
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
@@ -67,7 +68,7 @@ class KernelBackend(Backend):
 
     def _packed(self, pack: Callable[[Weights, Sizes, torch.dtype], Parts], weights: Weights, sizes: Sizes) -> Packed:
         # Packing is many short calls of PyTorch: other threads of its would cost more time than they save.
-        with only_kernels():
+        with only_kernels(), spread(allowed_nodes()):
             purpose = f"{pack.__name__}, {self.dtype}, {sizes}"
             return pack_or_map(weights, purpose, lambda given: pack(given, sizes, self.dtype))
 
