@@ -238,7 +238,7 @@ def test_tolerated_trees_do_not_depend_on_the_batch(
     tiny_model: Path, sources: Sources, backend: str, request: pytest.FixtureRequest
 ) -> None:
     model = load_on(backend, tiny_model, request)
-    sources = sources[:: 1 if backend.startswith("kernels") else 4]
+    sources = sources[:: 1 if backend.startswith("kernels") else 2]
     options = replace(BEST_FIRST, beta=5, tolerance=3.0, scores=True)
     assert not options.lossless
     wanted = decode(model, sources, replace(options, batch_size=1))
