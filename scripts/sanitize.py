@@ -41,34 +41,35 @@ WAYS = [
     {"drafter": "autoregressive", "block_size": 4, "tree": "best-first", "nodes": 12},
     {"drafter": "masked", "tree": "sampled", "temperature": 1.0, "width": 3, "block_size": 3},
 ]
+TERMS = {"der": ["this one"], "Sie": ["one", "you all"], "und": ["plus"], "werden": ["shall be"], "um": ["so as"]}
+"""For a glossary: nothing that is said freely."""
 
 
 def work() -> None:
     """Decodes a few lines by every strategy, and runs out of memory again and again."""
-    from specmt.decoding.session import decode
     from specmt.engine import library
     from specmt.models.hub import load_model
     from specmt.options import DecodingOptions
+    from specmt.translator import Translator
 
     kernels = library.kernels()
     if kernels is None:
         sys.exit(f"There are no kernels, because {library.why_absent()}.")
     lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:5]
     for dtype in ("float32", "bfloat16", "int8"):
-        model = load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2)
-        sources = [model.pieces.encode(line)[:24] for line in lines]
-        for way in WAYS:
+        translator = Translator(load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2))
+        for way, terms in [(way, None) for way in WAYS] + [({}, TERMS), ({"strategy": "greedy"}, TERMS)]:
             for batch_size in (1, 5):
-                some = sources if batch_size > 1 else sources[:2]
+                some = lines if batch_size > 1 else lines[:2]
                 options = DecodingOptions(batch_size=batch_size, **way)  # type: ignore[arg-type]
-                wanted = [hypothesis.tokens for hypothesis in decode(model, some, options)]
+                wanted = [each.text for each in translator.translate(some, options, glossary=terms)]
                 for number in (1, 7, 30, 60):
                     kernels.specmt_fail_allocation(number)
                     with suppress(MemoryError):  # a sentence alone is not tried again
-                        if [hypothesis.tokens for hypothesis in decode(model, some, options)] != wanted:
+                        if [each.text for each in translator.translate(some, options, glossary=terms)] != wanted:
                             sys.exit(f"{way} said something else after an allocation had failed.")
                 kernels.specmt_fail_allocation(0)
-            print(kernels.variant, dtype, way, flush=True)
+            print(kernels.variant, dtype, way, "with terms" * (terms is not None), flush=True)
 
 
 def main() -> None:
