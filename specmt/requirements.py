@@ -40,14 +40,13 @@ class Requirements:
     def missing_in(self, part: Part) -> Missing | None:
         """Returns what says what a translation of a part lacks; ``None`` if nothing is required."""
         part.required, part.free = [each for find in self._finders for each in find(part.text)], ""
-        part.asked = 0
         return partial(self._missing, part) if part.required else None
 
     def _missing(self, part: Part, tokens: list[int], given: int) -> Constraint | None:
         """Returns what a translation of a part lacks."""
         translation = part.clean(self._pieces.decode(tokens))
-        if given == 0:
-            part.free = translation
+        if given == 0:  # said freely, maybe once more after memory ran out
+            part.free, part.asked = translation, 0
         unmet = [each for each in part.required if each.found(translation) is None]
         # What was put in stays in: there is nothing to be asked for more often than there are terms.
         if not unmet or part.asked == len(part.required):

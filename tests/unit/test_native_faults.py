@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from specmt.models.config import VerifierConfig, autoregressive_config_for, draf
 from specmt.models.hub import verifier_sizes
 from specmt.models.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.training.validate import weights_of
+from specmt.translator import Translator
 from specmt.types import BOS
 from tests.networks import autoregressive_network, drafter_network, verifier_network
 
@@ -138,6 +140,28 @@ def assert_equal(got: Any, wanted: Any) -> None:
         assert torch.equal(got, wanted)
     else:
         assert got == wanted
+
+
+@pytest.mark.parametrize("networks", ["bfloat16"], indirect=True)
+def test_terms_are_asked_for_once_more_where_memory_ended(networks: Networks, failing: Callable[[int], int]) -> None:
+    del networks
+    translator = Translator.from_pretrained("de-en", device="cpu", dtype="float32")
+    lines = [
+        "Der Parameter ist optional und kann weggelassen werden.",
+        "Wir danken Ihnen und Ihrer Familie.",
+        "Und dann?",
+    ]
+    glossary = {"und": ["plus"], "der": ["this one"]}
+
+    def translate() -> list[str]:
+        return [each.text for each in translator.translate(lines, glossary=glossary)]
+
+    wanted = translate()
+    assert [text.lower().count("plus") for text in wanted] == [1, 1, 1]
+    for number in range(1, 80):
+        failing(number)
+        with suppress(MemoryError):  # of a sentence alone
+            assert translate() == wanted
 
 
 @pytest.mark.parametrize("networks", ["bfloat16"], indirect=True)
