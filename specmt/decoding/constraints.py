@@ -31,7 +31,6 @@ PLACES: Final = 4
 MOST_TOKENS: Final = 256
 """As many terms are tried at a time as have candidates of so many tokens in all; one always is."""
 
-
 MARGIN: Final = 4.0
 """Candidates are read along with the likeliest that are so little below it in log-probability: a pass costs more."""
 

@@ -38,7 +38,9 @@ struct Buffers {
 class Runner {
   public:
     explicit Runner(const Run& run)
-        : r(run), confidence{run.scale, run.shift, run.floor}, most(run.nodes ? run.nodes : run.block ? run.block : run.recalled) {}
+        : r(run),
+          confidence{run.scale, run.shift, run.floor},
+          most(run.nodes ? run.nodes : run.block ? run.block : run.recalled) {}
 
     int run() {
         const auto began = std::chrono::steady_clock::now();
