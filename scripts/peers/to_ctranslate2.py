@@ -10,7 +10,7 @@ import ctranslate2
 import torch
 from torch import Tensor
 
-from specmt.engine.transformer import sinusoids
+from specmt.engine.embedding import sinusoids
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, UNK

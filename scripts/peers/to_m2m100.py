@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from specmt.engine.transformer import sinusoids
+from specmt.engine.embedding import sinusoids
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
 from specmt.models.interop.hugging_face import fairseq_name

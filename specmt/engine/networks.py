@@ -14,19 +14,11 @@ from specmt.engine.attention import pick_weights, read_targets
 from specmt.engine.backend import NO_PREFIXES, Attention, EncoderOutput, Prefixes, Sizes, Slots, State, best_tokens
 from specmt.engine.cache import CrossCache, KVCache, round_up
 from specmt.engine.candidates import CANDIDATES, Correction, best_chain, best_first, expand
+from specmt.engine.embedding import Embedding
 from specmt.engine.linear import Linear
 from specmt.engine.shapes import GRANULAR, STATIC_ROWS, ShapePolicy
 from specmt.engine.shortlist import restrict
-from specmt.engine.transformer import (
-    Decoder,
-    Embedding,
-    Encoder,
-    Tables,
-    Weights,
-    drafter_tables,
-    verifier_tables,
-    within_range,
-)
+from specmt.engine.transformer import Decoder, Encoder, Tables, Weights, drafter_tables, verifier_tables, within_range
 from specmt.engine.window import Branches
 from specmt.options import AlignmentHeads
 from specmt.types import EOS, PAD

@@ -13,15 +13,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
+from specmt.engine.embedding import embedding_scale
 from specmt.engine.structures import LANES, TOGETHER
-from specmt.engine.transformer import (
-    Tables,
-    Weights,
-    drafter_tables,
-    embedding_scale,
-    query_scale,
-    verifier_tables,
-)
+from specmt.engine.transformer import Tables, Weights, drafter_tables, query_scale, verifier_tables
 
 LAYOUT: Final = 1
 """To be raised with every change of what is packed, so that nothing is read that was kept before it."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from specmt.engine.backend import Sizes
+from specmt.engine.embedding import embedding_scale, sinusoids
 from specmt.engine.structures import ACTIVATIONS, LANES, TOGETHER, TYPES, Filter, Layer, Linear, Network, Norm
-from specmt.engine.transformer import embedding_scale, sinusoids
 
 Packed = Mapping[str, Tensor]
 """What specmt.engine.packed yields, by name."""

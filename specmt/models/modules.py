@@ -40,7 +40,8 @@ from torch.nn import GELU, Dropout, Linear, Module, Parameter, ReLU, SiLU
 from torch.nn.functional import linear
 from typing_extensions import override
 
-from specmt.engine.transformer import embedding_scale, sinusoids, verifier_tables
+from specmt.engine.embedding import embedding_scale, sinusoids
+from specmt.engine.transformer import verifier_tables
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.types import PAD
 

@@ -19,9 +19,9 @@ from specmt.decoding.trace import Recorder
 from specmt.engine import packed, structures
 from specmt.engine.backend import State, Verifier
 from specmt.engine.backends import KernelBackend, TorchBackend
+from specmt.engine.embedding import sinusoids
 from specmt.engine.linear import can_pack
 from specmt.engine.native import NativeVerifier
-from specmt.engine.transformer import sinusoids
 from specmt.errors import UsageError
 from specmt.models.config import (
     VerifierConfig,

@@ -24,12 +24,13 @@ from specmt.engine import library
 from specmt.engine.backend import Drafter, EncoderOutput, Scorer, Slots, State, Verifier
 from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, append, round_up
 from specmt.engine.candidates import CANDIDATES, Correction, best_chain
+from specmt.engine.embedding import sinusoids
 from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.packed import pack_decoder
 from specmt.engine.shapes import GRANULAR
-from specmt.engine.transformer import sinusoids, verifier_tables
+from specmt.engine.transformer import verifier_tables
 from specmt.errors import UsageError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.hub import choose_backend

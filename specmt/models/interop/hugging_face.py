@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from specmt.engine.transformer import sinusoids
+from specmt.engine.embedding import sinusoids
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint
