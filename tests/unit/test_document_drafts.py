@@ -36,9 +36,9 @@ def translator(bundled: Model) -> Translator:
 
 @pytest.fixture(scope="module")
 def pairs(bundled: Model) -> list[Pair]:
-    """Ten texts and their translations."""
+    """Twenty texts and their translations."""
     translator = Translator(bundled)
-    texts = [line for line in TEXTS.read_text().split("\n") if 40 < len(line) < 90 and '"' not in line][:10]
+    texts = [line for line in TEXTS.read_text().split("\n") if 40 < len(line) < 90 and '"' not in line][:20]
     return [(text, translation.text) for text, translation in zip(texts, translator.translate(texts), strict=True)]
 
 

@@ -118,7 +118,7 @@ def test_what_is_waiting_on_a_pipe_is_known_without_waiting_for_it() -> None:
         assert next(lines) == Line(0, "one")
         time.sleep(0.05)
         assert not lines.ready()
-        os.write(writing, b"two\nthree")
+        threading.Timer(0.05, os.write, (writing, b"two\nthree")).start()
         assert next(lines) == Line(1, "part of two")
         assert 0.0 < lines.waited < 5.0
         os.close(writing)
