@@ -34,7 +34,7 @@ fi
 
 back=()
 if [[ -n ${BACK:-} ]]; then
-    back=(--back "$runs/back")
+    back=(--back "$runs/back" --back-weight 2)
     mkdir -p "$runs/back"
     for text in "$SPECMT_CORPORA"/mono/*."$target".gz; do
         name=$runs/back/$(basename "$text" ".$target.gz")
@@ -59,12 +59,14 @@ train verifier "$final" --data "$runs/beam" --initial "$runs/verifier/model" --f
     --updates "$polish" --cooldown "$((polish * 4 / 5))" --schedule constant --warmup 15 --lr 1.2e-3 \
     --label-smoothing 0 --validate-every 100 --validation-lines 200 --save-every 25
 
+# Drawn from the mixture, in which news counts four times: of all distinct lines it would be a twentieth.
 texts=()
 for text in "$runs"/data/text/*."$source"; do
-    [[ $text == */kde4-l10n.* || $text == */yast-l10n.* ]] || texts+=("$text")
+    [[ $text == */kde4-l10n.* || $text == */yast-l10n.* || $text == */back-* ]] || texts+=("$text")
 done
-python -m specmt distill "$runs/distilled" "${texts[@]}" --model "$final/model" \
-    --limit "${SENTENCES:-240000}" --max-length 64 --threads "$processes"
+cat "${texts[@]}" | shuf --random-source=<(yes) -n "${SENTENCES:-240000}" >"$runs/distilled.$source"
+python -m specmt distill "$runs/distilled" "$runs/distilled.$source" --model "$final/model" \
+    --max-length 64 --threads "$processes"
 
 train drafter "$runs/drafter" --data "$runs/distilled" --verifier "$final/model" --block-size 10 --spacing 6 \
     --updates 1200 --warmup 40 --lr 2e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data" "${drafters[@]}"
