@@ -8,6 +8,7 @@ measured again: the outputs wait in runs/benchmarks.
   python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.md and README.md
   python scripts/benchmarks.py --fresh     # measure all
   python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/benchmarks.md
+  python scripts/benchmarks.py --page docs/benchmarks-avx2.md --only peers,wide,wider   # of another machine
 
 The page holds commands and what they print. Three measurements are commands of this script: identical, memory, start.
 """
@@ -175,7 +176,7 @@ def fill(readme: str, table: str) -> str:
 
 
 def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
-    """Returns docs/benchmarks.md."""
+    """Returns the page, as Markdown."""
     packages = (
         "specmt",
         "torch",
@@ -189,8 +190,8 @@ def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
     )
     parts = [
         "# Benchmarks",
-        "Commands and what they print, and the README's table. Written by `python scripts/benchmarks.py`; do not edit "
-        "it by hand. The commands take the test sets from `$SPECMT_CORPORA`.",
+        "Commands and what they print. Written by `python scripts/benchmarks.py`; do not edit it by hand. The commands "
+        "take the test sets from `$SPECMT_CORPORA`.",
         f"Machine: {format_signature(describe_machine(packages))}",
         *(["## In short", table] if table else []),
     ]
@@ -204,13 +205,15 @@ def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
 @click.option("--fresh", is_flag=True, help="Measure again what was measured.")
 @click.option("--only", default=",".join(SECTIONS), show_default=True, help="Measure only these.")
 @click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/benchmarks.md and nothing else.")
+@click.option("--page", "path", type=click.Path(path_type=Path), help="Write this page, and nothing else.")
 @click.pass_context
-def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
+def main(context: click.Context, fresh: bool, only: str, trial: bool, path: Path | None) -> None:
     """Measures, and writes docs/benchmarks.md and the README's table."""
     if context.invoked_subcommand is not None:
         return
-    folder = ROOT / "runs" / ("trial" if trial else "benchmarks")
+    folder = ROOT / "runs" / ("trial" if trial else (path or PAGE).stem)
     folder.mkdir(parents=True, exist_ok=True)
+    path = folder / PAGE.name if trial else path or PAGE
     steps: dict[str, dict[str, Any]] = {}
     for name, (_, command, few) in SECTIONS.items():
         command = f"{command} {few}" if trial else command
@@ -227,12 +230,11 @@ def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
     record = folder / "peers.record.json"
     table = summary(json.loads(record.read_text(encoding="utf-8")), steps["peers"]) if "peers" in steps else ""
     click.echo(table)
-    if trial:
-        (folder / PAGE.name).write_text(page(steps, table), encoding="utf-8")
-        return
-    PAGE.write_text(page(steps, table), encoding="utf-8")
-    README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
-    click.echo(f"{PAGE.relative_to(ROOT)} and the table of README.md are written.", err=True)
+    path.write_text(page(steps, table), encoding="utf-8")
+    click.echo(f"{path} is written.", err=True)
+    if path == PAGE:
+        README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
+        click.echo("The table of README.md is written.", err=True)
 
 
 def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:

@@ -52,6 +52,7 @@ def read_pairs(stem: Path, languages: tuple[str, str], count: int) -> list[tuple
 def main(stems: tuple[Path, ...], lines: int, repeats: int) -> None:
     """Measure glossaries on test sets, given as paths without .de and .en."""
     translator = Translator.from_pretrained()
+    totals: Counter[str] = Counter()
     for stem in stems:
         pairs = read_pairs(stem, ("de", "en"), lines)
         terms = draw_terms(translator.model, pairs)  # type: ignore[arg-type]
@@ -77,6 +78,8 @@ def main(stems: tuple[Path, ...], lines: int, repeats: int) -> None:
             click.echo(f"  {name}: BLEU {bleu.score:.2f}, chrF {chrf.score:.2f}")
         ratio = statistics.median(a / b for a, b in zip(seconds["free"], seconds["glossary"], strict=True))
         click.echo(f"  speed: {ratio:.2f} of free decoding")
+        totals.update({name: statistics.median(each) for name, each in seconds.items()})
+    click.echo(f"all: speed {totals['free'] / totals['glossary']:.2f} of free decoding")
 
 
 if __name__ == "__main__":
