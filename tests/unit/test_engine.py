@@ -29,7 +29,7 @@ from specmt.engine.linear import Linear, can_pack
 from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.packed import pack_decoder
-from specmt.engine.shapes import GRANULAR
+from specmt.engine.shapes import GRANULAR, fixed, is_invariant
 from specmt.engine.transformer import verifier_tables
 from specmt.errors import UsageError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
@@ -90,6 +90,8 @@ class Networks:
     drafter: Drafter
     verifier_module: TransformerModel
     drafter_module: MaskedDrafter
+    granular: bool
+    """Whether the shapes are granules, which drafters on PyTorch have always."""
 
 
 def scatter_weights(module: Module) -> None:
@@ -117,21 +119,29 @@ def make_modules(*, scale: float = 1.0, **changes: int) -> tuple[TransformerMode
 
 
 def make_networks(
-    dtype: torch.dtype, *, kernels: bool, stored: torch.dtype = torch.float32, scale: float = 1.0, **changes: int
+    dtype: torch.dtype,
+    *,
+    kernels: bool,
+    stored: torch.dtype = torch.float32,
+    scale: float = 1.0,
+    granular: bool = True,
+    **changes: int,
 ) -> Networks:
     """
     :param stored: the type that the weights are given in.
     """
     verifier, drafter, config = make_modules(scale=scale, **changes)
+    shapes = GRANULAR if granular else fixed(config.max_length)
     drafting = drafter_config_for(config, layers=2, correction_rank=16)
     verifier_weights, drafter_weights = (
         {name: tensor.to(stored) for name, tensor in weights_of(module).items()} for module in (verifier, drafter)
     )
     return Networks(
-        verifier_network(verifier_weights, config, CPU, dtype, kernels=kernels),
+        verifier_network(verifier_weights, config, CPU, dtype, kernels=kernels, shapes=shapes),
         drafter_network(drafter_weights, drafting, CPU, dtype, kernels=kernels),
         verifier,
         drafter,
+        granular,
     )
 
 
@@ -143,7 +153,11 @@ def networks(request: pytest.FixtureRequest, kernels: bool) -> Networks:
         pytest.skip("int8 is for the kernels")
     if not kernels and not can_pack(torch.zeros(8, 8, dtype=dtype)):
         pytest.skip(f"oneDNN has no packed {name} layers on this machine")
-    return make_networks(dtype, kernels=kernels, **SHAPES[shape])
+    found = make_networks(dtype, kernels=kernels, **SHAPES[shape])
+    if is_invariant(found.verifier):
+        return found
+    # What the program falls back on, on such a machine (specmt.models.hub.choose_backend).
+    return make_networks(dtype, kernels=kernels, granular=kernels, **SHAPES[shape])
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +288,8 @@ def test_encoder_memory_and_cross_cache_do_not_depend_on_company(
 def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
     networks: Networks, texts: tuple[list[list[int]], Tensor], order: list[int], block_size: int, threads: int
 ) -> None:
+    if not networks.granular:
+        pytest.skip("on this machine drafts in this type on PyTorch may depend on their batch; exact output does not")
     sources, targets = texts
     network = networks.drafter
     generator = random.Random(block_size)
