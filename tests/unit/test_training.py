@@ -674,8 +674,11 @@ def test_processes_share_the_work_and_train_like_one(
     names |= {name for name in one if name.startswith("optimizer/1/")}
     far = {name: float((many[name] - one[name]).norm() / one[name].norm()) for name in names}
     assert len(names) > matrices
-    # AdamW moves an element by about the rate however small its gradient is: rounding decides where to, in some biases.
-    assert max(value for name, value in far.items() if not name.endswith(".bias")) < 0.03, far
-    assert max(far.values()) < 0.1, far
+    # AdamW moves an element by about the rate however small its gradient is: rounding may turn one in a bias.
+    turned = [name for name, value in far.items() if value >= 0.03]
+    assert all(name.endswith(".bias") for name in turned) and len(turned) < 2, far
+    for name in turned:
+        rest = (many[name] - one[name]).abs().sort().values[:-1]
+        assert float(rest.norm() / one[name].norm()) < 0.03, name
     losses = [[row["loss"] for row in metrics_of(tmp_path / name)] for name in ("one", "many")]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
