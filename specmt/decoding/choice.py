@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from specmt.decoding.policy import Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens
+from specmt.decoding.policy import Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens, reach
 from specmt.options import AHEAD, DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.models.hub import Model
 
-LENGTHS: Final = {"autoregressive": (4, 8), "lookup": (32,)}
-"""The block sizes to learn the best of; the masked drafter's are the one it was trained for, and half of it."""
+FURTHEST: Final = 12
+MARGINS: Final = (0.25, 0.5)
+"""How far the autoregressive drafter goes ahead, and how sure it must be to go on: to learn the best of. What a token
+costs it, in verifier calls, differs from machine to machine and from model to model."""
+
+LENGTHS: Final = {"autoregressive": 8, "lookup": 32}
+"""Block sizes of trees, and of lookups; the masked drafter's are the one it was trained for, and half of it."""
 
 PROMISING: Final = 2.0
 UNPROMISING: Final = 1.02
@@ -104,9 +108,9 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
     costs = costs_of(model)
     calibration = model.folder.calibration
     arms = [
-        Arm(number, ahead)
+        arm
         for number, name in enumerate(choice.names)
-        for ahead in _lengths(name, model, is_tree=options.tree == "best-first")
+        for arm in _arms(number, name, model, is_tree=options.tree == "best-first")
     ]
 
     def prior(arm: Arm, rows: int, promising: bool) -> float:
@@ -116,8 +120,9 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
         if name == "lookup":
             return PROMISING if promising else UNPROMISING
         acceptance = calibration.acceptance if name == "masked" and calibration is not None else ()
-        drafting = costs.block * costs.step(rows) if name == "masked" else costs.draft * arm.ahead * costs.step(rows)
-        return costs.rate(expected_tokens(arm.ahead, acceptance), rows, arm.ahead, drafting)
+        ahead = reach(arm)
+        drafting = costs.block * costs.step(rows) if name == "masked" else costs.draft * ahead * costs.step(rows)
+        return costs.rate(expected_tokens(ahead, acceptance), rows, ahead, drafting)
 
     return BanditPolicy(arms, prior)
 
@@ -127,8 +132,11 @@ def costs_of(model: Model) -> Costs:
     return Costs(row=model.backend.row_cost(model.folder.verifier.model_dim))
 
 
-def _lengths(name: str, model: HasDrafters, *, is_tree: bool) -> Sequence[int]:
+def _arms(number: int, name: str, model: HasDrafters, *, is_tree: bool) -> list[Arm]:
+    """Returns the arms of a drafter."""
+    if name == "autoregressive" and not is_tree:
+        return [Arm(number, FURTHEST, margin) for margin in MARGINS]
     if name in LENGTHS:
-        return LENGTHS[name][-1:] if is_tree else LENGTHS[name]
+        return [Arm(number, LENGTHS[name])]
     own = own_block_size(name, model)
-    return sorted({own} if is_tree else {own, (own + 1) // 2})
+    return [Arm(number, ahead) for ahead in sorted({own} if is_tree else {own, (own + 1) // 2})]

@@ -32,8 +32,8 @@ from specmt.types import EOS, Hypothesis, Stats
 Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
 """Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
 
-Trust = Callable[[int, int], Confidence | None]
-"""Returns which drafts of a drafter, by its number, are worth verifying for a number of active rows."""
+Trust = Callable[[Arm, int], Confidence | None]
+"""Returns which drafts of an arm are worth making and verifying for a number of active rows."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Loop(Rows[_Row]):
         capacity: int,
         max_source_tokens: int,
         scores: bool = False,
-        trust: Trust = lambda drafter, rows: None,
+        trust: Trust = lambda arm, rows: None,
         recorder: Recorder | None = None,
         fused: FusedLoop | None = None,
         rule: Rule = EXACT,
@@ -165,7 +165,7 @@ class Loop(Rows[_Row]):
         """Returns how a fused loop is to draft; ``None`` if the arm's drafter cannot."""
         if arm.drafter is None:
             return Drafting(0)
-        return self.drafters[arm.drafter].fused(rows, arm.ahead, self.trust(arm.drafter, rows))
+        return self.drafters[arm.drafter].fused(rows, arm.ahead, self.trust(arm, rows))
 
     def _run_fused(
         self, fused: FusedLoop, state: State, drafting: Drafting, iterations: int
@@ -200,18 +200,13 @@ class Loop(Rows[_Row]):
 
         :param committed: (B) how many tokens each sentence got
         """
-        if len(ran.accepted) == 0:
-            return 0.0
         active = ran.accepted >= 0  # (I, B)
-        drafted = np.where(active, ran.drafted, 0).sum(0).tolist()
+        drafted = ran.drafted.sum(0, where=active).tolist()
         for number, row in enumerate(self.rows):
             row.stats.count_calls(np.bincount(ran.accepted[active[:, number], number]).tolist())
             row.stats.drafted += drafted[number]
-        tokens = ran.accepted + 1  # of calls, or 0
-        # A sentence that ends within a draft got less than its last call accepted.
-        last = active.sum(0) - 1
-        tokens[last, np.arange(len(last))] -= tokens.sum(0) - committed
-        return float((tokens.sum(1) / np.maximum(active.sum(1), 1)).sum())
+        sentences = active.sum() / max(len(active), 1)  # side by side, on average
+        return float(committed.sum() / sentences) if sentences else 0.0
 
     def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
         """Runs one iteration over the active rows.
@@ -223,7 +218,7 @@ class Loop(Rows[_Row]):
         lengths = torch.tensor(positions, device=self.tokens.device)
         tree = no_tree(count, self.tokens.device)
         if arm.drafter is not None:
-            confidence = self.trust(arm.drafter, count)
+            confidence = self.trust(arm, count)
             tree = self.drafters[arm.drafter].propose(self.tokens[:count], lengths, arm.ahead, confidence)
         starts = lengths - 1
         last = self.tokens[:count].gather(1, starts[:, None])

@@ -21,6 +21,7 @@ from typing_extensions import override
 from specmt.decoding.tree import Tree, prune
 from specmt.engine.fused import Confidence
 from specmt.options import Calibration
+from specmt.types import EOS
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
@@ -69,6 +70,9 @@ class Arm(NamedTuple):
 
     ahead: int = 0
     """The block size K."""
+
+    margin: float = 0.0
+    """The least probability of a path that is gone on with."""
 
 
 NO_DRAFT: Final = Arm()
@@ -270,6 +274,13 @@ class Costs:
         return min(0.9, self.row * rows / self.step(rows))
 
 
+def reach(arm: Arm) -> int:
+    """Returns how far ahead an arm is expected to draft."""
+    if arm.margin == 0.0:
+        return arm.ahead
+    return min(arm.ahead, math.ceil(math.log(arm.margin) / math.log(ACCEPTANCE)))
+
+
 def expected_tokens(ahead: int, acceptance: Sequence[float] = ()) -> float:
     """Returns the tokens that a call is expected to commit, given how often the first 1 … K tokens are all accepted."""
     known = list(acceptance[:ahead])
@@ -279,15 +290,23 @@ def expected_tokens(ahead: int, acceptance: Sequence[float] = ()) -> float:
 
 
 def confident(tree: Tree, confidence: Confidence | None) -> Tree:
-    """Returns draft trees without the nodes that are not worth verifying.
+    """Returns draft trees without the nodes that are not worth drafting or verifying.
 
     Chains are cut at the first such node; a node's ancestors are always likelier than itself.
     """
     if confidence is None or tree.log_probs is None or tree.tokens.shape[1] == 0:
         return tree
+    tokens = tree.tokens.numpy(force=True)
     parents = None if tree.parents is None else tree.parents.numpy(force=True)
     chances = survival(tree.log_probs.double().numpy(force=True), confidence.scale, confidence.shift, parents)
-    return prune(tree, chances >= confidence.floor)
+    kept = chances >= confidence.floor
+    stops = np.pad((chances < confidence.margin) | (tokens == EOS), ((0, 0), (1, 0)))
+    row = np.arange(len(tokens))
+    for node in range(tokens.shape[1]):
+        stopped = stops[row, node if parents is None else parents[:, node]]
+        kept[:, node] &= ~stopped
+        stops[:, node + 1] |= stopped
+    return prune(tree, kept)
 
 
 def survival(log_probs: Floats, scale: float, shift: float, parents: Ids | None = None) -> Floats:
@@ -319,8 +338,8 @@ def log_odds(log_probs: Floats) -> Floats:
     return likely - np.log(-np.expm1(likely))
 
 
-def best_confidence(calibration: Calibration | None, floor: float) -> Confidence:
+def best_confidence(calibration: Calibration | None, floor: float, margin: float = 0.0) -> Confidence:
     """Returns the rule for a drafter; one that was not calibrated is trusted as it says itself."""
     if calibration is None:
-        return Confidence(scale=1.0, shift=0.0, floor=floor)
-    return Confidence(scale=calibration.scale, shift=calibration.shift, floor=floor)
+        return Confidence(1.0, 0.0, floor, margin)
+    return Confidence(calibration.scale, calibration.shift, floor, margin)

@@ -15,7 +15,7 @@ from specmt.decoding.choice import Choice, choose, costs_of, make_policy, own_bl
 from specmt.decoding.drafters import CombinedDrafter, Drafter, make_drafter
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.policy import best_confidence
+from specmt.decoding.policy import Arm, best_confidence
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import accept_by_rejection, sampling
@@ -168,12 +168,12 @@ class Session:
         )
 
 
-def _trust(model: Model, choice: Choice, drafter: int, rows: int) -> Confidence | None:
-    """Returns which drafts are worth verifying; all of them where the block size is fixed."""
-    if choice.block_size is not None:
+def _trust(model: Model, choice: Choice, arm: Arm, rows: int) -> Confidence | None:
+    """Returns which drafts are worth making and verifying; all of them where the block size is fixed."""
+    if choice.block_size is not None or arm.drafter is None:
         return None
-    calibration = model.folder.calibration if choice.names[drafter] == "masked" else None
-    return best_confidence(calibration, costs_of(model).floor(rows))
+    calibration = model.folder.calibration if choice.names[arm.drafter] == "masked" else None
+    return best_confidence(calibration, costs_of(model).floor(rows), arm.margin)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -24,6 +24,10 @@ from specmt.engine.transformer import Weights, drafter_tables
 NARROW: Final = 320
 """Up to this width a step on the kernels is bound by computing, beyond it by reading weights."""
 
+ROW_COSTS: Final = {"avx512": (0.2, 0.04), "amx": (0.2, 0.04)}
+OTHER_ROW_COSTS: Final = (0.4, 0.15)
+"""What a further token costs up to that width, and beyond it, by the first part of the variant's name."""
+
 
 @final
 class KernelBackend(Backend):
@@ -43,7 +47,8 @@ class KernelBackend(Backend):
 
     @override
     def row_cost(self, width: int) -> float:
-        return 0.2 if width <= NARROW else 0.04
+        narrow, wide = ROW_COSTS.get(library.variant().split("-")[0], OTHER_ROW_COSTS)
+        return narrow if width <= NARROW else wide
 
     @override
     def own_threads(self) -> AbstractContextManager[None]:

@@ -37,17 +37,21 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Confidence:
-    """Decides which drafted nodes are verified: those whose path is likely enough to be accepted.
+    """Decides what is drafted and which nodes are verified: paths that are likely enough to be accepted.
 
     A token drafted with probability p after accepted ones is accepted with probability
-    1 / (1 + exp(−scale · log(p / (1 − p)) − shift)); a path with the product of those of its nodes.
+    1 / (1 + exp(−scale · log(p / (1 − p)) − shift)); a path with the product of those of its nodes. Nothing is behind
+    EOS.
     """
 
     scale: float
     shift: float
 
     floor: float
-    """The least probability that a path must have."""
+    """The least probability, above 0, of a path whose last node is verified: that costs a row of a window."""
+
+    margin: float = 0.0
+    """The least probability of a path that is gone on with: that costs a step of the drafter."""
 
 
 @dataclass(frozen=True)

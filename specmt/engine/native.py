@@ -239,7 +239,8 @@ class NativeVerifier(NativeDecoder):
             call.hint_lengths = hint_lengths.ctypes.data
         if drafting.confidence is not None:
             confidence = drafting.confidence
-            call.scale, call.shift, call.floor = confidence.scale, confidence.shift, confidence.floor
+            call.scale, call.shift = confidence.scale, confidence.shift
+            call.floor, call.margin = confidence.floor, confidence.margin
         if drafting.network is not None:
             self._draft_by(drafting, call, longest)
         made = self.library.specmt_run(call)

@@ -212,6 +212,7 @@ class Run(ctypes.Structure):
         ("scale", ctypes.c_double),
         ("shift", ctypes.c_double),
         ("floor", ctypes.c_double),
+        ("margin", ctypes.c_double),
         ("drafted", _pointer),
         ("accepted", _pointer),
         ("beta", _int32),

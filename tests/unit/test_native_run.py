@@ -42,6 +42,8 @@ DOUBTS = {
     "all": None,
     "some": Confidence(0.9, -0.4, 0.3),
     "few": Confidence(1.3, 0.2, 0.8),
+    "far": Confidence(1.0, 0.0, 0.05, 0.2),
+    "near": Confidence(1.1, 0.3, 0.3, 0.6),
     "none": Confidence(1.0, -40.0, 0.5),
 }
 

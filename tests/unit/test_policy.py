@@ -16,7 +16,7 @@ import torch
 from typing_extensions import override
 
 from specmt.decoding import session
-from specmt.decoding.choice import LENGTHS, Choice, make_policy
+from specmt.decoding.choice import FURTHEST, LENGTHS, MARGINS, Choice, make_policy
 from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.policy import (
     ACCEPTANCE,
@@ -31,6 +31,7 @@ from specmt.decoding.policy import (
     expected_tokens,
     log_odds,
     logistic,
+    reach,
     survival,
 )
 from specmt.decoding.session import decode
@@ -41,6 +42,7 @@ from specmt.models.folder import ModelFolder, write_calibration
 from specmt.models.hub import load_model
 from specmt.options import Calibration, DecodingOptions, TreeName
 from specmt.training.calibrate import calibrate, fit_logistic
+from specmt.types import EOS
 from tests.decoding_helpers import GREEDY, Sources, assert_same, total_of
 
 CALIBRATION = Calibration(acceptance=(0.8, 0.6, 0.3, 0.1), scale=1.0, shift=0.0)
@@ -85,6 +87,20 @@ def test_chains_are_cut_each_in_its_own_place() -> None:
     assert got.counts.tolist() == [2, 0, 1]
 
 
+def test_nothing_is_drafted_behind_doubt_or_the_end() -> None:
+    log_probs = torch.log(torch.tensor([[0.9, 0.5, 0.9, 0.9], [0.9, 0.9, 0.9, 0.9], [0.4, 0.9, 0.9, 0.9]]))
+    tokens = torch.tensor([[5, 6, 7, 8], [5, EOS, 7, 8], [5, 6, 7, 8]])
+    got = confident(Tree(tokens, log_probs=log_probs), Confidence(scale=1.0, shift=0.0, floor=0.3, margin=0.5))
+    assert got.counts is not None
+    assert got.counts.tolist() == [2, 2, 1]  # the first of doubt is verified still, and so is the end
+    assert got.tokens.tolist() == [[5, 6], [5, EOS], [5, 6]]
+
+
+@pytest.mark.parametrize(("margin", "wanted"), [(0.0, 9), (ACCEPTANCE, 1), (0.99 * ACCEPTANCE**3, 4), (1e-9, 9)])
+def test_how_far_an_arm_goes(margin: float, wanted: int) -> None:
+    assert reach(Arm(0, 9, margin)) == wanted
+
+
 @pytest.mark.parametrize("calibration", [None, CALIBRATION, replace(CALIBRATION, scale=0.7, shift=-0.4)])
 def test_a_drafter_that_was_not_calibrated_is_trusted_as_it_says(calibration: Calibration | None) -> None:
     trusted = calibration or CALIBRATION
@@ -124,9 +140,9 @@ def test_the_simple_model_of_costs(row: float) -> None:
 def test_arms_are_the_lengths_of_each_drafter(tiny_model: Path) -> None:
     model = load_model(tiny_model)
     for names, tree, wanted in (
-        (("masked",), "chain", [(0, 2), (0, 4)]),  # the one it was trained for, and half of it
-        (("masked", "autoregressive"), "chain", [(0, 2), (0, 4), *((1, ahead) for ahead in LENGTHS["autoregressive"])]),
-        (("autoregressive",), "best-first", [(0, LENGTHS["autoregressive"][-1])]),
+        (("masked",), "chain", [Arm(0, 2), Arm(0, 4)]),  # the one it was trained for, and half of it
+        (("masked", "autoregressive"), "chain", [Arm(0, 2), Arm(0, 4), *(Arm(1, FURTHEST, each) for each in MARGINS)]),
+        (("autoregressive", "lookup"), "best-first", [Arm(0, LENGTHS["autoregressive"]), Arm(1, LENGTHS["lookup"])]),
     ):
         policy = make_policy(model, DecodingOptions(tree=tree), Choice(names, None, False))
         assert isinstance(policy, BanditPolicy)

@@ -22,6 +22,7 @@ from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of
 from specmt.engine.candidates import CANDIDATES, tree_size
 from specmt.engine.fused import Confidence
 from specmt.engine.window import Branches, branches
+from specmt.types import EOS
 
 CPU = torch.device("cpu")
 quick = settings(max_examples=100, deadline=None)
@@ -456,22 +457,30 @@ def test_a_node_survives_with_all_those_before_it() -> None:
     assert got[1] == pytest.approx(survival(log_probs[:1], 0.9, -0.2)[0])
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.05, 0.2, 0.5, 0.9])
-def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float) -> None:
+@pytest.mark.parametrize(
+    ("floor", "margin"), [(0.001, 0.0), (0.05, 0.0), (0.05, 0.3), (0.2, 0.2), (0.2, 0.5), (0.9, 0.9)]
+)
+def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, margin: float) -> None:
     """A node's ancestors are likelier than itself, so that what is kept is a tree."""
     tree = level_tree(Random([0, 1, 2], 8), 90 + torch.arange(3), BestFirst(20, 3), depth=4)
     assert tree.log_probs is not None
     assert tree.parents is not None
-    confidence = Confidence(scale=0.9, shift=-0.2, floor=floor)
+    confidence = Confidence(scale=0.9, shift=-0.2, floor=floor, margin=margin)
     got = confident(tree, confidence)
     chances = survival(tree.log_probs.double().numpy(), 0.9, -0.2, tree.parents.numpy())
     for row in range(3):
         nodes, paths = nodes_of(tree, row), paths_of(nodes_of(tree, row))
-        wanted = [place for place, chance in enumerate(chances[row]) if chance >= floor]
+        before = [1.0 if node.parent == 0 else chances[row, node.parent - 1] for node in nodes]
+        wanted = [
+            at
+            for at, path in enumerate(paths)
+            if chances[row, at] >= floor and before[at] >= margin and EOS not in path[:-1]
+        ]
         kept = nodes_of(got, row)
         assert is_sound(kept)
         assert paths_of(kept) == [paths[place] for place in wanted]
         assert [node.log_prob for node in kept] == [nodes[place].log_prob for place in wanted]
-    assert (got.tokens.shape[1] == 20) == (floor == 0.0)
+    assert any(EOS in path[:-1] for row in range(3) for path in paths_of(nodes_of(tree, row)))
+    assert (got.tokens.shape[1] == 0) == (floor == 0.9)
     unknown = Tree(tree.tokens, tree.parents)
     assert confident(unknown, confidence) is unknown

@@ -6,46 +6,64 @@
 
 namespace {
 
-// What decides which nodes are verified: the product of calibrated chances over a path must be at least the floor.
+// What decides what is drafted and verified, by the product of calibrated chances over a path: a node is verified that
+// reaches the floor, and nothing is drafted behind one that does not reach the margin, or behind the end.
 struct Confidence {
-    double scale, shift, floor;
+    double scale, shift, floor, margin;
 
     double chance(float log_prob) const {
         const double likely = std::min<double>(log_prob, -1e-6);
         const double odds = likely - std::log(-std::expm1(likely));
         return 1.0 / (1.0 + std::exp(-(scale * odds + shift)));
     }
-    bool is_enough(double product) const { return floor == 0.0 || product >= floor; }
+    bool decides() const { return floor > 0.0; }
+    bool is_enough(double product) const { return !decides() || product >= floor; }
+    bool goes_on(double product, bool ended) const { return !decides() || (product >= margin && !ended); }
 };
 
-// Goes on with the best tokens (B, K), and returns how many: until all sentences have ended, or nothing more would be
-// verified. The logits of the first step are compact, and those of last tokens.
+// Goes on with the best tokens (B, K), and returns how many: until all sentences have ended, or none is to go on. What
+// is not drafted of a sentence has log-probabilities of −inf. The logits of the first step are compact, and those of
+// last tokens.
 int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64_t* tokens, float* log_probs,
               const Confidence& confidence = {}) {
-    Vector<int64_t> last(first.sentences), starts(first.sentences);
+    struct Active {  // sentences that go on
+        Vector<int64_t> numbers, rows, last, starts;
+    } active;
+    for (int64_t b = 0; b < first.sentences; ++b) {
+        active.numbers.push_back(b);
+        active.rows.push_back(first.rows ? first.rows[b] : b);
+        active.last.push_back(0);
+        active.starts.push_back(first.starts[b] + first.counts[b]);
+    }
     Vector<double> products(first.sentences, 1.0);
-    for (int b = 0; b < first.sentences; ++b) starts[b] = first.starts[b] + first.counts[b];
+    std::fill_n(log_probs, static_cast<int64_t>(first.sentences) * count, -INFINITY);
     Step step = first;
     for (int k = 0; k < count; ++k) {
         run_step(n, step);
-        bool ended = true, hopeless = true;
-        for (int64_t b = 0; b < first.sentences; ++b) {
-            const Shortlist* list = shortlist_of(step.shortlists, step.rows ? step.rows[b] : b);
-            const Best best = find_best(step.logits + b * step.stride, list ? list->count : n.vocab);
-            tokens[b * count + k] = last[b] = list ? list->ids[best.place] : best.place;
+        bool ended = true;
+        int going = 0;
+        for (int64_t i = 0; i < step.sentences; ++i) {
+            const int64_t b = active.numbers[i], row = active.rows[i], start = active.starts[i];
+            const Shortlist* list = shortlist_of(step.shortlists, row);
+            const Best best = find_best(step.logits + i * step.stride, list ? list->count : n.vocab);
+            const int64_t token = tokens[b * count + k] = list ? list->ids[best.place] : best.place;
             log_probs[b * count + k] = best.log_prob;
-            ended = ended && last[b] == end;
-            products[b] *= confidence.floor == 0.0 ? 1.0 : confidence.chance(best.log_prob);
-            hopeless = hopeless && !confidence.is_enough(products[b]);
+            ended = ended && token == end;
+            if (confidence.decides()) products[b] *= confidence.chance(best.log_prob);
+            if (!confidence.goes_on(products[b], token == end)) continue;
+            active.numbers[going] = b;
+            active.rows[going] = row;
+            active.last[going] = token;
+            active.starts[going++] = start + (k > 0);
         }
-        if (ended || hopeless) return k + 1;
-        if (k > 0)
-            for (int64_t& start : starts) ++start;
+        if (ended || going == 0) return k + 1;
+        step.sentences = going;
         step.width = 1;
         step.counts = nullptr;
         step.wanted = ALL;
-        step.tokens = last.data();
-        step.starts = starts.data();
+        step.rows = active.rows.data();
+        step.tokens = active.last.data();
+        step.starts = active.starts.data();
     }
     return count;
 }

@@ -39,7 +39,7 @@ class Runner {
   public:
     explicit Runner(const Run& run)
         : r(run),
-          confidence{run.scale, run.shift, run.floor},
+          confidence{run.scale, run.shift, run.floor, run.margin},
           most(run.nodes ? run.nodes : run.block ? run.block : run.recalled) {}
 
     int run() {
@@ -194,8 +194,10 @@ class Runner {
                 const int64_t parent = r.nodes ? parents[node - 1] : node - 1;
                 const float log_prob = log_probs[node - 1];
                 s.products[node] = s.products[parent];
-                if (r.floor > 0.0) s.products[node] *= confidence.chance(log_prob);
-                if (log_prob == -INFINITY || !confidence.is_enough(s.products[node])) {
+                const bool ended = parent > 0 && tokens[parent - 1] == r.end;
+                const bool follows = confidence.goes_on(s.products[parent], ended);
+                if (confidence.decides()) s.products[node] *= confidence.chance(log_prob);
+                if (log_prob == -INFINITY || !follows || !confidence.is_enough(s.products[node])) {
                     s.products[node] = 0.0;
                     if (r.nodes) continue;
                     break;

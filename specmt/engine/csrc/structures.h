@@ -166,9 +166,8 @@ struct Run {
     const int64_t* hint_lengths;      // (B) 0 for none
     int64_t hint_stride;
     int32_t recalled;                 // how many tokens of a hint are drafted at a time, where there are no other drafts
-    // A node is verified if the product of calibrated chances over its path is at least the floor (specmt/engine/
-    // backend.py, Confidence). All are where the floor is 0.
-    double scale, shift, floor;
+    // What is worth drafting and verifying (specmt/engine/fused.py, Confidence); everything where the floor is 0.
+    double scale, shift, floor, margin;
     int64_t *drafted, *accepted;      // (I, B) of each iteration; −1 where a sentence had ended
     // A draft stands among the verifier's so many best tokens, if its logit is so little below the highest; with 0, the
     // best stands alone.

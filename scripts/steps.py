@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Where the time of decoding goes, by width of the model: steps, rows, drafts, encoder, and what memory gives.
+
+    python scripts/steps.py [--copies 1,2,4] [--lines 6]
+
+The bundled model's dimensions are repeated (scripts/widen.py), so that it says the same at every width. Lines are
+decoded one at a time on the kernels, the ways in turn; of each the round with the least time counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import click
+import torch
+from compare_peers import console, read_pairs
+from widen import write_wide
+
+from specmt.evaluation.bench import BenchOptions, call_seconds
+from specmt.evaluation.tables import Table
+from specmt.models.folder import find
+from specmt.models.hub import Model, load_model
+from specmt.options import DecodingOptions
+from specmt.translator import Translator
+from specmt.types import Stats
+
+ROWS = (1, 4, 8, 24)
+WAYS = {
+    "greedy": DecodingOptions(strategy="greedy", batch_size=1),
+    "masked, 5 ahead": DecodingOptions(drafter="masked", block_size=5, batch_size=1),
+    "autoregressive, 5 ahead": DecodingOptions(drafter="autoregressive", block_size=5, batch_size=1),
+    "autoregressive, trees of 16": DecodingOptions(
+        drafter="autoregressive", tree="best-first", block_size=8, nodes=16, batch_size=1
+    ),
+}
+
+
+class Timed:
+    """A function that adds up its seconds."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.seconds = 0.0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        started = perf_counter()
+        result = self.function(*arguments, **options)
+        self.seconds += perf_counter() - started
+        return result
+
+
+def step_bytes(model: Model) -> int:
+    """Returns the bytes of weights that a greedy step reads."""
+    verifier: Any = model.verifier
+    network = verifier.decoder.struct
+    layer = (6 * network.width + 2 * network.ffn) * network.width
+    weights = network.layers * layer * verifier.dtype.itemsize
+    # In bfloat16 the projection is looked through in int8, and few outputs are computed exactly.
+    return weights + network.vocab * network.width
+
+
+def read_speed(repeats: int = 12) -> float:
+    """Returns the bytes a second that all threads read from memory at best."""
+    numbers = torch.ones(1 << 27)
+    timed = Timed(numbers.sum)
+    seconds = []
+    for _ in range(repeats):
+        timed.seconds = 0.0
+        timed()
+        seconds.append(timed.seconds)
+    return numbers.nbytes / min(seconds)
+
+
+def measure(model: Model, lines: list[str], rounds: int) -> dict[str, tuple[float, float, float, Stats]]:
+    """Returns the seconds of each way: all, in the loop of the kernels, in the encoder; and what it counted."""
+    translator, verifier = Translator(model), model.verifier
+    loop, encoder = Timed(verifier.run), Timed(verifier.encode)
+    verifier.run, verifier.encode = loop, encoder
+    found: dict[str, tuple[float, float, float, Stats]] = {}
+    for number in range(rounds + 1):
+        for way, options in WAYS.items():
+            loop.seconds = encoder.seconds = 0.0
+            started = perf_counter()
+            stats = sum((each.stats for each in translator.translate(lines, options)), Stats())
+            seconds = perf_counter() - started
+            if number > 0 and (way not in found or seconds < found[way][0]):  # the first is for warming up
+                found[way] = seconds, loop.seconds, encoder.seconds, stats
+    return found
+
+
+@click.command()
+@click.option("--copies", default="1,2,4", show_default=True, help="How often each dimension is repeated.")
+@click.option("--lines", default=6, show_default=True, help="Of each test set.")
+@click.option("--rounds", default=4, show_default=True)
+@click.option("--threads", default=2, show_default=True)
+def main(copies: str, lines: int, rounds: int, threads: int) -> None:
+    """Prints where the time of decoding goes, by width."""
+    torch.set_num_threads(threads)
+    memory = read_speed()
+    costs, shares = [], []
+    folder = find(None, source="de", target="en").path
+    for count in map(int, copies.split(",")):
+        with TemporaryDirectory() as temporary:
+            path = folder if count == 1 else write_wide(folder, count, Path(temporary) / "wide").path
+            for dtype in ("bfloat16", "int8"):
+                model = load_model(path, dtype=dtype, threads=threads)
+                texts, _ = read_pairs(model, ("docs-test", "newstest2014.de-en"), lines)
+                name = f"{256 * count} {dtype}"
+                calls = call_seconds(model, BenchOptions(rows=ROWS), 1)
+                found = measure(model, texts, rounds)
+                greedy, step, _, stats = found["greedy"]
+                step /= stats.verifier_calls
+                read = step_bytes(model)
+                relative = [f"{calls[rows] / calls[1]:.1f}" for rows in ROWS[1:]]
+                speed = f"{read / step / 1e9:.1f}", f"{read / step / memory:.0%}"
+                costs.append((name, f"{read / 1e6:.1f}", f"{1e3 * step:.2f}", *speed, *relative))
+                for way, (seconds, loop, encoder, stats) in found.items():
+                    per_call = loop / stats.verifier_calls
+                    rest = seconds - loop - encoder
+                    counted = f"{stats.tokens / stats.verifier_calls:.1f}", f"{per_call / step:.1f}"
+                    parts = (f"{1e3 * part / len(texts):.1f}" for part in (loop, encoder, rest))
+                    shares.append((name, way, *counted, *parts, f"{greedy / seconds:.2f}"))
+    title = f"Greedy steps and longer windows, one sentence; memory gives {memory / 1e9:.1f} GB/s"
+    rows = (f"{count} rows" for count in ROWS[1:])
+    console.print(Table(title, ("width", "weights MB", "step ms", "GB/s", "of memory's", *rows), costs).rich())
+    heads = "width", "way", "tokens/call", "call in steps", "loop", "encoder", "rest", "× greedy"
+    console.print(Table("Where the time goes: milliseconds a line", heads, shares).rich())
+    console.print(
+        "weights: that a greedy step reads; rows: what a window costs in windows of one; a call: drafts and the check\n"
+        "of them; loop: all calls of a line; rest: the drafter's beginning, text and pieces, Python."
+    )
+
+
+if __name__ == "__main__":
+    main()
