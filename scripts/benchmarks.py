@@ -81,6 +81,7 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
         "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2,ONNX --lines 6 --rounds 3",
         "--lines 2 --rounds 1 --batch-sizes 1",
     ),
+    "steps": ("Where the time goes, by width", "python scripts/steps.py", "--copies 1 --lines 1 --rounds 1"),
     "quality": (
         "Quality",
         f"specmt evaluate {ALL} --strategies greedy,speculative:8 --repeats 0 --latency-lines 0 --metrics bleu,chrf",

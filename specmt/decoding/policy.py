@@ -257,11 +257,11 @@ class Costs:
     block: float = 0.5
     """What filling a whole block of slots costs."""
 
-    def step(self, tokens: int) -> float:
+    def step(self, tokens: float) -> float:
         """Returns the cost of scoring so many tokens, of all sentences together."""
         return 1.0 + self.row * (tokens - 1)
 
-    def rate(self, tokens: float, rows: int, ahead: int, drafting: float) -> float:
+    def rate(self, tokens: float, rows: int, ahead: float, drafting: float) -> float:
         """Returns tokens a second of an arm, in those of decoding without drafts.
 
         :param tokens: that a verifier call is expected to commit, per sentence
@@ -272,13 +272,6 @@ class Costs:
     def floor(self, rows: int) -> float:
         """Returns the least probability of acceptance that makes verifying one more drafted token worth its cost."""
         return min(0.9, self.row * rows / self.step(rows))
-
-
-def reach(arm: Arm) -> int:
-    """Returns how far ahead an arm is expected to draft."""
-    if arm.margin == 0.0:
-        return arm.ahead
-    return min(arm.ahead, math.ceil(math.log(arm.margin) / math.log(ACCEPTANCE)))
 
 
 def expected_tokens(ahead: int, acceptance: Sequence[float] = ()) -> float:

@@ -31,7 +31,6 @@ from specmt.decoding.policy import (
     expected_tokens,
     log_odds,
     logistic,
-    reach,
     survival,
 )
 from specmt.decoding.session import decode
@@ -94,11 +93,6 @@ def test_nothing_is_drafted_behind_doubt_or_the_end() -> None:
     assert got.counts is not None
     assert got.counts.tolist() == [2, 2, 1]  # the first of doubt is verified still, and so is the end
     assert got.tokens.tolist() == [[5, 6], [5, EOS], [5, 6]]
-
-
-@pytest.mark.parametrize(("margin", "wanted"), [(0.0, 9), (ACCEPTANCE, 1), (0.99 * ACCEPTANCE**3, 4), (1e-9, 9)])
-def test_how_far_an_arm_goes(margin: float, wanted: int) -> None:
-    assert reach(Arm(0, 9, margin)) == wanted
 
 
 @pytest.mark.parametrize("calibration", [None, CALIBRATION, replace(CALIBRATION, scale=0.7, shift=-0.4)])
