@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from specmt.decoding.choice import Choice, choose, make_policy
-from specmt.decoding.policy import NO_DRAFT, BanditPolicy, FixedPolicy
+from specmt.decoding.policy import NO_DRAFT, Arm, BanditPolicy, FixedPolicy
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 
@@ -70,8 +70,8 @@ def test_what_a_policy_may_choose(model: Model, tree: Any) -> None:
 
 def test_a_policy_that_is_fixed(model: Model) -> None:
     for options, arm in (
-        (DecodingOptions(drafter="masked", block_size=3), (0, 3)),
-        (DecodingOptions(strategy="greedy"), (None, 0)),
+        (DecodingOptions(drafter="masked", block_size=3), Arm(0, 3)),
+        (DecodingOptions(strategy="greedy"), NO_DRAFT),
     ):
         policy = make_policy(model, options, choose(options, model))
         assert isinstance(policy, FixedPolicy)
