@@ -99,13 +99,14 @@ def measure(model: Model, lines: list[str], rounds: int) -> dict[str, tuple[floa
 def main(copies: str, lines: int, rounds: int, threads: int) -> None:
     """Prints where the time of decoding goes, by width."""
     torch.set_num_threads(threads)
-    memory = read_speed()
-    costs, shares = [], []
+    memory = 0.0
+    steps, costs, shares = [], [], []
     folder = find(None, source="de", target="en").path
     for count in map(int, copies.split(",")):
         with TemporaryDirectory() as temporary:
             path = folder if count == 1 else write_wide(folder, count, Path(temporary) / "wide").path
             for dtype in ("bfloat16", "int8"):
+                memory = max(memory, read_speed())  # others on the machine take their share
                 model = load_model(path, dtype=dtype, threads=threads)
                 texts, _ = read_pairs(model, ("docs-test", "newstest2014.de-en"), lines)
                 name = f"{256 * count} {dtype}"
@@ -115,14 +116,16 @@ def main(copies: str, lines: int, rounds: int, threads: int) -> None:
                 step /= stats.verifier_calls
                 read = step_bytes(model)
                 relative = [f"{calls[rows] / calls[1]:.1f}" for rows in ROWS[1:]]
-                speed = f"{read / step / 1e9:.1f}", f"{read / step / memory:.0%}"
-                costs.append((name, f"{read / 1e6:.1f}", f"{1e3 * step:.2f}", *speed, *relative))
+                steps.append((name, read, step, relative))
                 for way, (seconds, loop, encoder, stats) in found.items():
                     per_call = loop / stats.verifier_calls
                     rest = seconds - loop - encoder
                     counted = f"{stats.tokens / stats.verifier_calls:.1f}", f"{per_call / step:.1f}"
                     parts = (f"{1e3 * part / len(texts):.1f}" for part in (loop, encoder, rest))
                     shares.append((name, way, *counted, *parts, f"{greedy / seconds:.2f}"))
+    for name, read, step, relative in steps:
+        speed = f"{read / step / 1e9:.1f}", f"{read / step / memory:.0%}"
+        costs.append((name, f"{read / 1e6:.1f}", f"{1e3 * step:.2f}", *speed, *relative))
     title = f"Greedy steps and longer windows, one sentence; memory gives {memory / 1e9:.1f} GB/s"
     rows = (f"{count} rows" for count in ROWS[1:])
     console.print(Table(title, ("width", "weights MB", "step ms", "GB/s", "of memory's", *rows), costs).rich())
