@@ -109,7 +109,7 @@ def main(copies: str, lines: int, rounds: int, threads: int) -> None:
                 memory = max(memory, read_speed())  # others on the machine take their share
                 model = load_model(path, dtype=dtype, threads=threads)
                 texts, _ = read_pairs(model, ("docs-test", "newstest2014.de-en"), lines)
-                name = f"{256 * count} {dtype}"
+                name = f"{model.folder.verifier.model_dim} {dtype}"
                 calls = call_seconds(model, BenchOptions(rows=ROWS), 1)
                 found = measure(model, texts, rounds)
                 greedy, step, _, stats = found["greedy"]

@@ -287,7 +287,7 @@ def confident(tree: Tree, confidence: Confidence | None) -> Tree:
 
     Chains are cut at the first such node; a node's ancestors are always likelier than itself.
     """
-    if confidence is None or tree.log_probs is None or tree.tokens.shape[1] == 0:
+    if confidence is None or confidence.floor == 0.0 or tree.log_probs is None or tree.tokens.shape[1] == 0:
         return tree
     tokens = tree.tokens.numpy(force=True)
     parents = None if tree.parents is None else tree.parents.numpy(force=True)

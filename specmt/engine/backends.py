@@ -24,9 +24,8 @@ from specmt.engine.transformer import Weights, drafter_tables
 NARROW: Final = 320
 """Up to this width a step on the kernels is bound by computing, beyond it by reading weights."""
 
-ROW_COSTS: Final = {"avx512": (0.2, 0.04), "amx": (0.2, 0.04)}
-OTHER_ROW_COSTS: Final = (0.4, 0.15)
-"""What a further token costs up to that width, and beyond it, by the first part of the variant's name."""
+BROAD: Final = ("avx512", "amx")
+"""How the names of variants begin that multiply so fast that further tokens cost little."""
 
 
 @final
@@ -47,7 +46,7 @@ class KernelBackend(Backend):
 
     @override
     def row_cost(self, width: int) -> float:
-        narrow, wide = ROW_COSTS.get(library.variant().split("-")[0], OTHER_ROW_COSTS)
+        narrow, wide = (0.2, 0.04) if library.variant().startswith(BROAD) else (0.4, 0.15)
         return narrow if width <= NARROW else wide
 
     @override

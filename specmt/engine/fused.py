@@ -48,7 +48,8 @@ class Confidence:
     shift: float
 
     floor: float
-    """The least probability, above 0, of a path whose last node is verified: that costs a row of a window."""
+    """The least probability of a path whose last node is verified: that costs a row of a window. With 0 everything is
+    drafted and verified."""
 
     margin: float = 0.0
     """The least probability of a path that is gone on with: that costs a step of the drafter."""

@@ -457,9 +457,8 @@ def test_a_node_survives_with_all_those_before_it() -> None:
     assert got[1] == pytest.approx(survival(log_probs[:1], 0.9, -0.2)[0])
 
 
-@pytest.mark.parametrize(
-    ("floor", "margin"), [(0.001, 0.0), (0.05, 0.0), (0.05, 0.3), (0.2, 0.2), (0.2, 0.5), (0.9, 0.9)]
-)
+@pytest.mark.parametrize("floor", [0.0, 0.05, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("margin", [0.0, 0.3, 0.6])
 def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, margin: float) -> None:
     """A node's ancestors are likelier than itself, so that what is kept is a tree."""
     tree = level_tree(Random([0, 1, 2], 8), 90 + torch.arange(3), BestFirst(20, 3), depth=4)
@@ -474,13 +473,13 @@ def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, mar
         wanted = [
             at
             for at, path in enumerate(paths)
-            if chances[row, at] >= floor and before[at] >= margin and EOS not in path[:-1]
+            if floor == 0.0 or (chances[row, at] >= floor and before[at] >= margin and EOS not in path[:-1])
         ]
         kept = nodes_of(got, row)
         assert is_sound(kept)
         assert paths_of(kept) == [paths[place] for place in wanted]
         assert [node.log_prob for node in kept] == [nodes[place].log_prob for place in wanted]
     assert any(EOS in path[:-1] for row in range(3) for path in paths_of(nodes_of(tree, row)))
-    assert (got.tokens.shape[1] == 0) == (floor == 0.9)
+    assert (got.tokens.shape[1] == 20) == (floor == 0.0)
     unknown = Tree(tree.tokens, tree.parents)
     assert confident(unknown, confidence) is unknown
