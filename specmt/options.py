@@ -80,7 +80,8 @@ class DecodingOptions:
     drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
     itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``auto`` is
-    whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups."""
+    whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups. In beam
+    search, the autoregressive one or nobody: what it says decides when two steps are made at once."""
 
     tree: TreeName = "chain"
     """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""
@@ -181,6 +182,10 @@ class DecodingOptions:
         if "lookup" in self.drafters and not self.lossless:
             # What is drafted depends on what was translated before, and so would the output.
             raise UsageError(f"`tolerance` must be 0 with the drafter lookup, but is {self.tolerance} instead.")
+        if self.strategy == "beam" and self.drafter not in ("auto", "autoregressive", "none"):
+            raise UsageError(
+                f"`drafter` must be auto, autoregressive or none for beam search, but is {self.drafter!r} instead."
+            )
         _check_range("n_best", self.n_best, self.beam_size)
         if self.shortlist and self.strategy == "beam":
             raise UsageError("`shortlist` must be false for beam search, but is true instead.")
@@ -250,10 +255,11 @@ _Has = Callable[[DecodingOptions], bool]
 _NEEDS: Final[tuple[tuple[tuple[str, ...], str, _Has], ...]] = (
     (("beam_size", "length_penalty", "n_best"), "`strategy` beam", lambda options: options.strategy == "beam"),
     (
-        ("drafter", "memory", "tree", "block_size", "nodes", "width", "beta", "tolerance"),
+        ("memory", "tree", "block_size", "nodes", "width", "beta", "tolerance"),
         "`strategy` speculative",
         lambda options: options.strategy == "speculative",
     ),
+    (("drafter",), "`strategy` speculative or beam", lambda options: options.strategy != "greedy"),
     (
         ("tree", "block_size", "nodes", "width", "beta", "tolerance"),
         "a drafter",

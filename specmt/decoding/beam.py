@@ -4,6 +4,9 @@ Every step looks at the 2 K best continuations of a sentence's K hypotheses. End
 translations, and the first K that are none go on. A sentence ends with its K-th found translation, or at its limit,
 where hypotheses can only end. Found translations are compared by their log-probability divided by a power of their
 length (Wu et al. 2016, section 7, without its constants), as fairseq2 does it.
+
+A fused search may be speculative: where all hypotheses of the next step are among the continuations that a drafter
+thinks likeliest, and that were verified ahead, a call makes two steps. What is found is the same.
 """
 
 from __future__ import annotations
@@ -11,21 +14,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from typing_extensions import override
 
+from specmt.decoding.drafters import Drafter
+from specmt.decoding.policy import NO_DRAFT, FixedPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.engine.backend import EncoderOutput, State, Verifier
 from specmt.engine.beams import Beams, FusedBeam
+from specmt.engine.fused import Drafting
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import EOS, Found, Hypothesis, Stats
-
-MOST_STEPS = 1 << 20
-"""The steps that a fused search may make at a time: time ends it sooner."""
 
 
 class Continuation(NamedTuple):
@@ -114,15 +118,21 @@ class BeamSearch(Rows[_Row]):
         max_source_tokens: int,
         fused: FusedBeam | None = None,
         heads: AlignmentHeads | None = None,
+        drafter: Drafter | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """
         :param fused: the verifier, if it can run steps by itself
         :param heads: whose attention hypotheses are to carry
+        :param drafter: who goes ahead in a fused search, if anyone
+        :param policy: when it does, and how many continuations are verified ahead
         """
         super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
         self.options = options
         self.fused = fused
         self.heads = heads
+        self.drafter = drafter
+        self.policy = policy or FixedPolicy(NO_DRAFT)
         self.state: State | None = None
         self.each = options.beam_size if fused is None else 1  # rows of the caches for a sentence
         self.opening = verifier.prefixes.start  # what every target begins with
@@ -139,7 +149,7 @@ class BeamSearch(Rows[_Row]):
         if self.fused is None:
             self._step(self.state, beams)
         else:
-            self.fused.search(self.state, beams, iterations=MOST_STEPS, enough=self.enough())
+            self._search(self.fused, self.state, beams)
         return list(self._finish(np.flatnonzero(beams.counts == 0).tolist()))
 
     def _admit(self) -> None:
@@ -150,6 +160,8 @@ class BeamSearch(Rows[_Row]):
         encoded = self.verifier.encode([request.source for request in new])
         first, count = len(self.rows), len(self.rows) + len(new)
         before = self._start(self._make_room(count), first, encoded)
+        if self.drafter is not None:
+            self.drafter.start(torch.arange(first, count), encoded, new)
         self.queue.take(len(new))
         beams, opening = self.beams, len(self.opening)
         for row, request in enumerate(new, first):
@@ -158,7 +170,8 @@ class BeamSearch(Rows[_Row]):
             beams.counts[row], beams.lengths[row], beams.extents[row] = 1, opening, opening - 1
             beams.limits[row] = opening + self.limit(request)
             beams.scores[row, 0] = before[row - first]
-            beams.found[row] = beams.calls[row] = 0
+            for each in (beams.found, beams.calls, beams.drafted, beams.accepted, beams.reads):
+                each[row] = 0
             self.rows.append(_Row(request, before[row - first]))
 
     def _room_for(self, rows: int) -> Beams:
@@ -199,6 +212,18 @@ class BeamSearch(Rows[_Row]):
             for other in range(row + 1, row + self.each):
                 state.move(row, other, read)
         return before
+
+    def _search(self, fused: FusedBeam, state: State, beams: Beams) -> None:
+        """Lets the verifier make steps by itself."""
+        count = len(beams.counts)
+        arm = self.policy.choose(count, False)
+        started, calls, accepted = perf_counter(), beams.calls.copy(), beams.accepted.copy()
+        drafting = None if self.drafter is None or arm.drafter is None else self.drafter.fused(count, 1, None)
+        drafting = Drafting(0) if drafting is None else replace(drafting, nodes=arm.ahead)
+        fused.search(state, beams, drafting, iterations=self.policy.iterations(count, False), enough=self.enough())
+        calls, accepted = beams.calls - calls, beams.accepted - accepted
+        steps = float(calls.max() * (1.0 + accepted.sum() / max(1, calls.sum())))  # of a sentence, on average
+        self.policy.observe(count, False, arm, steps, perf_counter() - started)
 
     def _step(self, state: State, beams: Beams) -> None:
         """Makes one step."""
@@ -250,14 +275,14 @@ class BeamSearch(Rows[_Row]):
         ]
         if not found:  # where no number is one
             found = [Found([], math.nan)]
-        calls = int(beams.calls[number])
         stats = Stats(
             sentences=1,
             source_tokens=len(row.request.source) + 1,
             tokens=len(found[0].tokens) + 1,
-            verifier_calls=calls,
-            accepted_counts=[calls],
+            drafted=int(beams.drafted[number]),
         )
+        twice = int(beams.accepted[number])
+        stats.count_calls([int(beams.calls[number]) - twice, twice])
         return Hypothesis(found[0].tokens, found[0].score, stats, alternatives=tuple(found[1:]))
 
     @override
@@ -269,5 +294,7 @@ class BeamSearch(Rows[_Row]):
             for each in range(self.each):
                 self.state.move(last * self.each + each, number * self.each + each, length)
             beams.put(slice(number, number + 1), beams.part(slice(last, last + 1)))
+            if self.drafter is not None:
+                self.drafter.move(last, number)
             self.rows[number] = self.rows[last]
         self.rows.pop()

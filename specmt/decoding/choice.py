@@ -20,6 +20,11 @@ commit and how many drafts they verify, with the bundled models."""
 LENGTHS: Final = {"autoregressive": 8, "lookup": 32}
 """Block sizes of trees, and of lookups; the masked drafter's are the one it was trained for, and half of it."""
 
+GUESSES: Final = 7
+GUESSED: Final = 1.3
+"""How many continuations beam search verifies ahead, and how many steps its calls then make with the bundled models: of
+the five hypotheses of a sentence and these, a product of matrices is one pass over the weights with AVX-512."""
+
 PROMISING: Final = 2.0
 UNPROMISING: Final = 1.02
 """The rate that lookups are thought to have, in rates of no draft: for sentences like earlier ones, and for others."""
@@ -128,6 +133,24 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
         return costs.rate(expected_tokens(arm.ahead, acceptance), rows, arm.ahead, drafting)
 
     return BanditPolicy(arms, prior)
+
+
+def looks_ahead(options: DecodingOptions, model: HasDrafters) -> bool:
+    """Returns whether beam search may use the autoregressive drafter."""
+    return options.drafter == "autoregressive" or (options.drafter == "auto" and "autoregressive" in model.drafters)
+
+
+def make_beam_policy(model: Model, options: DecodingOptions) -> Policy:
+    """Returns what decides when beam search looks ahead."""
+    costs, width = costs_of(model), options.beam_size
+
+    def prior(arm: Arm, rows: int, promising: bool) -> float:
+        if arm.drafter is None:
+            return 1.0
+        rows *= width
+        return costs.rate(GUESSED, rows, arm.ahead / width, costs.draft * costs.step(rows))
+
+    return BanditPolicy([Arm(0, GUESSES)], prior)
 
 
 def costs_of(model: Model) -> Costs:

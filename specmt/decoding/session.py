@@ -11,7 +11,15 @@ import torch
 
 from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.beam import BeamSearch
-from specmt.decoding.choice import Choice, choose, costs_of, make_policy, own_block_size
+from specmt.decoding.choice import (
+    Choice,
+    choose,
+    costs_of,
+    looks_ahead,
+    make_beam_policy,
+    make_policy,
+    own_block_size,
+)
 from specmt.decoding.drafters import CombinedDrafter, Drafter, make_drafter
 from specmt.decoding.loop import Acceptor, Loop
 from specmt.decoding.memory import TranslationMemory
@@ -23,7 +31,7 @@ from specmt.decoding.trace import Recorder
 from specmt.engine.beams import FusedBeam
 from specmt.engine.fused import EXACT, Confidence, FusedLoop, Rule
 from specmt.errors import UsageError
-from specmt.options import DecodingOptions
+from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import Hypothesis
 
 if TYPE_CHECKING:
@@ -132,6 +140,29 @@ class Session:
         for kind in idle[: max(0, len(idle) - LEAST_IDLE_LANES + 1)]:
             del self._lanes[kind]
 
+    def _make_search(
+        self, capacity: int, most: int, options: DecodingOptions, heads: AlignmentHeads | None
+    ) -> BeamSearch:
+        """Returns a lane for beam search.
+
+        :param most: the most padded source ids side by side
+        """
+        model, drafter, policy = self._model, None, None
+        fused = model.verifier if isinstance(model.verifier, FusedBeam) else None
+        if fused is not None and looks_ahead(options, model):
+            drafter = make_drafter("autoregressive", model, capacity, options)
+            policy = make_beam_policy(model, options)
+        return BeamSearch(
+            model.verifier,
+            options,
+            capacity=capacity,
+            max_source_tokens=most,
+            fused=fused,
+            heads=heads,
+            drafter=drafter,
+            policy=policy,
+        )
+
     def _make_lane(self, like: Request) -> _Lane:
         """Returns a lane for requests like one."""
         model, options = self._model, like.options
@@ -139,10 +170,7 @@ class Session:
         heads = model.folder.alignment_heads if options.alignments else None
         verifier, most = model.verifier, max(1, options.batch_tokens * capacity // options.batch_size)
         if options.strategy == "beam":
-            fused_beam = verifier if isinstance(verifier, FusedBeam) else None
-            return BeamSearch(
-                verifier, options, capacity=capacity, max_source_tokens=most, fused=fused_beam, heads=heads
-            )
+            return self._make_search(capacity, most, options, heads)
         choice = choose(options, model)
         memory = like.memory if like.memory is not None or not choice.looks_up else TranslationMemory()
         drafters: list[Drafter] = [make_drafter(name, model, capacity, options, memory) for name in choice.names]

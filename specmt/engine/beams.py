@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specmt.engine.backend import State
-from specmt.engine.fused import Counts
+from specmt.engine.fused import Counts, Drafting
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,16 @@ class Beams:
     """(B) how many have ended."""
 
     calls: Counts
-    """(B) how many steps were made."""
+    """(B) how many calls were made."""
+
+    drafted: Counts
+    """(B) how many continuations were verified ahead."""
+
+    accepted: Counts
+    """(B) how many calls made two steps, since those were right."""
+
+    reads: Counts
+    """(B, K) how many tokens of hypotheses a drafter has read."""
 
     @classmethod
     def empty(cls, rows: int, width: int, length: int) -> Beams:
@@ -60,7 +69,15 @@ class Beams:
         :param length: T
         """
         shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
-        dimensions = {"tokens": 3, "slots": 3, "found_tokens": 3, "scores": 2, "found_scores": 2, "found_lengths": 2}
+        dimensions = {
+            "tokens": 3,
+            "slots": 3,
+            "found_tokens": 3,
+            "scores": 2,
+            "reads": 2,
+            "found_scores": 2,
+            "found_lengths": 2,
+        }
         scores = ("scores", "found_scores")
         return cls(
             **{
@@ -85,11 +102,12 @@ class Beams:
 class FusedBeam(Protocol):
     """A verifier that runs steps of beam search by itself."""
 
-    def search(self, state: State, beams: Beams, *, iterations: int, enough: int) -> None:
-        """Goes on with hypotheses, so many steps at most, or until enough sentences have ended.
+    def search(self, state: State, beams: Beams, drafting: Drafting, *, iterations: int, enough: int) -> None:
+        """Goes on with hypotheses, so many calls at most, or until enough sentences have ended.
 
-        Those of a sentence share a row of the state. It comes back after about 50 ms, so that signals are handled, and
-        where caches have to grow.
+        Those of a sentence share a row of the state. The drafter goes one token ahead, and the best `nodes` of what it
+        says are verified: where those are all hypotheses of the next step, a call makes two. It comes back after about
+        50 ms, so that signals are handled, and where caches have to grow.
 
         :raises MemoryError: there is not enough.
         """

@@ -246,16 +246,13 @@ class NativeVerifier(NativeDecoder):
         made = self.library.specmt_run(call)
         return Ran(drafted[:made], accepted[:made])
 
-    def search(self, state: State, beams: Beams, *, iterations: int, enough: int) -> None:
-        """Goes on with hypotheses, so many steps at most, or until enough sentences have ended.
-
-        Those of a sentence share a row of the state. It comes back after about 50 ms, so that signals are handled, and
-        where caches have to grow.
-
-        :raises MemoryError: there is not enough.
-        """
+    def search(self, state: State, beams: Beams, drafting: Drafting, *, iterations: int, enough: int) -> None:
+        """Goes on with hypotheses as `FusedBeam.search` says."""
         count, width, length = beams.tokens.shape
-        state.cache.reserve(int(beams.extents.max()) + STEPS_AHEAD * width)
+        ahead = drafting.nodes
+        if not 0 <= ahead <= MOST_AHEAD:
+            raise ValueError(f"`drafting` must look ahead by at most {MOST_AHEAD}, but is {drafting} instead.")
+        state.cache.reserve(int(beams.extents.max()) + STEPS_AHEAD * (width + ahead))
         self.check_state(state, count)
         check_beams(beams, state.cache.capacity - width, self.vocab_size)
         arrays = {each.name: getattr(beams, each.name).ctypes.data for each in fields(beams)}
@@ -273,30 +270,44 @@ class NativeVerifier(NativeDecoder):
             cross=cache_view(state.cross.data),
             sources=state.cross.lengths.data_ptr(),
             stride=length,
+            ahead=ahead,
             **arrays,
         )
+        seen = None
+        if drafting.network is not None:
+            check_range("reads", beams.reads, 0, length + 1)
+            seen = self._name_drafter(drafting, call, state.cache.capacity, 0)
         self.library.specmt_beam(call)
+        if seen is not None:
+            seen[:count] = torch.from_numpy(beams.extents)
 
-    @staticmethod
-    def _draft_by(drafting: Drafting, call: Run, longest: int) -> None:
+    def _draft_by(self, drafting: Drafting, call: Run, longest: int) -> None:
         """Completes a call by who drafts.
 
         :param longest: the most tokens that a sentence has
         """
-        network, state, seen = drafting.network, drafting.state, drafting.seen
-        if not isinstance(network, NativeDrafter | NativeDecoder) or state is None or seen is None:
-            raise TypeError("`drafting` must have a network on the kernels, its caches and what they hold.")
-        seen = writable("seen", seen, torch.int64, None)
-        check_range("seen", seen[: call.sentences], 0, longest)
-        call.seen = seen.data_ptr()
         # A tree goes on from a beam as wide as it is broad.
-        reach = call.block
+        network, reach = drafting.network, call.block
         if isinstance(network, NativeDrafter):
             call.choice = ctypes.pointer(network.choice())
             call.nodes = tree_size(call.nodes, call.breadth, call.block) if call.nodes else 0
         elif call.nodes:
             reach = max(1, (call.block - 1) * call.breadth)
-        state.cache.reserve(longest + reach)
+        seen = self._name_drafter(drafting, call, longest, reach)
+        check_range("seen", seen[: call.sentences], 0, longest)
+        call.seen = seen.data_ptr()
+
+    @staticmethod
+    def _name_drafter(drafting: Drafting, call: Run | Beam, places: int, reach: int) -> Tensor:
+        """Completes a call by a drafter's network and its caches; returns what those hold.
+
+        :param places: that a row of the caches has at least, but for those that drafts may take
+        :param reach: how many they are
+        """
+        network, state, seen = drafting.network, drafting.state, drafting.seen
+        if not isinstance(network, NativeDrafter | NativeDecoder) or state is None or seen is None:
+            raise TypeError("`drafting` must have a network on the kernels, its caches and what they hold.")
+        state.cache.reserve(places + reach)
         network.check_state(state, call.sentences)
         call.room = min(call.room, state.cache.capacity - reach)
         call.drafter = ctypes.pointer(network.decoder.struct)
@@ -304,3 +315,4 @@ class NativeVerifier(NativeDecoder):
         call.draft_cross = cache_view(state.cross.data)
         call.draft_shortlists = array_of(state.shortlists, call.sentences)
         call.draft_sources = state.cross.lengths.data_ptr()
+        return writable("seen", seen, torch.int64, None)

@@ -263,6 +263,15 @@ class Beam(ctypes.Structure):
         ("found_scores", _pointer),
         ("found", _pointer),
         ("calls", _pointer),
+        ("drafted", _pointer),
+        ("accepted", _pointer),
+        ("reads", _pointer),
+        ("ahead", _int32),
+        ("drafter", ctypes.POINTER(Network)),
+        ("draft_self", Cache),
+        ("draft_cross", Cache),
+        ("draft_sources", _pointer),
+        ("draft_shortlists", ctypes.POINTER(Shortlist)),
     )
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from specmt.decoding import session
+from specmt.decoding.choice import GUESSES
+from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.session import decode
+from specmt.engine.beams import FusedBeam
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -135,6 +140,21 @@ def test_beam_of_one_equals_greedy(name: str, sources: list[list[int]]) -> None:
     model = load_model(name, dtype="float32")
     beam = decode(model, sources[:12], DecodingOptions(strategy="beam", beam_size=1))
     assert tokens(beam) == tokens(decode(model, sources[:12], DecodingOptions(strategy="greedy")))
+
+
+def test_beams_ahead_are_beams_in_fewer_calls(
+    model: Model, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(model.verifier, FusedBeam):
+        pytest.skip("only the kernels verify hypotheses ahead")
+    options = DecodingOptions(strategy="beam", scores=True, n_best=5, drafter="none")
+    plain = decode(model, sources, options)
+    monkeypatch.setattr(session, "make_beam_policy", lambda *_: FixedPolicy(Arm(0, GUESSES)))
+    ahead = decode(model, sources, replace(options, drafter="autoregressive"))
+    for one, other in zip(ahead, plain, strict=True):
+        assert (one.tokens, one.score, one.alternatives) == (other.tokens, other.score, other.alternatives)
+    calls, steps = (sum(each.stats.verifier_calls for each in some) for some in (ahead, plain))
+    assert calls < 0.9 * steps
 
 
 @pytest.mark.skipif(CORPORA is None, reason="SPECMT_CORPORA does not name the folder of the test sets")

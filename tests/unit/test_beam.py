@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from peers.fairseq2_search import search
 
 from specmt.decoding import session as session_module
 from specmt.decoding.beam import advance, ranked
+from specmt.decoding.policy import NO_DRAFT, Arm, FixedPolicy, Policy
 from specmt.decoding.session import decode
 from specmt.engine.beams import Beams
+from specmt.engine.fused import Drafting
 from specmt.errors import UsageError
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -79,6 +83,41 @@ def test_the_fused_search_is_the_search_in_python(
     request.getfixturevalue("unfused")
     for size, wanted in fused.items():
         assert decode(model, sources, replace(FIVE, beam_size=size, batch_size=6)) == wanted
+
+
+class Turns:
+    """A policy that looks ahead every other time, a few calls long."""
+
+    def __init__(self, ahead: int) -> None:
+        self.arms = cycle([Arm(0, ahead), NO_DRAFT])
+
+    def choose(self, rows: int, promising: bool) -> Arm:
+        return next(self.arms)
+
+    def iterations(self, rows: int, promising: bool) -> int:
+        return 2
+
+    def observe(self, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
+        assert tokens >= 0.0
+
+
+@pytest.mark.parametrize("policy", [lambda: FixedPolicy(Arm(0, 5)), lambda: FixedPolicy(Arm(0, 60)), lambda: Turns(30)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.usefixtures("needs_kernels")
+def test_what_is_verified_ahead_changes_the_number_of_calls_alone(
+    tiny_model: Path, sources: Sources, dtype: str, policy: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "make_beam_policy", lambda *_: policy())
+    model = load_model(tiny_model, device="cpu", dtype=dtype)
+    for beam_size, batch_size in ((1, 4), (2, 1), (5, 6)):
+        options = replace(FIVE, beam_size=beam_size, n_best=beam_size, batch_size=batch_size)
+        plain = decode(model, sources, replace(options, drafter="none"))
+        ahead = decode(model, sources, options)
+        assert lists_of(ahead) == lists_of(plain)
+        assert total_of(plain).drafted == 0 < total_of(ahead).drafted
+        for one, other in zip(ahead, plain, strict=True):
+            assert one.stats.verifier_calls + one.stats.accepted == other.stats.verifier_calls
+    assert total_of(ahead).accepted > 0
 
 
 @pytest.mark.usefixtures("needs_kernels")
@@ -172,4 +211,4 @@ def test_what_kernels_are_handed_is_checked(tiny_model: Path, name: str, value: 
     beams = one_sentence([0.0], 5, length=3)
     getattr(beams, name)[...] = value
     with pytest.raises(ValueError, match=message):
-        verifier.search(state, beams, iterations=1, enough=1)
+        verifier.search(state, beams, Drafting(0), iterations=1, enough=1)

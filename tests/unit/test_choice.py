@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from specmt.decoding.choice import Choice, choose, make_policy
+from specmt.decoding.choice import Choice, choose, looks_ahead, make_beam_policy, make_policy
 from specmt.decoding.policy import NO_DRAFT, Arm, BanditPolicy, FixedPolicy
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
@@ -66,6 +66,20 @@ def test_what_a_policy_may_choose(model: Model, tree: Any) -> None:
     arms = {policy.choose(rows, promising) for rows in (1, 8, 32, 1000) for promising in (False, True)}
     assert NO_DRAFT in arms  # with many sentences side by side there is nothing to gain
     assert all(arm.drafter is None or arm.drafter < len(choice.names) for arm in arms)
+
+
+def test_when_beam_search_looks_ahead(model: Model) -> None:
+    beam = DecodingOptions(strategy="beam")
+    asked, refused = (DecodingOptions(strategy="beam", drafter=name) for name in ("autoregressive", "none"))
+    assert [looks_ahead(beam, has) for has in (BOTH, MASKED, NONE)] == [True, False, False]
+    assert looks_ahead(asked, NONE)
+    assert not looks_ahead(refused, BOTH)
+    policy = make_beam_policy(model, beam)
+    assert policy.choose(1, False) == NO_DRAFT  # by which the rest is judged
+    for _ in range(1000):
+        arm = policy.choose(1, False)
+        policy.observe(1, False, arm, 2.0 if arm.drafter == 0 else 1.0, 1.0)
+    assert policy.choose(1, False) == Arm(0, 7)
 
 
 def test_a_policy_that_is_fixed(model: Model) -> None:

@@ -100,6 +100,10 @@ def test_seeds_have_64_bits() -> None:
         ({"tree": "sampled"}, "`tree` sampled needs a `temperature` above 0."),
         ({"strategy": "beam", "shortlist": True}, "`shortlist` must be false for beam search, but is true instead."),
         (
+            {"strategy": "beam", "drafter": "masked"},
+            "`drafter` must be auto, autoregressive or none for beam search, but is 'masked' instead.",
+        ),
+        (
             {"strategy": "beam", "temperature": 1.0},
             "`temperature` must be 0 for beam search, but is 1.0 instead.",
         ),
@@ -163,7 +167,7 @@ NO_EFFECT = [
     ("length_penalty", GREEDY, "`strategy` beam"),
     *((name, GREEDY, "`strategy` speculative") for name in ("tree", "beta", "tolerance", "width")),
     *((name, {**GREEDY, name: 3}, "`strategy` speculative") for name in ("nodes", "block_size")),
-    ("drafter", {"strategy": "beam", "drafter": "masked"}, "`strategy` speculative"),
+    ("drafter", {**GREEDY, "drafter": "masked"}, "`strategy` speculative or beam"),
     ("memory", {**GREEDY, "memory": MEMORY}, "`strategy` speculative"),
     ("tree", {"drafter": "none"}, "a drafter"),
     ("block_size", {"drafter": "none", "block_size": 4}, "a drafter"),
@@ -185,7 +189,7 @@ def test_what_has_no_effect_is_refused(name: str, options: dict[str, Any], neede
 @pytest.mark.parametrize(
     "options",
     [
-        {"strategy": "beam", "beam_size": 3, "length_penalty": 0.5},
+        {"strategy": "beam", "beam_size": 3, "length_penalty": 0.5, "drafter": "none"},
         {"tree": "best-first", "nodes": 8, "beta": 2, "drafter": "autoregressive", "block_size": 3},
         {"tree": "sampled", "temperature": 0.5, "top_k": 3, "width": 9, "seed": 3, "protect": False},
         {"beta": 3, "tolerance": 0.0},

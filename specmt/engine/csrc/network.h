@@ -163,20 +163,14 @@ struct Worker {
 
 // Lays out the rows of a step; returns the most keys that one of them sees.
 int64_t lay_out(const Network& n, const Step& step, Layout& layout) {
-    Vector<Place>& places = layout.places;
-    places.clear(), layout.starts.clear(), layout.wanted.clear(), layout.wanted_starts.clear();
-    const auto mark = [&] {
-        layout.starts.push_back(static_cast<int>(places.size()));
-        layout.wanted_starts.push_back(static_cast<int>(layout.wanted.size()));
-    };
+    layout.clear();
     int64_t longest = 0;
     const auto add = [&](const Place& place, bool wanted) {
-        if (wanted) layout.wanted.push_back(static_cast<int>(places.size()));
-        places.push_back(place);
+        layout.add(place, wanted);
         longest = std::max<int64_t>({longest, place.seen.count(), step.sources[place.row]});
     };
     for (int64_t b = 0; b < step.sentences; ++b) {
-        mark();
+        layout.mark();
         const int64_t row = step.rows ? step.rows[b] : b;
         const int64_t first = step.starts[b], end = first + (step.counts ? step.counts[b] : step.width);
         for (int64_t p = first; p < end; ++p) {
@@ -193,7 +187,7 @@ int64_t lay_out(const Network& n, const Step& step, Layout& layout) {
         for (int64_t p = end; p < end + step.slots; ++p)
             add({n.vocab, row, p, p, {static_cast<int>(end) + step.slots}}, step.wanted == SLOTS);
     }
-    mark();
+    layout.mark();
     return longest;
 }
 

@@ -55,11 +55,24 @@ struct Place {
     Seen seen;
 };
 
+// The rows of a step, sentence by sentence.
 struct Layout {
     Vector<Place> places;
     Vector<int> starts;         // (B + 1) where the rows of each sentence begin
     Vector<int> wanted;         // (R) the rows whose logits are wanted
     Vector<int> wanted_starts;  // (B + 1)
+
+    void clear() { places.clear(), starts.clear(), wanted.clear(), wanted_starts.clear(); }
+
+    // Before each sentence, and behind the last.
+    void mark() {
+        starts.push_back(static_cast<int>(places.size()));
+        wanted_starts.push_back(static_cast<int>(wanted.size()));
+    }
+    void add(const Place& place, bool is_wanted) {
+        if (is_wanted) wanted.push_back(static_cast<int>(places.size()));
+        places.push_back(place);
+    }
 };
 
 // What calls work with.

@@ -207,5 +207,12 @@ struct Beam {
     int64_t* extents;                   // (B) one more than the last place used
     int64_t *found_tokens, *found_lengths;  // (B, K, T), (B, K) hypotheses that have ended
     float* found_scores;                // (B, K)
-    int64_t *found, *calls;             // (B) how many those are; steps that were made
+    int64_t *found, *calls;             // (B) how many those are; calls that were made
+    int64_t *drafted, *accepted;        // (B) continuations that were guessed; calls that made two steps thereby
+    int64_t* reads;                     // (B, K) how many tokens of hypotheses the drafter has read
+    int32_t ahead;                      // how many continuations are guessed of a sentence
+    const Network* drafter;             // null for none
+    Cache draft_self, draft_cross;
+    const int64_t* draft_sources;
+    const Shortlist* draft_shortlists;
 };
