@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from specmt.models.hub import Model
 
 FURTHEST: Final = 12
-MARGINS: Final = {0.25: (3.0, 4.6), 0.5: (2.7, 2.9), 0.7: (2.3, 1.9)}
-"""How far the autoregressive drafter goes ahead, and how sure it must be to go on: to learn the best of. What a token
-costs it, in verifier calls, differs from machine to machine and from model to model. Beside them, how many tokens calls
-commit and how many drafts they verify, with the bundled models."""
+DRAFTS: Final = {(1, 0.5): (2.7, 3.9, 2.9), (1, 0.7): (2.3, 2.9, 1.9), (4, 0.7): (3.4, 4.0, 8.5)}
+"""How far the autoregressive drafter goes ahead: how many paths it goes on with, and how sure of them it must be to go
+on, to learn the best of. What a token costs it, in verifier calls, differs from machine to machine and from model to
+model. Beside them, how many tokens calls commit, steps the drafter makes and nodes are verified, with the bundled
+models."""
 
-LENGTHS: Final = {"autoregressive": 8, "lookup": 32}
-"""Block sizes of trees, and of lookups; the masked drafter's are the one it was trained for, and half of it."""
+LOOKED_UP: Final = 32
+"""The block size of lookups; the masked drafter's are the one it was trained for, and half of it."""
 
 GUESSES: Final = 7
 GUESSED: Final = 1.3
@@ -113,11 +114,7 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
         return FixedPolicy(Arm(0, choice.block_size))
     costs = costs_of(model)
     calibration = model.folder.calibration
-    arms = [
-        arm
-        for number, name in enumerate(choice.names)
-        for arm in _arms(number, name, model, is_tree=options.tree == "best-first")
-    ]
+    arms = [arm for number, name in enumerate(choice.names) for arm in _arms(number, name, model, options)]
 
     def prior(arm: Arm, rows: int, promising: bool) -> float:
         if arm.drafter is None:
@@ -127,8 +124,8 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
             return PROMISING if promising else UNPROMISING
         acceptance = calibration.acceptance if name == "masked" and calibration is not None else ()
         if arm.margin > 0.0:
-            tokens, ahead = MARGINS[arm.margin]
-            return costs.rate(tokens, rows, ahead, costs.draft * (ahead + 1.0) * costs.step(rows))
+            tokens, steps, ahead = DRAFTS[arm.paths, arm.margin]
+            return costs.rate(tokens, rows, ahead, costs.draft * steps * costs.step(rows))
         drafting = costs.block * costs.step(rows) if name == "masked" else costs.draft * arm.ahead * costs.step(rows)
         return costs.rate(expected_tokens(arm.ahead, acceptance), rows, arm.ahead, drafting)
 
@@ -158,11 +155,13 @@ def costs_of(model: Model) -> Costs:
     return Costs(row=model.backend.row_cost(model.folder.verifier.model_dim))
 
 
-def _arms(number: int, name: str, model: HasDrafters, *, is_tree: bool) -> list[Arm]:
+def _arms(number: int, name: str, model: HasDrafters, options: DecodingOptions) -> list[Arm]:
     """Returns the arms of a drafter."""
-    if name == "autoregressive" and not is_tree:
-        return [Arm(number, FURTHEST, margin) for margin in MARGINS]
-    if name in LENGTHS:
-        return [Arm(number, LENGTHS[name])]
+    is_tree = options.tree == "best-first"
+    if name == "autoregressive":
+        chains, trees = not is_tree, is_tree or "auto" in options.drafters
+        return [Arm(number, FURTHEST, margin, paths) for paths, margin in DRAFTS if (trees if paths > 1 else chains)]
+    if name == "lookup":
+        return [Arm(number, LOOKED_UP)]
     own = own_block_size(name, model)
     return [Arm(number, ahead) for ahead in sorted({own} if is_tree else {own, (own + 1) // 2})]

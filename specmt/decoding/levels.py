@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from specmt.decoding.noise import Role, generator
+from specmt.decoding.policy import survival
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Floats, Ids, Sampling
 from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Choices, Node, Tree, make_tree
-from specmt.types import PAD
+from specmt.engine.fused import Confidence
+from specmt.types import EOS, PAD
 
 
 class Expander(Protocol):
@@ -29,12 +31,15 @@ class Expander(Protocol):
         """
 
 
-def level_tree(expander: Expander, last: Tensor, shape: BestFirst, *, depth: int) -> Tree:
+def level_tree(
+    expander: Expander, last: Tensor, shape: BestFirst, *, depth: int, confidence: Confidence | None = None
+) -> Tree:
     """Returns the trees of the likeliest paths among those of a beam as wide as the tree is broad.
 
     :param last: (B) the last committed tokens
+    :param confidence: when to go on; ``None`` for to the end
     """
-    grown = [_Paths() for _ in range(len(last))]
+    grown = [_Paths(confidence) for _ in range(len(last))]
     tokens, parents = last[:, None], torch.zeros_like(last)[:, None]
     for _ in range(depth):
         candidates, scores = expander.expand(tokens, parents)
@@ -42,29 +47,48 @@ def level_tree(expander: Expander, last: Tensor, shape: BestFirst, *, depth: int
         rows = zip(grown, ids, log_probs, strict=True)
         chosen = [paths.grow(tokens_of, scores_of, shape.breadth) for paths, tokens_of, scores_of in rows]
         tokens, parents = (torch.tensor(part, device=last.device) for part in zip(*chosen, strict=True))
+        if not any(any(paths.beam) for paths in grown):
+            break
     return make_tree([paths.best(shape.nodes) for paths in grown], last.device)
 
 
 class _Paths:
     """All nodes that one sentence's beam has come by."""
 
-    def __init__(self) -> None:
+    def __init__(self, confidence: Confidence | None) -> None:
+        self.confidence = confidence if confidence is not None and confidence.floor > 0.0 else None
         self.nodes: list[Node] = []
         self.totals: list[float] = []
-        self.beam = [0]  # the places, among all nodes, that the next level goes on from
+        self.chances: list[float] = []
+        self.beam: list[int | None] = [0]  # the places, among all nodes, that the next level goes on from
 
     def grow(self, ids: list[list[int]], log_probs: list[list[float]], width: int) -> tuple[list[int], list[int]]:
         """Adds the children of the beam, best first; returns the next beam's tokens and their parents' numbers."""
         level = []
         for number, (place, tokens, scores) in enumerate(zip(self.beam, ids, log_probs, strict=True)):
-            total = self.totals[place - 1] if place else 0.0
+            if place is None:
+                continue
+            total, chance = (self.totals[place - 1], self.chances[place - 1]) if place else (0.0, 1.0)
             for token, score in zip(tokens, scores, strict=True):
                 self.nodes.append(Node(token, place, score))
                 self.totals.append(total + score)
+                self.chances.append(chance * self._chance(score))
                 level.append((total + score, len(self.nodes), number))
         best = sorted(level, key=lambda each: -each[0])[:width]
-        self.beam = [place for _, place, _ in best]
-        return [self.nodes[place - 1].token for place in self.beam], [number for _, _, number in best]
+        if self.confidence is not None:
+            best = [each for each in best if self.nodes[each[1] - 1].token != EOS]
+            if sum(self.chances[place - 1] for _, place, _ in best) < self.confidence.margin:
+                best = []
+        noise = width - len(best)
+        self.beam = [place for _, place, _ in best] + [None] * noise
+        tokens = [self.nodes[place - 1].token for _, place, _ in best]
+        return tokens + [PAD] * noise, [number for _, _, number in best] + [0] * noise
+
+    def _chance(self, score: float) -> float:
+        """Returns the probability that a node is accepted after those before it."""
+        if self.confidence is None:
+            return 1.0
+        return float(survival(np.array([[score]]), self.confidence.scale, self.confidence.shift)[0, 0])
 
     def best(self, count: int) -> list[Node]:
         """Returns the nodes of the likeliest paths; a node is never likelier than its parent, which comes first."""

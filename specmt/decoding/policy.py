@@ -72,7 +72,10 @@ class Arm(NamedTuple):
     """The block size K."""
 
     margin: float = 0.0
-    """The least probability of a path that is gone on with."""
+    """The least probability of the paths, together, that are gone on with."""
+
+    paths: int = 1
+    """How many those are at most."""
 
 
 NO_DRAFT: Final = Arm()
@@ -293,7 +296,9 @@ def confident(tree: Tree, confidence: Confidence | None) -> Tree:
     parents = None if tree.parents is None else tree.parents.numpy(force=True)
     chances = survival(tree.log_probs.double().numpy(force=True), confidence.scale, confidence.shift, parents)
     kept = chances >= confidence.floor
-    stops = np.pad((chances < confidence.margin) | (tokens == EOS), ((0, 0), (1, 0)))
+    # How sure a tree must be to go on was asked when it was drafted.
+    unsure = chances < confidence.margin if parents is None else np.zeros_like(kept)
+    stops = np.pad(unsure | (tokens == EOS), ((0, 0), (1, 0)))
     row = np.arange(len(tokens))
     for node in range(tokens.shape[1]):
         stopped = stops[row, node if parents is None else parents[:, node]]
@@ -331,8 +336,7 @@ def log_odds(log_probs: Floats) -> Floats:
     return likely - np.log(-np.expm1(likely))
 
 
-def best_confidence(calibration: Calibration | None, floor: float, margin: float = 0.0) -> Confidence:
+def best_confidence(calibration: Calibration | None, floor: float, margin: float = 0.0, paths: int = 1) -> Confidence:
     """Returns the rule for a drafter; one that was not calibrated is trusted as it says itself."""
-    if calibration is None:
-        return Confidence(1.0, 0.0, floor, margin)
-    return Confidence(calibration.scale, calibration.shift, floor, margin)
+    scale, shift = (1.0, 0.0) if calibration is None else (calibration.scale, calibration.shift)
+    return Confidence(scale, shift, floor, margin, paths)

@@ -201,7 +201,7 @@ def _trust(model: Model, choice: Choice, arm: Arm, rows: int) -> Confidence | No
     if choice.block_size is not None or arm.drafter is None:
         return None
     calibration = model.folder.calibration if choice.names[arm.drafter] == "masked" else None
-    return best_confidence(calibration, costs_of(model).floor(rows), arm.margin)
+    return best_confidence(calibration, costs_of(model).floor(rows), arm.margin, arm.paths)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

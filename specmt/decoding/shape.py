@@ -11,6 +11,10 @@ from specmt.options import DecodingOptions
 MOST_NODES: Final = 24
 """The nodes of a best-first tree where nobody says how many."""
 
+FEW_NODES: Final = 11
+"""Those of trees that are drafted because they pay: with the last committed token, a product of matrices is one pass
+over the weights with AVX-512."""
+
 
 @dataclass(frozen=True)
 class Chain:

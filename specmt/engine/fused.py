@@ -52,7 +52,11 @@ class Confidence:
     drafted and verified."""
 
     margin: float = 0.0
-    """The least probability of a path that is gone on with: that costs a step of the drafter."""
+    """The least probability, of all paths together that a draft could go on with, of going on: that costs a step of the
+    drafter."""
+
+    paths: int = 1
+    """How many paths are gone on with side by side, where the drafter can: one drafts a chain."""
 
 
 @dataclass(frozen=True)

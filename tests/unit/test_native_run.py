@@ -44,6 +44,8 @@ DOUBTS = {
     "few": Confidence(1.3, 0.2, 0.8),
     "far": Confidence(1.0, 0.0, 0.05, 0.2),
     "near": Confidence(1.1, 0.3, 0.3, 0.6),
+    "broad": Confidence(1.0, 0.0, 0.05, 0.4, 4),
+    "broad and sure": Confidence(1.1, 0.3, 0.1, 0.8, 3),
     "none": Confidence(1.0, -40.0, 0.5),
 }
 
@@ -229,11 +231,24 @@ def test_it_stops_after_so_many_iterations_and_goes_on_from_there(native: Model,
     assert torch.equal(*tokens)
 
 
-def test_hints_change_how_many_iterations_there_are_and_nothing_else(native: Model, sources: list[list[int]]) -> None:
+def tree_drafting(model: Model, sources: list[list[int]]) -> Drafting:
+    """Returns how the autoregressive drafter drafts trees for sentences that are about to begin."""
+    network = model.autoregressive
+    assert network is not None
+    state = network.new_state(len(sources))
+    network.start(state, torch.arange(len(sources)), model.verifier.encode(sources))
+    return Drafting(6, network, state, torch.zeros(len(sources), dtype=torch.int64), nodes=9, breadth=2)
+
+
+@pytest.mark.parametrize("is_tree", [False, True])
+def test_hints_change_how_many_iterations_there_are_and_nothing_else(
+    native: Model, sources: list[list[int]], is_tree: bool
+) -> None:
     def said(hints: list[list[int]]) -> tuple[list[list[int]], int]:
         state, sentences = open_rows(native, sources[:8], [60] * 8)
         sentences = replace(sentences, hints=hints)
-        ran = fused_of(native).run(state, sentences, Drafting(0), iterations=100, enough=8)
+        drafting = tree_drafting(native, sources[:8]) if is_tree else Drafting(0)
+        ran = fused_of(native).run(state, sentences, drafting, iterations=100, enough=8)
         tokens = sentences.tokens.tolist()
         return [row[:length] for row, length in zip(tokens, sentences.lengths.tolist(), strict=True)], len(ran.accepted)
 

@@ -16,7 +16,7 @@ import torch
 from typing_extensions import override
 
 from specmt.decoding import session
-from specmt.decoding.choice import FURTHEST, LENGTHS, MARGINS, Choice, make_policy
+from specmt.decoding.choice import DRAFTS, FURTHEST, LOOKED_UP, Choice, make_policy
 from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.policy import (
     ACCEPTANCE,
@@ -133,12 +133,16 @@ def test_the_simple_model_of_costs(row: float) -> None:
 
 def test_arms_are_the_lengths_of_each_drafter(tiny_model: Path) -> None:
     model = load_model(tiny_model)
-    for names, tree, wanted in (
-        (("masked",), "chain", [Arm(0, 2), Arm(0, 4)]),  # the one it was trained for, and half of it
-        (("masked", "autoregressive"), "chain", [Arm(0, 2), Arm(0, 4), *(Arm(1, FURTHEST, each) for each in MARGINS)]),
-        (("autoregressive", "lookup"), "best-first", [Arm(0, LENGTHS["autoregressive"]), Arm(1, LENGTHS["lookup"])]),
+    chains = [Arm(0, FURTHEST, margin) for paths, margin in DRAFTS if paths == 1]
+    trees = [Arm(0, FURTHEST, margin, paths) for paths, margin in DRAFTS if paths > 1]
+    assert chains and trees
+    for names, drafter, tree, wanted in (
+        (("masked",), "auto", "chain", [Arm(0, 2), Arm(0, 4)]),  # the one it was trained for, and half of it
+        (("autoregressive", "masked"), "auto", "chain", [*chains, *trees, Arm(1, 2), Arm(1, 4)]),
+        (("autoregressive",), "autoregressive", "chain", chains),
+        (("autoregressive", "lookup"), "auto", "best-first", [*trees, Arm(1, LOOKED_UP)]),
     ):
-        policy = make_policy(model, DecodingOptions(tree=tree), Choice(names, None, False))
+        policy = make_policy(model, DecodingOptions(tree=tree, drafter=drafter), Choice(names, None, False))
         assert isinstance(policy, BanditPolicy)
         assert policy._arms == [NO_DRAFT, *wanted]
     fixed = make_policy(model, DecodingOptions(), Choice(("masked",), 7, False))

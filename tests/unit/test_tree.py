@@ -460,7 +460,7 @@ def test_a_node_survives_with_all_those_before_it() -> None:
 @pytest.mark.parametrize("floor", [0.0, 0.05, 0.2, 0.5, 0.9])
 @pytest.mark.parametrize("margin", [0.0, 0.3, 0.6])
 def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, margin: float) -> None:
-    """A node's ancestors are likelier than itself, so that what is kept is a tree."""
+    """A node's ancestors are likelier than itself, so that what is kept is a tree, whatever ended its growth."""
     tree = level_tree(Random([0, 1, 2], 8), 90 + torch.arange(3), BestFirst(20, 3), depth=4)
     assert tree.log_probs is not None
     assert tree.parents is not None
@@ -469,11 +469,8 @@ def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, mar
     chances = survival(tree.log_probs.double().numpy(), 0.9, -0.2, tree.parents.numpy())
     for row in range(3):
         nodes, paths = nodes_of(tree, row), paths_of(nodes_of(tree, row))
-        before = [1.0 if node.parent == 0 else chances[row, node.parent - 1] for node in nodes]
         wanted = [
-            at
-            for at, path in enumerate(paths)
-            if floor == 0.0 or (chances[row, at] >= floor and before[at] >= margin and EOS not in path[:-1])
+            at for at, path in enumerate(paths) if floor == 0.0 or (chances[row, at] >= floor and EOS not in path[:-1])
         ]
         kept = nodes_of(got, row)
         assert is_sound(kept)
@@ -483,3 +480,46 @@ def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, mar
     assert (got.tokens.shape[1] == 20) == (floor == 0.0)
     unknown = Tree(tree.tokens, tree.parents)
     assert confident(unknown, confidence) is unknown
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.2, 0.5, 0.9, 2.0])
+def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin: float) -> None:
+    confidence = Confidence(scale=0.9, shift=-0.2, floor=0.01, margin=margin)
+    heights = set()
+    for row in range(20):
+        expander = Random([row], 6)
+        tree = level_tree(expander, torch.tensor([90 + row]), BestFirst(99, 3), depth=4, confidence=confidence)
+        chances: dict[tuple[int, ...], float] = {(): 1.0}
+        beam: list[tuple[int, ...]] = [()]
+        while beam and len(beam[0]) < 4:
+            children = []
+            for path in beam:
+                scores = expander.log_probs(row, path)
+                for token in sorted(range(6), key=lambda token: -scores[token])[:3]:
+                    chance = logistic(0.9 * log_odds(np.array(scores[token])) - 0.2)
+                    chances[(*path, token)] = chances[path] * float(chance)
+                    children.append((*path, token))
+            totals = {
+                path: sum(expander.log_probs(row, path[:at])[path[at]] for at in range(len(path))) for path in children
+            }
+            best = sorted(children, key=lambda path: -totals[path])[:3]
+            height = len(best[0])
+            beam = [path for path in best if path[-1] != EOS]
+            if sum(chances[path] for path in beam) < margin:
+                beam = []
+        assert set(paths_of(nodes_of(tree, 0))) == set(chances) - {()}
+        assert len(expander.paths[0][0]) == height - 1
+        heights.add(height)
+    assert (heights == {1}) if margin > 1.0 else (heights == {4}) if margin == 0.0 else len(heights) > 1
+
+
+def test_sentences_grow_trees_of_their_own_height() -> None:
+    confidence = Confidence(scale=0.9, shift=-0.2, floor=0.01, margin=0.4)
+    rows = torch.arange(8)
+    together = level_tree(Random(rows.tolist(), 6), 90 + rows, BestFirst(30, 3), depth=4, confidence=confidence)
+    alone = [
+        level_tree(Random([row], 6), torch.tensor([90 + row]), BestFirst(30, 3), depth=4, confidence=confidence)
+        for row in range(8)
+    ]
+    assert [nodes_of(together, row) for row in range(8)] == [nodes_of(tree, 0) for tree in alone]
+    assert len({tree.tokens.shape[1] for tree in alone}) > 1

@@ -11,6 +11,7 @@ from specmt.decoding.levels import level_tree, sampled_tree
 from specmt.decoding.shape import BestFirst, Chain
 from specmt.decoding.tree import Tree
 from specmt.engine.backend import Scorer, State
+from specmt.engine.fused import Confidence
 from specmt.engine.window import Branches
 
 
@@ -52,19 +53,20 @@ class AutoregressiveDrafter(NetworkDrafter[Scorer]):
     """
 
     @override
-    def draft(self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int) -> Tree:
+    def draft(
+        self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int, confidence: Confidence | None = None
+    ) -> Tree:
         if self.state is None:
             raise RuntimeError("The drafter was asked for drafts before it had a state.")
-        starts = lengths - counts
-        if isinstance(self.shape, Chain):
+        starts, shape = lengths - counts, self.shape_by(confidence)
+        if isinstance(shape, Chain):
             drafts, log_probs = self.network.ahead(fresh, starts, counts, ahead, self.state)
             return Tree(drafts, log_probs=log_probs)
         rows = torch.arange(len(lengths), device=fresh.device)
         logits = self.network.score(fresh, starts, self.state)[rows, counts - 1]
         expander = _LevelExpander(self.network, self.state, lengths - 1, logits)
         last = fresh[rows, counts - 1]
-        if isinstance(self.shape, BestFirst):
-            return level_tree(expander, last, self.shape, depth=ahead)
-        places, width = lengths.tolist(), self.shape.width
+        if isinstance(shape, BestFirst):
+            return level_tree(expander, last, shape, depth=ahead, confidence=confidence)
         requests = self.first_requests(len(lengths))
-        return sampled_tree(expander, last, places, requests, self.shape.how, width=width, depth=ahead)
+        return sampled_tree(expander, last, lengths.tolist(), requests, shape.how, width=shape.width, depth=ahead)

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from specmt.decoding.policy import confident
 from specmt.decoding.request import Request
-from specmt.decoding.shape import Chain, Sampled, Shape
+from specmt.decoding.shape import FEW_NODES, BestFirst, Chain, Sampled, Shape
 from specmt.decoding.shortlist import Shortlist, restricted
 from specmt.decoding.tree import Tree, merge
 from specmt.engine import backend
@@ -187,27 +187,37 @@ class NetworkDrafter(Drafter, Generic[N]):
         self._begin(len(lengths))
         fresh, counts = unseen(tokens, self.seen, lengths)
         self.seen[: len(lengths)] = lengths
-        return confident(self.draft(fresh, lengths, counts, ahead), confidence)
+        return confident(self.draft(fresh, lengths, counts, ahead, confidence), confidence)
 
     @abstractmethod
-    def draft(self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int) -> Tree:
+    def draft(
+        self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int, confidence: Confidence | None = None
+    ) -> Tree:
         """Reads newly committed tokens and drafts.
 
         :param fresh: (B', M) the tokens, padded on the right
         :param lengths: (B') how many are committed in all
         :param counts: (B') how many are new, at least 1
         :param ahead: the block size K
+        :param confidence: when to go on; ``None`` for to the end
         """
+
+    def shape_by(self, confidence: Confidence | None) -> Shape:
+        """Returns the shape of drafts: that of the options, or what is found to pay."""
+        if confidence is None or confidence.paths == 1 or not isinstance(self.shape, Chain):
+            return self.shape
+        return BestFirst(FEW_NODES, confidence.paths)
 
     @override
     def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
-        if isinstance(self.shape, Sampled):
+        shape = self.shape_by(confidence)
+        if isinstance(shape, Sampled):
             return None
         state = self._begin(rows)
         drafting = Drafting(ahead, self.network, state, self.seen, confidence=confidence)
-        if isinstance(self.shape, Chain):
+        if isinstance(shape, Chain):
             return drafting
-        return replace(drafting, nodes=self.shape.nodes, breadth=self.shape.breadth)
+        return replace(drafting, nodes=shape.nodes, breadth=shape.breadth)
 
     def _begin(self, rows: int) -> State:
         """Makes sure that the caches have the first rows, and the network their sentences."""

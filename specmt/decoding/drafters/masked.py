@@ -12,6 +12,7 @@ from specmt.decoding.tree import Tree
 from specmt.engine import backend
 from specmt.engine.backend import Slots
 from specmt.engine.candidates import tree_size
+from specmt.engine.fused import Confidence
 
 
 class _SlotExpander:
@@ -35,17 +36,20 @@ class MaskedDrafter(NetworkDrafter[backend.Drafter]):
     """Fills a block of [MASK] slots in one pass."""
 
     @override
-    def draft(self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int) -> Tree:
+    def draft(
+        self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int, confidence: Confidence | None = None
+    ) -> Tree:
         if self.state is None:
             raise RuntimeError("The drafter was asked for drafts before it had a state.")
         slots = self.network.fill(fresh, lengths - counts, counts, ahead, self.state)
-        if isinstance(self.shape, Sampled):
+        shape = self.shape_by(confidence)
+        if isinstance(shape, Sampled):
             expander, requests = _SlotExpander(self.network, slots), self.first_requests(len(lengths))
-            starts, width = lengths.tolist(), self.shape.width
-            return sampled_tree(expander, slots.last, starts, requests, self.shape.how, width=width, depth=ahead)
-        if isinstance(self.shape, BestFirst):
-            nodes = tree_size(self.shape.nodes, self.shape.breadth, ahead)
-            tokens, parents, log_probs = self.network.tree(slots, self.shape.breadth, nodes)
+            starts, width = lengths.tolist(), shape.width
+            return sampled_tree(expander, slots.last, starts, requests, shape.how, width=width, depth=ahead)
+        if isinstance(shape, BestFirst):
+            nodes = tree_size(shape.nodes, shape.breadth, ahead)
+            tokens, parents, log_probs = self.network.tree(slots, shape.breadth, nodes)
             return Tree(tokens, parents, log_probs)
         tokens, log_probs = self.network.chain(slots)
         return Tree(tokens, log_probs=log_probs)

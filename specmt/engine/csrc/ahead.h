@@ -7,7 +7,7 @@
 namespace {
 
 // What decides what is drafted and verified, by the product of calibrated chances over a path: a node is verified that
-// reaches the floor, and nothing is drafted behind one that does not reach the margin, or behind the end.
+// reaches the floor; a draft goes on where the nodes to go on from, together, reach the margin, and never behind the end.
 struct Confidence {
     double scale, shift, floor, margin;
 
@@ -89,7 +89,7 @@ struct LevelNode {
     int64_t token;
     int32_t parent;  // the number of the node before, from 1; 0 for none
     float log_prob;
-    double total;    // of its path
+    double total, product;  // of its path: log-probabilities, chances
 };
 
 // The trees of the likeliest paths among those of beams as wide as trees are broad (specmt/decoding/levels.py).
@@ -102,34 +102,43 @@ class LevelTrees {
     }
 
     // The first step is as in `run_ahead`; drafts are (B, N) nodes in order of their paths' probability.
-    void run(const Network& n, const Step& first, int depth, int breadth, int count, int64_t* tokens, float* log_probs,
-             int64_t* parents) {
+    void run(const Network& n, const Step& first, int depth, int breadth, int count, int64_t end,
+             const Confidence& confidence, int64_t* tokens, float* log_probs, int64_t* parents) {
         const int sentences = first.sentences;
         most_ = breadth + breadth * breadth * (depth - 1);
-        breadth_ = breadth;
+        breadth_ = breadth, depth_ = depth, count_ = count, end_ = end;
         fit(nodes_, static_cast<int64_t>(sentences) * most_);
         fit(order_, most_);
         fit(scratch().candidates, static_cast<int64_t>(sentences) * breadth);
         sizes_.assign(sentences, 0);
         widths_.assign(sentences, 1);
-        starts_.resize(sentences);
+        for (auto* each : {&starts_, &rows_, &numbers_}) each->resize(sentences);
         for (auto* each : {&beams_, &window_, &depths_}) each->assign(sentences * breadth, 0);
-        for (auto* each : {&paths_, &old_paths_}) each->assign(static_cast<int64_t>(sentences) * breadth * depth, 0);
-        for (int b = 0; b < sentences; ++b) starts_[b] = first.starts[b] + first.counts[b] - 1;
+        paths_.assign(static_cast<int64_t>(sentences) * breadth * depth, 0);
+        fit(old_paths_, static_cast<int64_t>(breadth) * depth);
+        for (int b = 0; b < sentences; ++b) {
+            numbers_[b] = b;
+            rows_[b] = first.rows ? first.rows[b] : b;
+            starts_[b] = first.starts[b] + first.counts[b] - 1;
+        }
         Step step = first;
         for (int level = 0;; ++level) {
             run_step(n, step);
             find_level(n, step);
-            Candidates* found = scratch().candidates.data();
-            for (int b = 0; b < sentences; ++b) {
-                const int64_t width = widths_[b];
-                grow(b, level + 1, depth, step, found);
+            const Candidates* found = scratch().candidates.data();
+            const int64_t slot = level == 0 ? 1 : step.first + breadth;  // of the next level's first token
+            int going = 0;
+            for (int i = 0; i < step.sentences; ++i) {
+                const int64_t width = widths_[i];
+                going += grow(i, going, level + 1, slot, found, confidence);
                 found += width;
             }
-            if (level == depth - 1) break;
-            step.first = level == 0 ? 1 : step.first + breadth;
+            if (level == depth - 1 || going == 0) break;
+            step.sentences = going;
+            step.first = slot;
             step.width = breadth;
             step.wanted = ALL;
+            step.rows = rows_.data();
             step.counts = widths_.data();
             step.tokens = window_.data();
             step.starts = starts_.data();
@@ -137,7 +146,7 @@ class LevelTrees {
             step.paths = paths_.data();
             step.longest = depth;
         }
-        for (int64_t b = 0; b < sentences; ++b) keep_best(b, count, tokens, log_probs, parents);
+        for (int64_t b = 0; b < sentences; ++b) keep_best(b, tokens, log_probs, parents);
     }
 
   private:
@@ -150,36 +159,57 @@ class LevelTrees {
         find_candidates(step.threads, rows, step.logits, step.stride, n.vocab, list_of, scratch().candidates.data());
     }
 
-    // Adds the children of a beam, and makes the best of them the next.
-    void grow(int64_t b, int level, int depth, const Step& step, const Candidates* found) {
+    // Adds the children of the i-th sentence's beam. Where it pays to go on from the best of them, they become the beam
+    // of the `to`-th; returns whether they do.
+    bool grow(int64_t i, int64_t to, int level, int64_t slot, const Candidates* found, const Confidence& confidence) {
+        const int64_t b = numbers_[i];
         LevelNode* nodes = nodes_.data() + b * most_;
-        int64_t* beam = beams_.data() + b * breadth_;
-        const int64_t begin = sizes_[b];
+        const int64_t *beam = beams_.data() + i * breadth_, begin = sizes_[b], width = widths_[i];
         int64_t& size = sizes_[b];
-        for (int64_t j = 0; j < widths_[b]; ++j) {
-            const double total = beam[j] ? nodes[beam[j] - 1].total : 0.0;
-            for (int i = 0; i < std::min(breadth_, found[j].count); ++i)
-                nodes[size++] = {found[j].ids[i], static_cast<int32_t>(beam[j]), found[j].values[i],
-                                 total + found[j].values[i]};
+        for (int64_t j = 0; j < width; ++j) {
+            const LevelNode before = beam[j] ? nodes[beam[j] - 1] : LevelNode{0, 0, 0.0f, 0.0, 1.0};
+            for (int k = 0; k < std::min(breadth_, found[j].count); ++k) {
+                const float log_prob = found[j].values[k];
+                const double chance = confidence.decides() ? confidence.chance(log_prob) : 1.0;
+                nodes[size++] = {found[j].ids[k], static_cast<int32_t>(beam[j]), log_prob, before.total + log_prob,
+                                 before.product * chance};
+            }
         }
         const int64_t* order = sort(nodes, begin, size, breadth_);
-        const int64_t next = std::min<int64_t>(breadth_, size - begin);
-        int64_t* old = old_paths_.data() + b * breadth_ * depth;
-        int64_t* paths = paths_.data() + b * breadth_ * depth;
-        const int64_t slot = level == 1 ? 1 : step.first + breadth_;  // of the next level's first token
-        std::copy_n(paths, breadth_ * depth, old);
-        places_.resize(next);
-        for (int64_t j = 0; j < next; ++j) {
+        const int64_t best = std::min<int64_t>(breadth_, size - begin);
+        double together = 0.0;
+        places_.clear();
+        for (int64_t j = 0; j < best; ++j) {
             const LevelNode& node = nodes[order[j]];
-            places_[j] = order[j] + 1;
-            window_[b * breadth_ + j] = node.token;
-            depths_[b * breadth_ + j] = level;
-            const int64_t parent = std::find(beam, beam + widths_[b], node.parent) - beam;
-            std::copy_n(old + parent * depth, level, paths + j * depth);
-            if (level < depth) paths[j * depth + level] = slot + j;
+            if (!confidence.goes_on(1.0, node.token == end_)) continue;
+            places_.push_back(order[j] + 1);
+            together += node.product;
         }
-        std::copy_n(places_.data(), next, beam);
-        widths_[b] = next;
+        if (places_.empty() || !confidence.goes_on(together, false) || is_full(nodes, size, nodes[places_[0] - 1].total))
+            return false;
+        std::copy_n(paths_.data() + i * breadth_ * depth_, breadth_ * depth_, old_paths_.data());
+        const int64_t next = static_cast<int64_t>(places_.size());
+        for (int64_t j = 0; j < next; ++j) {
+            const LevelNode& node = nodes[places_[j] - 1];
+            window_[to * breadth_ + j] = node.token;
+            depths_[to * breadth_ + j] = level;
+            const int64_t parent = std::find(beam, beam + width, node.parent) - beam;
+            int64_t* path = paths_.data() + (to * breadth_ + j) * depth_;
+            std::copy_n(old_paths_.data() + parent * depth_, level, path);
+            if (level < depth_) path[level] = slot + j;
+        }
+        std::copy_n(places_.data(), next, beams_.data() + to * breadth_);
+        numbers_[to] = b;
+        rows_[to] = rows_[i];
+        starts_[to] = starts_[i];
+        widths_[to] = next;
+        return true;
+    }
+
+    // Whether no path that goes on from one of so much log-probability can be among the best that are kept.
+    bool is_full(const LevelNode* nodes, int64_t size, double total) const {
+        const auto better = [total](const LevelNode& node) { return node.total >= total; };
+        return std::count_if(nodes, nodes + size, better) >= count_;
     }
 
     // Returns nodes from `begin` on by the probability of their paths, among equals the earlier; the first ones in order.
@@ -193,26 +223,28 @@ class LevelTrees {
         return order;
     }
 
-    void keep_best(int64_t b, int64_t count, int64_t* tokens, float* log_probs, int64_t* parents) {
+    void keep_best(int64_t b, int64_t* tokens, float* log_probs, int64_t* parents) {
         const LevelNode* nodes = nodes_.data() + b * most_;
-        const int64_t* order = sort(nodes, 0, sizes_[b], count);
+        const int64_t* order = sort(nodes, 0, sizes_[b], count_);
         places_.assign(sizes_[b] + 1, 0);
-        for (int64_t i = 0; i < count; ++i) {
+        for (int64_t i = 0; i < count_; ++i) {
             const bool real = i < sizes_[b];
-            const LevelNode node = real ? nodes[order[i]] : LevelNode{0, 0, -INFINITY, 0.0};
+            const LevelNode node = real ? nodes[order[i]] : LevelNode{0, 0, -INFINITY, 0.0, 0.0};
             if (real) places_[order[i] + 1] = i + 1;
-            tokens[b * count + i] = node.token;
-            log_probs[b * count + i] = node.log_prob;
-            parents[b * count + i] = places_[node.parent];  // a node is never likelier than its parent
+            tokens[b * count_ + i] = node.token;
+            log_probs[b * count_ + i] = node.log_prob;
+            parents[b * count_ + i] = places_[node.parent];  // a node is never likelier than its parent
         }
     }
 
     int64_t most_ = 0;  // nodes of a sentence
-    int breadth_ = 0;
-    Vector<LevelNode> nodes_;                       // (B, most)
-    Vector<int64_t> sizes_, widths_, starts_;       // (B) nodes, nodes of the last level, positions of the roots
-    Vector<int64_t> beams_, window_, depths_;       // (B, breadth) of the last level: node numbers, tokens, depths
-    Vector<int64_t> paths_, old_paths_;             // (B, breadth, depth)
+    int breadth_ = 0, depth_ = 0, count_ = 0;
+    int64_t end_ = 0;
+    Vector<LevelNode> nodes_;                 // (B, most)
+    Vector<int64_t> sizes_;                   // (B) nodes
+    Vector<int64_t> numbers_, rows_, starts_, widths_;  // (B) of sentences that go on; roots' positions, widths of beams
+    Vector<int64_t> beams_, window_, depths_;           // (B, breadth) of these: node numbers, tokens, depths
+    Vector<int64_t> paths_, old_paths_;       // (B, breadth, depth); of one sentence
     Vector<int64_t> order_, places_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <numeric>
 
 #include "ahead.h"
 
@@ -49,7 +50,7 @@ class Runner {
         int iteration = 0;
         while (iteration < r.iterations && goes_on()) {
             drafted = r.block == 0 ? 0 : draft();
-            if (r.hints && !r.nodes) recall();
+            if (r.hints) recall();
             lay_windows();
             verify();
             commit(iteration++);
@@ -112,7 +113,7 @@ class Runner {
         } else {
             step.wanted = LAST;
             if (r.nodes)
-                LevelTrees::get().run(*r.drafter, step, r.block, r.breadth, r.nodes, s.drafts.data(),
+                LevelTrees::get().run(*r.drafter, step, r.block, r.breadth, r.nodes, r.end, confidence, s.drafts.data(),
                                       s.draft_log_probs.data(), s.parents.data());
             else
                 made = run_ahead(*r.drafter, step, r.block, r.end, s.drafts.data(), s.draft_log_probs.data(), confidence);
@@ -148,6 +149,7 @@ class Runner {
     // Puts in the place of drafts what hints go on with behind the last two tokens, where they have those.
     void recall() {
         const int64_t count = static_cast<int64_t>(s.rows.size()), room = r.block ? drafted : most;
+        const int64_t longest = r.nodes ? std::min<int64_t>(room, r.block) : room;
         if (r.block == 0) {
             s.drafts.assign(count * most, r.filler);
             s.draft_log_probs.assign(count * most, -INFINITY);
@@ -158,11 +160,12 @@ class Runner {
             const int64_t *hint = r.hints + row * r.hint_stride, *end = hint + r.hint_lengths[row];
             const int64_t* last = r.tokens + row * r.stride + length - 2;
             const int64_t* found = std::search(hint, end, last, last + 2);
-            const int64_t known = std::min(room, end - found - 2);
+            const int64_t known = std::min(longest, end - found - 2);
             if (known <= 0) continue;
             std::copy_n(found + 2, known, s.drafts.data() + b * most);
             float* log_probs = s.draft_log_probs.data() + b * most;
             std::fill_n(std::fill_n(log_probs, known, 0.0f), room - known, -INFINITY);
+            if (r.nodes) std::iota(s.parents.data() + b * most, s.parents.data() + b * most + known, 0);
             drafted = std::max(drafted, known);
         }
     }
@@ -195,7 +198,8 @@ class Runner {
                 const float log_prob = log_probs[node - 1];
                 s.products[node] = s.products[parent];
                 const bool ended = parent > 0 && tokens[parent - 1] == r.end;
-                const bool follows = confidence.goes_on(s.products[parent], ended);
+                // How sure a tree must be to go on was asked when it was drafted.
+                const bool follows = confidence.goes_on(r.nodes ? 1.0 : s.products[parent], ended);
                 if (confidence.decides()) s.products[node] *= confidence.chance(log_prob);
                 if (log_prob == -INFINITY || !follows || !confidence.is_enough(s.products[node])) {
                     s.products[node] = 0.0;

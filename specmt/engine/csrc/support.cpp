@@ -41,6 +41,11 @@ bool has(unsigned bits, std::initializer_list<int> wanted) {
     return true;
 }
 
+bool is_intel() {
+    const Registers maker = ask(0, 0);  // "GenuineIntel"
+    return maker.b == 0x756E6547 && maker.d == 0x49656E69 && maker.c == 0x6C65746E;
+}
+
 // Whether the system saves the registers that these bits stand for.
 bool saves(unsigned bits) {
     unsigned low, high;
@@ -66,8 +71,13 @@ std::string find_variants() {
         return there;
     };
     add("avx2-vnni", has(most.a, {4}));
-    add("avx512", has(more.b, {16, 17, 30, 31}) && saves(0xE6)) && add("avx512-vnni", has(more.c, {11})) &&
-        add("avx512-bf16", has(most.a, {5})) && add("amx", has(more.d, {22, 24, 25}) && may_use_tiles());
+    const bool wide = add("avx512", has(more.b, {16, 17, 30, 31}) && saves(0xE6));
+    const bool bytes = wide && has(more.c, {11}), pairs = bytes && has(most.a, {5});
+    // Intel's multiply pairs of bfloat16 at half the speed of floats.
+    if (is_intel()) add("avx512-bf16", pairs);
+    add("avx512-vnni", bytes);
+    if (!is_intel()) add("avx512-bf16", pairs);
+    add("amx", pairs && has(more.d, {22, 24, 25}) && may_use_tiles());
     return found;
 }
 
