@@ -48,7 +48,7 @@ TERMS = {"der": ["this one"], "Sie": ["one", "you all"], "und": ["plus"], "werde
 
 def work() -> None:
     """Decodes a few lines by every strategy, and runs out of memory again and again."""
-    from specmt.engine import library
+    from specmt.engine import backends, library
     from specmt.models.hub import load_model
     from specmt.options import DecodingOptions
     from specmt.translator import Translator
@@ -56,6 +56,7 @@ def work() -> None:
     kernels = library.kernels()
     if kernels is None:
         sys.exit(f"There are no kernels, because {library.why_absent()}.")
+    backends.NARROW = 0  # drafters of codes, which wide ones are
     lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:5]
     for dtype in ("float32", "bfloat16", "int8"):
         translator = Translator(load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2))

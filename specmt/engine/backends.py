@@ -19,6 +19,8 @@ from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_v
 from specmt.engine.pool import only_kernels
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
 from specmt.engine.stack import Packed
+from specmt.engine.stored import StoredWeights
+from specmt.engine.structures import CODES
 from specmt.engine.transformer import Weights, drafter_tables
 
 NARROW: Final = 320
@@ -60,21 +62,33 @@ class KernelBackend(Backend):
 
     @override
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        return native.NativeVerifier(self._packed(pack_verifier, weights, sizes), sizes, self.dtype, prefixes)
+        return native.NativeVerifier(
+            self._packed(pack_verifier, weights, sizes, self.dtype), sizes, self.dtype, prefixes
+        )
 
     @override
     def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
-        return native.NativeDrafter(self._packed(pack_masked, weights, sizes), sizes, self.dtype)
+        return native.NativeDrafter(self._packed(pack_masked, weights, sizes, self.dtype), sizes, self.dtype)
 
     @override
     def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
-        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes), sizes, self.dtype)
+        dtype = self.dtype
+        if dtype == torch.int8 and _outline(weights)["embed.weight"].shape[1] > NARROW:
+            # All weights are read again for every token: half the bytes are worth a draft in a hundred.
+            dtype = CODES
+        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes, dtype), sizes, dtype)
 
-    def _packed(self, pack: Callable[[Weights, Sizes, torch.dtype], Parts], weights: Weights, sizes: Sizes) -> Packed:
+    def _packed(
+        self,
+        pack: Callable[[Weights, Sizes, torch.dtype], Parts],
+        weights: Weights,
+        sizes: Sizes,
+        dtype: torch.dtype,
+    ) -> Packed:
         # Packing is many short calls of PyTorch: other threads of its would cost more time than they save.
         with only_kernels(), spread(allowed_nodes()):
-            purpose = f"{pack.__name__}, {self.dtype}, {sizes}"
-            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, self.dtype))
+            purpose = f"{pack.__name__}, {dtype}, {sizes}"
+            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, dtype))
 
 
 @final
@@ -126,6 +140,11 @@ class TorchBackend(Backend):
 
     def _placed(self, weights: Weights) -> dict[str, Tensor]:
         return {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
+
+
+def _outline(weights: Weights) -> Weights:
+    """Returns weights that may have shapes alone: those of stored ones are not read for that."""
+    return weights.outline if isinstance(weights, StoredWeights) else weights
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -6,6 +6,7 @@ What is here follows from weights, sizes and type alone, so that it can be made 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.functional import pad
 
 from specmt.engine.backend import Sizes
 from specmt.engine.embedding import embedding_scale
-from specmt.engine.structures import LANES, TOGETHER
+from specmt.engine.structures import CODES, LANES, LEVELS, TOGETHER
 from specmt.engine.transformer import Tables, Weights, drafter_tables, query_scale, verifier_tables
 
 LAYOUT: Final = 1
@@ -22,6 +23,9 @@ LAYOUT: Final = 1
 
 AT_ONCE: Final = 4096
 """How many outputs are packed at once: the weights of a large vocabulary in float32 would not fit often in memory."""
+
+LARGEST: Final = 2.733
+"""The outermost level, where the mean square of what is quantised is 1 (Max 1960, table I)."""
 
 TABLE_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
 KINDS: Final = ("weight", "bias")
@@ -86,7 +90,8 @@ def pack_decoder(weights: Weights, tables: Tables, sizes: Sizes, dtype: torch.dt
 def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
     """Yields a linear layer, its parts one below the other, in panels of 16 outputs.
 
-    Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four: units of four bytes.
+    Within a panel the inputs stand one after the other, in bfloat16 by two, in int8 by four, in codes by eight: units
+    of four bytes.
 
     :param parts: all but the last with a multiple of 16 outputs
     """
@@ -107,14 +112,30 @@ def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
             scales[begin:end] = padded.abs().amax(1).clamp(min=1e-30) / 127
             padded = (padded / scales[begin:end, None]).round()
             offsets[begin:end] = (128 * padded.sum(1)).int()
-        tiles = padded.to(dtype).view(torch.int32).view(-1, LANES, units)
-        panels[begin // LANES : end // LANES] = tiles.transpose(1, 2)
+        elif dtype == CODES:
+            scales[begin:end] = padded.square().mean(1).sqrt().clamp(min=1e-30) * (LARGEST / max(LEVELS))
+            padded, sums = _codes(padded / scales[begin:end, None])
+            offsets[begin:end] = (128 * sums).int()
+        tiles = padded if dtype == CODES else padded.to(dtype)
+        panels[begin // LANES : end // LANES] = tiles.view(torch.int32).view(-1, LANES, units).transpose(1, 2)
     yield f"{name}.weight", panels
     if parts[0].bias is not None:
         yield f"{name}.bias", biases
-    if dtype == torch.int8:
+    if dtype in (torch.int8, CODES):
         yield f"{name}.scale", scales
         yield f"{name}.offset", offsets
+
+
+def _codes(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the codes of the levels nearest to values (N, I), two in a byte (N, I / 2), and the levels' sums (N)."""
+    codes = torch.zeros_like(values, dtype=torch.uint8)
+    sums = torch.full((len(values),), LEVELS[0] * values.shape[1])
+    for low, high in pairwise(LEVELS):
+        above = values > (low + high) / 2
+        codes += above
+        sums += (high - low) * above.sum(1)
+    first, second = codes.view(len(values), -1, 2, 4).unbind(2)
+    return (first | second << 4).flatten(1), sums
 
 
 def _in_order(parts: Sequence[Rows]) -> Iterator[tuple[Tensor, Tensor | None]]:

@@ -38,7 +38,7 @@ class ShortProjection:
         :param project: the whole projection
         """
         outputs, inputs, together = round_up(len(ids), LANES), project.inputs, TOGETHER[dtype]
-        weight = torch.empty(outputs // LANES, inputs // together, LANES, together, dtype=dtype)
+        weight = torch.empty(outputs // LANES, inputs // together, LANES, dtype=torch.int32)
         floats = torch.empty(2, outputs)
         offset = torch.empty(outputs, dtype=torch.int32)
         self._kept = (weight, floats, offset, ids.int())

@@ -10,14 +10,20 @@ from torch import Tensor
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 15
+REVISION: Final = 16
 """The same number as in csrc/structures.h."""
-TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3}
-"""The numbers of types; float16 is for tables alone."""
+CODES: Final[torch.dtype] = torch.uint4  # type: ignore[attr-defined]
+"""The type of weights that are codes of levels, for which PyTorch has no more than the name."""
+
+TYPES: Final = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2, torch.float16: 3, CODES: 4}
+"""The numbers of types; float16 is for tables alone, codes are for drafters."""
 
 ACTIVATIONS: Final = {"relu": 0, "swish": 1, "gelu": 2}
-TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4}
+TOGETHER: Final = {torch.float32: 1, torch.bfloat16: 2, torch.int8: 4, CODES: 8}
 """How many inputs of an output stand side by side."""
+
+LEVELS: Final = (-127, -96, -75, -58, -44, -31, -18, -6, 6, 18, 31, 44, 58, 75, 96, 127)
+"""What codes stand for, as in csrc/structures.h."""
 
 _pointer, _int32, _int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 

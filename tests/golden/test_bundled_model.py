@@ -13,7 +13,9 @@ from specmt.decoding import session
 from specmt.decoding.choice import GUESSES
 from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.session import decode
+from specmt.engine import backends
 from specmt.engine.beams import FusedBeam
+from specmt.engine.structures import CODES
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -98,6 +100,21 @@ def test_the_autoregressive_drafter_changes_nothing(
 def test_autoregressive_drafts_are_worth_their_while(model: Model, sources: list[list[int]]) -> None:
     stats = total(decode(model, sources, DecodingOptions(drafter="autoregressive", block_size=5)))
     assert stats.mean_accepted_length >= 2.3
+
+
+@pytest.mark.usefixtures("needs_kernels")
+def test_drafts_in_codes_change_nothing_and_are_accepted_nearly_as_often(
+    name: str, model: Model, sources: list[list[int]], greedy: list[Hypothesis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of wide drafters are."""
+    options = DecodingOptions(drafter="autoregressive", block_size=5)
+    usual = decode(model, sources, options)
+    monkeypatch.setattr(backends, "NARROW", 0)
+    other = load_model(name)
+    drafted = decode(other, sources, options)
+    assert other.autoregressive is not None and other.autoregressive.dtype == CODES
+    assert tokens(drafted) == tokens(greedy)
+    assert total(drafted).mean_accepted_length >= 0.95 * total(usual).mean_accepted_length
 
 
 def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(tmp_path: Path) -> None:

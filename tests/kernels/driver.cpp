@@ -64,6 +64,14 @@ Linear make_linear(int type, int outputs, int inputs) {
         linear.weight = weight, linear.offset = offset;
         linear.scale = floats(outputs, 0.0005f, 0.001f);
     }
+    if (type == UINT4) {
+        auto* codes = filled<uint8_t>(count / 2, [](int64_t) { return 128.0f + 128.0f * draw(); });
+        auto* offset = filled<int32_t>(outputs, [](int64_t) { return 0; });
+        for (int64_t i = 0; i < count / 2; ++i)
+            offset[i / (inputs * 8) * 16 + i % 64 / 4] += 128 * (LEVELS[codes[i] & 15] + LEVELS[codes[i] >> 4]);
+        linear.weight = codes, linear.offset = offset;
+        linear.scale = floats(outputs, 0.0005f, 0.001f);
+    }
     return linear;
 }
 
@@ -140,7 +148,7 @@ void run_all(int type, const Sizes& z) {
     const Network encoder = make_network(type, z, false, false), verifier = make_network(type, z, true, false);
     Sizes small = z;
     small.layers = 1;
-    const Network masked = make_network(INT8, small, true, true), ahead = make_network(INT8, small, true, false);
+    const Network masked = make_network(INT8, small, true, true), ahead = make_network(UINT4, small, true, false);
     const int rows = 23, width = 7, stride = verifier.project.outputs;
     const auto token = [&](int64_t i) { return 4 + i * 37 % (z.vocab - 4); };
     const int64_t starts[] = {0, 5, 6, 23}, places[] = {0, 1, 2}, none[SENTENCES] = {};

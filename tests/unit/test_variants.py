@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 
 from specmt.decoding.session import decode
-from specmt.engine import library
-from specmt.engine.backend import Verifier
+from specmt.engine import backends, library
+from specmt.engine.backend import EncoderOutput, Verifier
+from specmt.engine.structures import CODES
 from specmt.errors import UsageError
-from specmt.models.config import VerifierConfig
+from specmt.models.config import AutoregressiveConfig, VerifierConfig
 from specmt.models.hub import load_model
-from specmt.models.modules import create_verifier
+from specmt.models.modules import create_autoregressive, create_verifier
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
-from tests.networks import verifier_network
+from tests.networks import autoregressive_network, verifier_network
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "specmt/engine/csrc"
@@ -31,6 +32,7 @@ CPU = torch.device("cpu")
 CONFIG = VerifierConfig(
     vocab_size=437, model_dim=96, num_heads=2, ffn_dim=160, encoder_layers=2, decoder_layers=2, max_length=64
 )
+SIZES = ("vocab_size", "model_dim", "num_heads", "ffn_dim", "max_length")
 DTYPES = [torch.float32, torch.int8, torch.bfloat16]
 NUMBERS = [0.0, -0.0, 1e-45, 1e-39, -1e-39, 1.00390625, 1.01171875, 3.0e38, torch.inf, -torch.inf, torch.nan]
 """What rounding to bfloat16 may go wrong with: next to nothing, ties, and what is no number."""
@@ -78,6 +80,27 @@ def test_logits_and_caches(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, 
         return [logits, encoded.states, state.cache.data[..., :3, :].float(), state.cross.data.float()]
 
     assert_alike(monkeypatch, dtype, compute)
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("rows", [1, 3, 7, 40])
+def test_logits_of_drafters_in_codes(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(backends, "NARROW", 0)
+    torch.manual_seed(2)
+    config = AutoregressiveConfig(layers=1, **{name: getattr(CONFIG, name) for name in SIZES})
+    weights = weights_of(create_autoregressive(config, CPU))
+    states, tokens = torch.randn(rows * 5, CONFIG.model_dim), torch.randint(4, 437, (rows, 3))
+
+    def compute() -> list[Tensor]:
+        drafter = autoregressive_network(weights, config, CPU, torch.int8)
+        assert drafter.dtype == CODES
+        state = drafter.new_state(rows)
+        drafter.start(state, torch.arange(rows), EncoderOutput(states, torch.full((rows,), 5)))
+        logits = drafter.score(tokens, torch.zeros(rows, dtype=torch.int64), state)
+        assert logits.isfinite().all() and logits.std() > 0.01
+        return [logits]
+
+    assert_alike(monkeypatch, torch.int8, compute)
 
 
 @pytest.mark.usefixtures("needs_kernels")

@@ -48,7 +48,7 @@ int guarded(F f) noexcept {
 void shorten(const Network& n, const Shortlist* lists, int count, int threads) {
     const Linear& from = n.project;
     // In every type, what stands side by side is four bytes wide.
-    const int64_t steps = from.inputs / (n.type == FLOAT32 ? 1 : n.type == BFLOAT16 ? 2 : 4);
+    const int64_t steps = from.inputs / (n.type == FLOAT32 ? 1 : n.type == BFLOAT16 ? 2 : n.type == INT8 ? 4 : 8);
     const auto copy_output = [&](const Shortlist& list, int place) {
         const bool real = place < list.count;
         const int id = real ? list.ids[place] : 0;

@@ -14,22 +14,23 @@ template <class T>
 struct Rows {
     const typename T::Row* values;
     int64_t stride;
-    const float* scales;  // of each row; int8 only
+    const float* scales;  // of each row; int8 and uint4 only
 
     Rows from(int row) const { return {values + row * stride, stride, scales ? scales + row : nullptr}; }
 };
 
-// The types: what weights (Value), rows, and keys and values (Kept) are kept in; how many inputs are multiplied at a time;
-// from how many rows on there is time for the next panels, and how many rows fit into registers.
+// The types: what weights (Value), rows, and keys and values (Kept) are kept in; how many inputs are multiplied at a time,
+// and how many times the weights that stand side by side are enough for that; from how many rows on there is time for the
+// next panels, and how many rows fit into registers.
 
 struct Float32 {
     using Value = float;
     using Row = float;
     using Kept = float;
     using Sum = Floats;
-    static constexpr int STEP = 1, MANY = 7, MOST = REGISTERS == 32 ? 12 : 6;
+    static constexpr int STEP = 1, PARTS = 1, MANY = 7, MOST = REGISTERS == 32 ? 12 : 6;
     INLINE static Sum zero() { return floats(0.0f); }
-    INLINE static auto load(const Value* w) { return ::load(w); }
+    INLINE static auto load(const Value* w, int) { return ::load(w); }
     INLINE static auto spread(const Row* x) { return ::spread(*x); }
     INLINE static Sum multiply_add(Sum sum, Spread x, Floats w) { return fma(x, w, sum); }
     INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
@@ -40,9 +41,9 @@ struct BFloat16 {
     using Row = PairRow;
     using Kept = uint16_t;
     using Sum = Floats;
-    static constexpr int STEP = 2, MANY = 8, MOST = REGISTERS == 32 ? 12 : 5;
+    static constexpr int STEP = 2, PARTS = 1, MANY = 8, MOST = REGISTERS == 32 ? 12 : 5;
     INLINE static Sum zero() { return floats(0.0f); }
-    INLINE static auto load(const Value* w) { return load_pairs(w); }
+    INLINE static auto load(const Value* w, int) { return load_pairs(w); }
     INLINE static auto spread(const Row* x) { return spread_pair(x); }
     INLINE static Sum multiply_add(Sum sum, PairSpread x, Pairs w) { return add_products(sum, x, w); }
     INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
@@ -58,9 +59,9 @@ struct Int8 {
     using Row = ByteRow;
     using Kept = uint16_t;
     using Sum = Whole;
-    static constexpr int STEP = 4, MANY = 9, MOST = REGISTERS == 32 ? 12 : 4;
+    static constexpr int STEP = 4, PARTS = 1, MANY = 9, MOST = REGISTERS == 32 ? 12 : 4;
     INLINE static Sum zero() { return Sum{}; }
-    INLINE static auto load(const Value* w) { return load_bytes(w); }
+    INLINE static auto load(const Value* w, int) { return load_bytes(w); }
     INLINE static auto spread(const Row* x) { return spread_bytes(x); }
     INLINE static Sum multiply_add(Sum sum, ByteSpread x, Bytes w) { return add_products(sum, x, w); }
     INLINE static Floats finish(Sum sum, const Linear& linear, int column, float scale, Floats bias) {
@@ -75,6 +76,13 @@ struct Int8 {
         for (int i = 0; i < count; i += LANES) store_bytes(to + i, multiply(::load(from + i), inverse));
         return highest / 127.0f;
     }
+};
+
+// The same with weights of 16 levels: half the memory to read, for drafts.
+struct Int4 : Int8 {
+    using Value = uint8_t;
+    static constexpr int PARTS = 2;
+    INLINE static auto load(const Value* w, int part) { return load_levels(w, part); }
 };
 
 constexpr int TILE = 16;  // rows of a tile, where tiles are multiplied
@@ -98,9 +106,10 @@ INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const 
 
 template <class T, int ROWS, int PANELS>
 void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out, int64_t out_stride) {
-    const int steps = linear.inputs / T::STEP;
+    constexpr int UNIT = LANES * 4 / static_cast<int>(sizeof(typename T::Value));  // four bytes of each output
+    const int units = linear.inputs / (T::STEP * T::PARTS);
     const auto* weight = static_cast<const typename T::Value*>(linear.weight);
-    const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
+    const int64_t panel_size = static_cast<int64_t>(units) * UNIT;
     const typename T::Value* w[PANELS];
     for (int p = 0; p < PANELS; ++p) w[p] = weight + (panel + p) * panel_size;
     typename T::Sum sum[ROWS][PANELS];
@@ -108,15 +117,15 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
     for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 16
         for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
-    for (int s = 0; s < steps; ++s) {
+    const auto multiply_part = [&](int u, int part) __attribute__((always_inline)) {
         const auto weights = [&](int p) {
-            const auto* place = w[p] + s * LANES * T::STEP;
+            const auto* place = w[p] + u * UNIT;
             // One or two rows only wait for memory; some need what comes soon; with many there is time for the next panels.
             if constexpr (ROWS >= T::MANY) __builtin_prefetch(place + PANELS * panel_size, 0, 2);
-            else if constexpr (ROWS > 2) __builtin_prefetch(place + 16 * LANES * T::STEP);
-            return T::load(place);
+            else if constexpr (ROWS > 2) __builtin_prefetch(place + 16 * UNIT);
+            return T::load(place, part);
         };
-        const auto row = [&](int r) { return T::spread(x.values + r * x.stride + s * T::STEP); };
+        const auto row = [&](int r) { return T::spread(x.values + r * x.stride + (u * T::PARTS + part) * T::STEP); };
         if constexpr (REGISTERS == 32) {
             decltype(weights(0)) column[PANELS];
 #pragma GCC unroll 16
@@ -135,7 +144,10 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
                 for (int r = 0; r < ROWS; ++r) sum[r][p] = T::multiply_add(sum[r][p], row(r), column);
             }
         }
-    }
+    };
+    for (int u = 0; u < units; ++u)
+#pragma GCC unroll 2
+        for (int part = 0; part < T::PARTS; ++part) multiply_part(u, part);
 #pragma GCC unroll 16
     for (int p = 0; p < PANELS; ++p)
 #pragma GCC unroll 16

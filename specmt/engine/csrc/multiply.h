@@ -15,9 +15,13 @@
 
 namespace {
 
+// Whether weights stand as instructions for products of matrices want them.
+template <class T>
+constexpr bool IS_MATRIX = std::is_same_v<T, BFloat16> || std::is_same_v<T, Int8>;
+
 #if SPECMT_MATRICES
 template <class T>
-constexpr int AT_ONCE = std::is_same_v<T, Float32> ? T::MOST : 6;
+constexpr int AT_ONCE = IS_MATRIX<T> ? 6 : T::MOST;
 #else
 template <class T>
 constexpr int AT_ONCE = T::MOST;
@@ -28,7 +32,7 @@ template <class T>
 void few_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
               int64_t out_stride) {
 #if SPECMT_MATRICES
-    if constexpr (!std::is_same_v<T, Float32>)
+    if constexpr (IS_MATRIX<T>)
         if (rows >= Matrices<T>::LEAST) return paired_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
 #endif
     some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
@@ -39,7 +43,7 @@ template <class T>
 void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
               int64_t out_stride) {
 #if SPECMT_TILES
-    if constexpr (!std::is_same_v<T, Float32>)
+    if constexpr (IS_MATRIX<T>)
         if (rows >= Tiles<T>::LEAST && linear.inputs % (TILE_BYTES / sizeof(typename T::Value)) == 0)
             return multiply_tiled<T>(rows, x, linear, panels, epilogue, out, out_stride);
 #endif

@@ -332,7 +332,8 @@ template <class F>
 void in_type_of(const Network& n, F f) {
     if (n.type == FLOAT32) f(Float32{});
     else if (n.type == BFLOAT16) f(BFloat16{});
-    else f(Int8{});
+    else if (n.type == INT8) f(Int8{});
+    else f(Int4{});
 }
 
 void run_step(const Network& n, const Step& step) {

@@ -223,7 +223,7 @@ void choose(const Part& part, const Network& n, const Step& step, const Layout& 
     const Range mine = part.of(rows);
     for (int r = mine.begin; r < mine.end; ++r) {
         float* logits = step.logits + r * step.stride;
-        if constexpr (!std::is_same_v<T, Int8>)
+        if constexpr (!std::is_base_of_v<Int8, T>)
             if (filtered) {
                 step.best[r] = best_filtered<T>(n, x.from(r), rough.from(r), logits);
                 continue;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "structures.h"
+
 #define INLINE [[gnu::always_inline]] inline
 
 namespace {

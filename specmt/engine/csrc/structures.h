@@ -5,16 +5,22 @@
 #include <cstdint>
 
 // Raised with every change of these structures, so that a library built for another version is left alone.
-constexpr int REVISION = 15;
+constexpr int REVISION = 16;
 
-enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3 };
+enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3, UINT4 = 4 };
 
-// Panels of 16 outputs. float32: [panel][input][16]; bfloat16: [panel][input / 2][16][2]; int8: [panel][input / 4][16][4].
+// What codes of four bits stand for: the best 16 levels for numbers that are normally distributed (Max, Quantizing for
+// Minimum Distortion, 1960, table I), the outermost being 127.
+alignas(16) constexpr int8_t LEVELS[16] = {-127, -96, -75, -58, -44, -31, -18, -6, 6, 18, 31, 44, 58, 75, 96, 127};
+
+// Panels of 16 outputs, of each of which four bytes stand side by side. float32: [panel][input][16]; bfloat16:
+// [panel][input / 2][16][2]; int8: [panel][input / 4][16][4]; uint4, the codes of levels: [panel][input / 8][16][4], the
+// codes of four inputs in the lower halves of bytes, those of the next four in the upper ones.
 struct Linear {
     const void* weight;
     const float* bias;      // null for none
-    const float* scale;     // of each output's weights; int8 only
-    const int32_t* offset;  // what 128 times each output's weights add up to; int8 only
+    const float* scale;     // of each output's weights; int8 and uint4 only
+    const int32_t* offset;  // what 128 times each output's weights add up to; int8 and uint4 only
     int32_t outputs;        // a multiple of 16
     int32_t inputs;         // a multiple of 16
 };

@@ -177,6 +177,15 @@ INLINE Bytes load_bytes(const int8_t* w) {
     const auto* halves = reinterpret_cast<const __m256i*>(w);
     return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
 }
+INLINE __m256i load_levels(const __m256i* w, int upper) {
+    const __m256i codes = _mm256_loadu_si256(w), half = _mm256_set1_epi8(15);
+    const __m256i levels = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(LEVELS)));
+    return _mm256_shuffle_epi8(levels, _mm256_and_si256(upper ? _mm256_srli_epi16(codes, 4) : codes, half));
+}
+INLINE Bytes load_levels(const uint8_t* w, int upper) {
+    const auto* halves = reinterpret_cast<const __m256i*>(w);
+    return {load_levels(halves, upper), load_levels(halves + 1, upper)};
+}
 INLINE __m256i spread_four(const void* x) {
     int32_t four;
     std::memcpy(&four, x, sizeof four);

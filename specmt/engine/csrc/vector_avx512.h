@@ -131,6 +131,11 @@ using Whole = int32_t __attribute__((vector_size(64)));
 using Bytes = __m512i;
 
 INLINE Bytes load_bytes(const int8_t* w) { return _mm512_loadu_si512(w); }
+INLINE Bytes load_levels(const uint8_t* w, int upper) {
+    const __m512i codes = _mm512_loadu_si512(w), half = _mm512_set1_epi8(15);
+    const __m512i levels = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(LEVELS)));
+    return _mm512_shuffle_epi8(levels, _mm512_and_si512(upper ? _mm512_srli_epi16(codes, 4) : codes, half));
+}
 INLINE Whole load_whole(const int32_t* x) { return (Whole)_mm512_loadu_si512(x); }
 INLINE __m512i spread_four(const void* x) {
     int32_t four;

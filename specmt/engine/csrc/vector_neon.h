@@ -212,6 +212,14 @@ using ByteRow = int8_t;
 using ByteSpread = int8x16_t;
 
 INLINE Bytes load_bytes(const int8_t* w) { return {{vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + 32), vld1q_s8(w + 48)}}; }
+INLINE Bytes load_levels(const uint8_t* w, int upper) {
+    const int8x16_t levels = vld1q_s8(LEVELS);
+    const auto sixteen = [&](int i) {
+        const uint8x16_t codes = vld1q_u8(w + 16 * i);
+        return vqtbl1q_s8(levels, upper ? vshrq_n_u8(codes, 4) : vandq_u8(codes, vdupq_n_u8(15)));
+    };
+    return {{sixteen(0), sixteen(1), sixteen(2), sixteen(3)}};
+}
 INLINE ByteSpread spread_bytes(const ByteRow* x) {
     int32_t four;
     std::memcpy(&four, x, sizeof four);
