@@ -62,33 +62,24 @@ class KernelBackend(Backend):
 
     @override
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        return native.NativeVerifier(
-            self._packed(pack_verifier, weights, sizes, self.dtype), sizes, self.dtype, prefixes
-        )
+        return native.NativeVerifier(self._packed(pack_verifier, weights, sizes), sizes, self.dtype, prefixes)
 
     @override
     def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
-        return native.NativeDrafter(self._packed(pack_masked, weights, sizes, self.dtype), sizes, self.dtype)
+        return native.NativeDrafter(self._packed(pack_masked, weights, sizes), sizes, self.dtype)
 
     @override
     def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
-        dtype = self.dtype
-        if dtype == torch.int8 and _outline(weights)["embed.weight"].shape[1] > NARROW:
+        if self.dtype == torch.int8 and _outline(weights)["embed.weight"].shape[1] > NARROW:
             # All weights are read again for every token: half the bytes are worth a draft in a hundred.
-            dtype = CODES
-        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes, dtype), sizes, dtype)
+            return KernelBackend(CODES).autoregressive_drafter(weights, sizes)
+        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes), sizes, self.dtype)
 
-    def _packed(
-        self,
-        pack: Callable[[Weights, Sizes, torch.dtype], Parts],
-        weights: Weights,
-        sizes: Sizes,
-        dtype: torch.dtype,
-    ) -> Packed:
+    def _packed(self, pack: Callable[[Weights, Sizes, torch.dtype], Parts], weights: Weights, sizes: Sizes) -> Packed:
         # Packing is many short calls of PyTorch: other threads of its would cost more time than they save.
         with only_kernels(), spread(allowed_nodes()):
-            purpose = f"{pack.__name__}, {dtype}, {sizes}"
-            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, dtype))
+            purpose = f"{pack.__name__}, {self.dtype}, {sizes}"
+            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, self.dtype))
 
 
 @final
