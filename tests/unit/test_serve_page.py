@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from specmt.models.hub import load_model
 from specmt.translator import Translator
@@ -118,6 +118,23 @@ def test_documents(page: Page, english: str, tmp_path: Path) -> None:
     assert Path(download.value.path()).read_text(encoding="utf-8") == f"{english}\n\n{english}\n"
     assert download.value.suggested_filename.endswith("Brief_en.txt")
     assert violations(page) == []
+
+
+def test_what_is_asked_before_the_languages_are_known_waits_for_them(page: Page, english: str, tmp_path: Path) -> None:
+    document = tmp_path / "Brief.txt"
+    document.write_text(GERMAN, encoding="utf-8")
+    held: list[Route] = []
+    page.route("**/languages", lambda route: held.append(route))
+    with page.expect_request("**/languages"):
+        page.reload()
+    page.get_by_label("Translate a document").set_input_files(document)
+    page.get_by_label("Text to translate").fill(GERMAN)
+    translation = page.get_by_label("Translation", exact=True)
+    expect(translation).to_have_class("old")
+    expect(page.locator("#document")).to_have_text("Translating Brief.txt …")
+    held[0].continue_()
+    expect(translation).to_have_value(english)
+    expect(page.get_by_role("link", name="Download Brief.txt in English")).to_be_visible()
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:

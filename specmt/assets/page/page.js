@@ -15,7 +15,9 @@ let timer = 0;
 let asked = new AbortController();
 let watched = new AbortController();
 
-function values(more) {
+// What is asked, once it is known which languages there are: one may type or choose a file before.
+async function values(more) {
+  await ready;
   return { source: source.value, target: target.value, ...(key.value ? { api_key: key.value } : {}), ...more };
 }
 
@@ -69,7 +71,7 @@ async function translate() {
   translation.classList.add("old");
   try {
     const started = performance.now();
-    const answer = await (await send("translate", values({ q }), signal)).json();
+    const answer = await (await send("translate", await values({ q }), signal)).json();
     translation.value = answer.translatedText;
     translation.lang = target.value;
     const detected = answer.detectedLanguage;
@@ -104,14 +106,15 @@ async function upload() {
   if (!chosen) return;
   const place = part("document");
   say(place, `Translating ${chosen.name} …`);
-  const body = new FormData();
-  Object.entries(values({ file: chosen })).forEach(([name, value]) => body.append(name, value));
   try {
+    const wanted = await values({ file: chosen });
+    const body = new FormData();
+    Object.entries(wanted).forEach(([name, value]) => body.append(name, value));
     const { translatedFileUrl } = await (await send("translate_file", body)).json();
     const link = document.createElement("a");
     link.href = new URL(translatedFileUrl).pathname;
     link.download = "";
-    link.textContent = `Download ${chosen.name} in ${nameOf(target.value)}`;
+    link.textContent = `Download ${chosen.name} in ${nameOf(wanted.target)}`;
     place.replaceChildren(link);
   } catch (error) {
     fail(place, error);
@@ -205,7 +208,7 @@ async function watch() {
   if (!text.value.trim()) return;
   let [number, tokens, calls] = [0, 0, 0];
   try {
-    for await (const [kind, data] of events(await send("look", values({ q: text.value }), signal))) {
+    for await (const [kind, data] of events(await send("look", await values({ q: text.value }), signal))) {
       if (kind === "error") throw new Error(data.error);
       if (kind !== "step") break;
       calls += 1;
@@ -255,4 +258,5 @@ document.addEventListener("keydown", (event) => {
   if (event.altKey && event.code === "KeyS") (event.preventDefault(), switchLanguages());
 });
 
-start().catch((error) => fail(status, error));
+const ready = start();
+ready.catch((error) => fail(status, error));
