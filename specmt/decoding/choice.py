@@ -18,6 +18,11 @@ on, to learn the best of. What a token costs it, in verifier calls, differs from
 model. Beside them, how many tokens calls commit, steps the drafter makes and nodes are verified, with the bundled
 models."""
 
+STAGED: Final = 0.2
+STAGES: Final = (6.0, 6.5, 2.4, 3.0)
+"""How sure the verifier's replica must be to go on; then how many tokens calls commit, nodes are verified, calls of its
+own the replica makes and tokens are drafted for each of these, with the bundled models."""
+
 LOOKED_UP: Final = 32
 """The block size of lookups; the masked drafter's are the one it was trained for, and half of it."""
 
@@ -77,9 +82,10 @@ def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
         if not exact:
             names = () if options.samples and "masked" not in model.drafters else ("masked",)
         else:
-            known = names if names or model.drafters else ("lookup",)
+            own = tuple(name for name in model.drafters if name != "self" or options.tree == "chain")
+            known = names if names or own else ("lookup",)
             # Whoever says how far ahead wants drafts, always: the first drafter makes them.
-            names = (*(model.drafters if options.block_size is None else model.drafters[:1]), *known)
+            names = (*(own if options.block_size is None else own[:1]), *known)
         together = options.block_size is not None and len(names) > 1
     if not names:
         return Choice((), 0, False)
@@ -122,6 +128,10 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
         name = choice.names[arm.drafter]
         if name == "lookup":
             return PROMISING if promising else UNPROMISING
+        if name == "self":
+            tokens, ahead, calls, drafts = STAGES
+            replica = (model.replica_cost or 1.0) * costs.step((1 + drafts) * rows)
+            return costs.rate(tokens, rows, ahead, calls * (replica + costs.draft * drafts * costs.step(rows)))
         acceptance = calibration.acceptance if name == "masked" and calibration is not None else ()
         if arm.margin > 0.0:
             tokens, steps, ahead = DRAFTS[arm.paths, arm.margin]
@@ -163,5 +173,7 @@ def _arms(number: int, name: str, model: HasDrafters, options: DecodingOptions) 
         return [Arm(number, FURTHEST, margin, paths) for paths, margin in DRAFTS if (trees if paths > 1 else chains)]
     if name == "lookup":
         return [Arm(number, LOOKED_UP)]
+    if name == "self":
+        return [Arm(number, FURTHEST, STAGED)]
     own = own_block_size(name, model)
     return [Arm(number, ahead) for ahead in sorted({own} if is_tree else {own, (own + 1) // 2})]

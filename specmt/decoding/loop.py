@@ -110,6 +110,8 @@ class Loop(Rows[_Row]):
         count = len(self.rows)
         promising = any(drafter.is_promising(count) for drafter in self.drafters)
         arm = self.policy.choose(count, promising)
+        if arm.drafter is not None:
+            self.drafters[arm.drafter].load()
         started = perf_counter()
         drafting = None if self.fused is None else self._drafting(arm, count)
         if self.fused is None or drafting is None:
@@ -142,6 +144,8 @@ class Loop(Rows[_Row]):
         """Makes sure that there are caches and tokens for so many rows; returns the caches."""
         if self.state is None:
             self.state = self.verifier.new_state(rows)
+            for drafter in self.drafters:
+                drafter.share(self.state)
         self.state.grow(rows, self.capacity)
         missing = self.state.rows - len(self.tokens)
         if missing > 0:

@@ -288,6 +288,12 @@ class Backend(Protocol):
     def verifier(self, weights: Mapping[str, Tensor], sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
         """Returns the verifier over weights named as in the fairseq2 model."""
 
+    def replica_bits(self, width: int) -> int | None:
+        """Returns the bits of a weight of a verifier's replica; ``None`` where there is none that would be cheaper."""
+
+    def replica(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
+        """Returns a verifier's decoder in a cheaper type, over the verifier's own caches, where `replica_bits` says so."""
+
     def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
         """Returns a masked drafter over weights named as in the fairseq2 model."""
 

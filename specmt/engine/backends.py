@@ -15,7 +15,7 @@ from specmt.engine.backend import NO_PREFIXES, Backend, Drafter, Prefixes, Score
 from specmt.engine.mapped import pack_or_map
 from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
 from specmt.engine.nodes import allowed_nodes, spread
-from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_verifier
+from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_replica, pack_verifier
 from specmt.engine.pool import only_kernels
 from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
 from specmt.engine.stack import Packed
@@ -63,6 +63,18 @@ class KernelBackend(Backend):
     @override
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
         return native.NativeVerifier(self._packed(pack_verifier, weights, sizes), sizes, self.dtype, prefixes)
+
+    @override
+    def replica_bits(self, width: int) -> int | None:
+        bits = 4 if width > NARROW else 8
+        # Keys and values of a replica are in bfloat16, as those of all types but one.
+        return None if self.dtype == torch.float32 or bits == 8 * self.dtype.itemsize else bits
+
+    @override
+    def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
+        width = _outline(weights)["encoder_frontend.embed.weight"].shape[1]
+        kind = CODES if self.replica_bits(width) == 4 else torch.int8
+        return native.NativeReplica(KernelBackend(kind)._packed(pack_replica, weights, sizes), sizes, kind)
 
     @override
     def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
@@ -119,6 +131,14 @@ class TorchBackend(Backend):
     @override
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
         return VerifierNetwork(self._placed(weights), sizes, self.shapes, prefixes)
+
+    @override
+    def replica_bits(self, width: int) -> int | None:
+        return None
+
+    @override
+    def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
+        raise NotImplementedError("There are no replicas on PyTorch; ask `replica_bits` first.")
 
     @override
     def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:

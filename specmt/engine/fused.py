@@ -84,6 +84,10 @@ class Drafting:
     confidence: Confidence | None = None
     """Without, all drafts are verified."""
 
+    stage: Drafting | None = None
+    """How what the network says is drafted in turn, by a loop inside the loop. The network is then a replica of the
+    verifier, and its caches are the verifier's: it stops where the confidence says, and not before."""
+
 
 class Rule(NamedTuple):
     """When a draft stands: among the verifier's β best tokens and at most τ below the best in log-probability."""

@@ -31,13 +31,24 @@ from specmt.engine.window import Branches
 from specmt.options import AlignmentHeads
 from specmt.types import EOS, PAD, UNK
 
-__all__ = ["NativeDecoder", "NativeDrafter", "NativeVerifier"]
+__all__ = ["NativeDecoder", "NativeDrafter", "NativeReplica", "NativeVerifier"]
 
 RECALLED: Final = 4
 """How many tokens of a hint are drafted at a time."""
 
 STEPS_AHEAD: Final = 8
 """For how many steps of beam search there must be room at least: caches that grow are copied."""
+
+
+def _reach(drafting: Drafting) -> int:
+    """Returns how many places behind the committed tokens verifying drafts may take.
+
+    :raises ValueError: they are too many.
+    """
+    block, nodes = drafting.block_size, drafting.nodes
+    if not (0 <= block <= MOST_AHEAD and 0 <= nodes <= MOST_AHEAD and 1 <= drafting.breadth <= MOST_AHEAD):
+        raise ValueError(f"`drafting` must look ahead by at most {MOST_AHEAD}, but is {drafting} instead.")
+    return max(block, nodes) + (0 if drafting.stage is None else _reach(drafting.stage))
 
 
 class NativeDecoder(NativeNetwork):
@@ -104,6 +115,14 @@ class NativeDecoder(NativeNetwork):
         log_probs = torch.empty(len(tokens), count, dtype=torch.float32)
         made = self.library.specmt_ahead(self.decoder.struct, call, count, EOS, drafts.data_ptr(), log_probs.data_ptr())
         return drafts[:, :made], log_probs[:, :made]
+
+
+class NativeReplica(NativeDecoder):
+    """A verifier's decoder in a cheaper type, over the verifier's own caches."""
+
+    def start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+        """Notes what may be said of new sentences; what is known of their sources is the verifier's."""
+        self.allow(state, rows, encoded)
 
 
 class NativeVerifier(NativeDecoder):
@@ -190,13 +209,11 @@ class NativeVerifier(NativeDecoder):
         rule: Rule = EXACT,
     ) -> Ran:
         """Runs iterations as `FusedLoop.run` says."""
-        count, block, nodes = len(sentences.lengths), drafting.block_size, drafting.nodes
-        if not (0 <= block <= MOST_AHEAD and 0 <= nodes <= MOST_AHEAD and 1 <= drafting.breadth <= MOST_AHEAD):
-            raise ValueError(f"`drafting` must look ahead by at most {MOST_AHEAD}, but is {drafting} instead.")
+        count = len(sentences.lengths)
         tokens = writable("tokens", sentences.tokens, torch.int64, count, None)
         check_counts(sentences, tokens.shape[1])
         longest = int(sentences.lengths.max())
-        ahead = max(block, nodes, RECALLED)
+        ahead = max(_reach(drafting), RECALLED)
         state.cache.reserve(longest + ahead)
         self.check_state(state, count)
         drafted, accepted = np.full((2, max(iterations, 0), count), -1, dtype=np.int64)
@@ -205,9 +222,6 @@ class NativeVerifier(NativeDecoder):
             sentences=count,
             iterations=iterations,
             enough=enough,
-            block=block,
-            nodes=nodes,
-            breadth=drafting.breadth,
             room=state.cache.capacity - ahead,
             end=EOS,
             filler=UNK,
@@ -225,6 +239,7 @@ class NativeVerifier(NativeDecoder):
             beta=rule.beta,
             tolerance=rule.tolerance,
         )
+        stages = self._draft_by(drafting, call, longest)
         if sentences.log_probs is not None:
             log_probs = writable("log_probs", sentences.log_probs, torch.float32, count, None)
             if log_probs.shape[1] < tokens.shape[1]:
@@ -237,13 +252,8 @@ class NativeVerifier(NativeDecoder):
                 raise ValueError(f"`hints` must be for {count} sentences, but are for {len(hints)} instead.")
             call.hints, call.hint_stride, call.recalled = hints.ctypes.data, hints.shape[1], RECALLED
             call.hint_lengths = hint_lengths.ctypes.data
-        if drafting.confidence is not None:
-            confidence = drafting.confidence
-            call.scale, call.shift = confidence.scale, confidence.shift
-            call.floor, call.margin = confidence.floor, confidence.margin
-        if drafting.network is not None:
-            self._draft_by(drafting, call, longest)
         made = self.library.specmt_run(call)
+        del stages
         return Ran(drafted[:made], accepted[:made])
 
     def search(self, state: State, beams: Beams, drafting: Drafting, *, iterations: int, enough: int) -> None:
@@ -281,11 +291,20 @@ class NativeVerifier(NativeDecoder):
         if seen is not None:
             seen[:count] = torch.from_numpy(beams.extents)
 
-    def _draft_by(self, drafting: Drafting, call: Run, longest: int) -> None:
-        """Completes a call by who drafts.
+    def _draft_by(self, drafting: Drafting, call: Run, longest: int) -> Run | None:
+        """Completes a call by who drafts, and how; returns the call that it leads to, if there is one.
 
         :param longest: the most tokens that a sentence has
         """
+        call.block, call.nodes, call.breadth = drafting.block_size, drafting.nodes, drafting.breadth
+        if drafting.confidence is not None:
+            confidence = drafting.confidence
+            call.scale, call.shift = confidence.scale, confidence.shift
+            call.floor, call.margin = confidence.floor, confidence.margin
+        if drafting.network is None:
+            return None
+        if drafting.stage is not None:
+            return self._draft_in_stages(drafting, drafting.stage, call, longest)
         # A tree goes on from a beam as wide as it is broad.
         network, reach = drafting.network, call.block
         if isinstance(network, NativeDrafter):
@@ -296,6 +315,27 @@ class NativeVerifier(NativeDecoder):
         seen = self._name_drafter(drafting, call, longest, reach)
         check_range("seen", seen[: call.sentences], 0, longest)
         call.seen = seen.data_ptr()
+        return None
+
+    def _draft_in_stages(self, drafting: Drafting, stage: Drafting, call: Run, longest: int) -> Run:
+        """Completes a call by the loop that drafts for it, which is returned."""
+        network, state = drafting.network, drafting.state
+        if not isinstance(network, NativeReplica) or state is None:
+            raise TypeError("`drafting` must have a replica of the verifier on the kernels, and the verifier's caches.")
+        if network.dtype == torch.float32 or network.sizes != self.sizes or drafting.nodes:
+            raise ValueError("`drafting` must be of chains, by a replica that keeps what the verifier does.")
+        network.check_state(state, call.sentences)
+        inner = Run.from_buffer_copy(call)
+        inner.verifier = ctypes.pointer(network.decoder.struct)
+        inner.self, inner.cross = cache_view(state.cache.data), cache_view(state.cross.data)
+        inner.shortlists = array_of(state.shortlists, call.sentences)
+        inner.beta, inner.tolerance = EXACT
+        inner.scale = inner.shift = inner.floor = inner.margin = 0.0
+        inner.room += drafting.block_size
+        self._draft_by(stage, inner, longest + drafting.block_size)
+        call.room = min(call.room, inner.room - drafting.block_size)
+        call.stage = ctypes.addressof(inner)
+        return inner
 
     @staticmethod
     def _name_drafter(drafting: Drafting, call: Run | Beam, places: int, reach: int) -> Tensor:

@@ -75,6 +75,10 @@ class NativeNetwork:
             )
             self.library.specmt_cross(self.decoder.struct, call)
             del part
+        self.allow(state, rows, encoded)
+
+    def allow(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+        """Notes what may be said of new sentences in rows (B')."""
         lists = encoded.shortlists
         state.allow(rows, None if lists is None else shorten(self.library, self.decoder.struct, lists, self.dtype))
 

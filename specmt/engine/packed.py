@@ -6,9 +6,9 @@ What is here follows from weights, sizes and type alone, so that it can be made 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -56,6 +56,13 @@ def pack_verifier(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
     if tables.source is not tables.target:
         yield "encoder.table", keep_table(tables.source)
     yield from _stack(weights, "encoder", sizes.encoder_layers, sizes, dtype)
+
+
+def pack_replica(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
+    """Yields what a replica of a verifier reads, whose keys and values of the source are the verifier's."""
+    for name, tensor in pack_decoder(weights, verifier_tables(weights), sizes, dtype):
+        if ".cross_key_value." not in name:
+            yield name, tensor
 
 
 def pack_autoregressive(weights: Weights, sizes: Sizes, dtype: torch.dtype) -> Parts:
@@ -128,13 +135,13 @@ def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
 
 def _codes(values: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the codes of the levels nearest to values (N, I), two in a byte (N, I / 2), and the levels' sums (N)."""
-    codes = torch.zeros_like(values, dtype=torch.uint8)
-    sums = torch.full((len(values),), LEVELS[0] * values.shape[1])
-    for low, high in pairwise(LEVELS):
-        above = values > (low + high) / 2
-        codes += above
-        sums += (high - low) * above.sum(1)
-    first, second = codes.view(len(values), -1, 2, 4).unbind(2)
+    # Levels are whole numbers, so that halves are what lies between them: numbers up to the same half have one code.
+    most = 2 * max(LEVELS)
+    halves = (values * 2).ceil_().clamp_(-most, most).add_(most).short().numpy()
+    levels = np.array(LEVELS, dtype=np.float32)
+    codes = np.searchsorted((levels[:-1] + levels[1:]) / 2, np.arange(-most, most + 1) / 2)
+    sums = torch.from_numpy(levels[codes].take(halves)).sum(1)
+    first, second = torch.from_numpy(codes.astype(np.uint8).take(halves)).view(len(values), -1, 2, 4).unbind(2)
     return (first | second << 4).flatten(1), sums
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 LANES: Final = 16
 HEAD_DIMS: Final = (16, 32, 48, 64, 96, 128)
-REVISION: Final = 16
+REVISION: Final = 17
 """The same number as in csrc/structures.h."""
 CODES: Final[torch.dtype] = torch.uint4  # type: ignore[attr-defined]
 """The type of weights that are codes of levels, for which PyTorch has no more than the name."""
@@ -223,6 +223,7 @@ class Run(ctypes.Structure):
         ("accepted", _pointer),
         ("beta", _int32),
         ("tolerance", ctypes.c_float),
+        ("stage", _pointer),
     )
 
 

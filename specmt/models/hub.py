@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
 
     from specmt.decoding.shortlist import Shortlist
+
+
+CHEAP: Final = 0.3
+"""What a replica of the verifier may cost at most, in steps of the verifier, to draft unasked."""
+
+LISTED: Final = 2000
+"""About how many pieces a shortlist has for a sentence."""
 
 
 @dataclass
@@ -95,9 +102,10 @@ class Model:
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """The names of the network drafters that it has."""
+        """The names of the network drafters that it has, and `self` where the verifier's replica costs little."""
         parts = {"masked": self.drafter, "autoregressive": self.folder.autoregressive}
-        return tuple(name for name, part in parts.items() if part is not None)
+        names = tuple(name for name, part in parts.items() if part is not None)
+        return (*names, "self") if self.replica_cost is not None and self.replica_cost < CHEAP else names
 
     @property
     def block_size(self) -> int | None:
@@ -112,6 +120,26 @@ class Model:
             return self.verifier
         weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
         return make_verifier(weights, self.folder.verifier, backend)
+
+    @cached_property
+    def replica_cost(self) -> float | None:
+        """About what a step of the verifier's replica costs, in steps of the verifier: the share of the bytes of weights
+        that it reads. ``None`` where the backend has no replica."""
+        config = self.folder.verifier
+        width, bits = config.model_dim, self.backend.replica_bits(config.model_dim)
+        if bits is None:
+            return None
+        layers = config.decoder_layers * (6 * width + 2 * config.ffn_dim) * width
+        said = config.vocab_size if self.folder.shortlist is None else min(config.vocab_size, LISTED)
+        # Whatever the type, most of the verifier's outputs are looked through in int8.
+        verifier = layers * self.backend.dtype.itemsize + config.vocab_size * width
+        return bits / 8 * (layers + said * width) / verifier
+
+    @cached_property
+    def replica(self) -> Scorer:
+        """The verifier's decoder in a cheaper type, over the verifier's own caches, where it has a cost."""
+        weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
+        return self.backend.replica(weights, verifier_sizes(self.folder.verifier))
 
     @cached_property
     def autoregressive(self) -> Scorer | None:

@@ -9,8 +9,9 @@ from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.base import CombinedDrafter, Drafter
 from specmt.decoding.drafters.lookup import LookupDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
+from specmt.decoding.drafters.staged import StagedDrafter
 from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.shape import make_shape
+from specmt.decoding.shape import Chain, make_shape
 from specmt.decoding.shortlist import Shortlist
 from specmt.errors import ModelError
 from specmt.options import DecodingOptions
@@ -55,7 +56,11 @@ def _autoregressive(model: Model, capacity: int, options: DecodingOptions, _: Tr
 
 
 def _self(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-    return AutoregressiveDrafter(model.fast_verifier, capacity, make_shape(options))
+    shape = make_shape(options)
+    if model.replica_cost is None or not isinstance(shape, Chain):
+        return AutoregressiveDrafter(model.fast_verifier, capacity, shape)
+    inner = None if model.autoregressive is None else _autoregressive(model, capacity, options, None)
+    return StagedDrafter(lambda: model.replica, inner, None if model.folder.shortlist is None else model.shortlist)
 
 
 def _lookup(model: Model, _: int, __: DecodingOptions, memory: TranslationMemory | None) -> Drafter:

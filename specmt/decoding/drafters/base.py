@@ -24,6 +24,14 @@ from specmt.engine.fused import Confidence, Drafting
 class Drafter(Protocol):
     """Proposes draft trees; it may change the speed of decoding, never exact output."""
 
+    def load(self) -> None:
+        """Makes ready what is made once, when something is first drafted, and may take seconds."""
+        return
+
+    def share(self, state: State) -> None:
+        """Takes in where the verifier's caches are, which only grow in place."""
+        return
+
     def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         """Gives rows (B') new sentences with the encoder's output for them."""
 
@@ -65,6 +73,16 @@ class CombinedDrafter(Drafter):
         """
         self.drafters = drafters
         self.aheads = aheads
+
+    @override
+    def load(self) -> None:
+        for drafter in self.drafters:
+            drafter.load()
+
+    @override
+    def share(self, state: State) -> None:
+        for drafter in self.drafters:
+            drafter.share(state)
 
     @override
     def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:

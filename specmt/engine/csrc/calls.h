@@ -22,7 +22,7 @@ constexpr int DONE = 0, NO_MEMORY = -1, FAILED = -2;
 
 void release_memory() {
     scratch() = {};
-    Buffers::get() = {};
+    Buffers::release();
     LevelTrees::get() = {};
     BeamBuffers::get() = {};
 }

@@ -20,15 +20,14 @@ struct Rows {
 };
 
 // The types: what weights (Value), rows, and keys and values (Kept) are kept in; how many inputs are multiplied at a time,
-// and how many times the weights that stand side by side are enough for that; from how many rows on there is time for the
-// next panels, and how many rows fit into registers.
+// and how many times the weights that stand side by side are enough for that; and how many rows fit into registers.
 
 struct Float32 {
     using Value = float;
     using Row = float;
     using Kept = float;
     using Sum = Floats;
-    static constexpr int STEP = 1, PARTS = 1, MANY = 7, MOST = REGISTERS == 32 ? 12 : 6;
+    static constexpr int STEP = 1, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 6;
     INLINE static Sum zero() { return floats(0.0f); }
     INLINE static auto load(const Value* w, int) { return ::load(w); }
     INLINE static auto spread(const Row* x) { return ::spread(*x); }
@@ -41,7 +40,7 @@ struct BFloat16 {
     using Row = PairRow;
     using Kept = uint16_t;
     using Sum = Floats;
-    static constexpr int STEP = 2, PARTS = 1, MANY = 8, MOST = REGISTERS == 32 ? 12 : 5;
+    static constexpr int STEP = 2, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 5;
     INLINE static Sum zero() { return floats(0.0f); }
     INLINE static auto load(const Value* w, int) { return load_pairs(w); }
     INLINE static auto spread(const Row* x) { return spread_pair(x); }
@@ -59,7 +58,7 @@ struct Int8 {
     using Row = ByteRow;
     using Kept = uint16_t;
     using Sum = Whole;
-    static constexpr int STEP = 4, PARTS = 1, MANY = 9, MOST = REGISTERS == 32 ? 12 : 4;
+    static constexpr int STEP = 4, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 4;
     INLINE static Sum zero() { return Sum{}; }
     INLINE static auto load(const Value* w, int) { return load_bytes(w); }
     INLINE static auto spread(const Row* x) { return spread_bytes(x); }
@@ -120,9 +119,8 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
     const auto multiply_part = [&](int u, int part) __attribute__((always_inline)) {
         const auto weights = [&](int p) {
             const auto* place = w[p] + u * UNIT;
-            // One or two rows only wait for memory; some need what comes soon; with many there is time for the next panels.
-            if constexpr (ROWS >= T::MANY) __builtin_prefetch(place + PANELS * panel_size, 0, 2);
-            else if constexpr (ROWS > 2) __builtin_prefetch(place + 16 * UNIT);
+            // One or two rows only wait for memory; with more there is time for the next panels.
+            if constexpr (ROWS > 2) __builtin_prefetch(place + PANELS * panel_size, 0, 2);
             return T::load(place, part);
         };
         const auto row = [&](int r) { return T::spread(x.values + r * x.stride + (u * T::PARTS + part) * T::STEP); };

@@ -29,19 +29,31 @@ struct Buffers {
         float* log_prob;
     };
     Vector<Emitted> emitted;
+    // Of the loop that drafts: how many tokens sentences have there, may have, and have been judged; their log-probabilities
+    // and chances.
+    Vector<int64_t> stage_lengths, stage_limits, judged;
+    Vector<float> stage_log_probs;
+    Vector<double> chances;
 
-    static Buffers& get() {
-        static Buffers all;
-        return all;
+    // Those of a loop, and of the one that drafts for it.
+    static Buffers& get(bool drafts = false) {
+        static Buffers all[2];
+        return all[drafts];
+    }
+
+    static void release() {
+        get(false) = {};
+        get(true) = {};
     }
 };
 
 class Runner {
   public:
-    explicit Runner(const Run& run)
+    explicit Runner(const Run& run, bool drafts = false)
         : r(run),
           confidence{run.scale, run.shift, run.floor, run.margin},
-          most(run.nodes ? run.nodes : run.block ? run.block : run.recalled) {}
+          most(run.nodes ? run.nodes : run.block ? run.block : run.recalled),
+          s(Buffers::get(drafts)) {}
 
     int run() {
         const auto began = std::chrono::steady_clock::now();
@@ -49,17 +61,38 @@ class Runner {
         for (int64_t b = 0; b < r.sentences; ++b) s.rows.push_back(b);
         int iteration = 0;
         while (iteration < r.iterations && goes_on()) {
-            drafted = r.block == 0 ? 0 : draft();
-            if (r.hints) recall();
-            lay_windows();
-            verify();
-            commit(iteration++);
+            iterate(iteration++);
             if (std::chrono::steady_clock::now() - began >= PATIENCE) break;
         }
         return iteration;
     }
 
+    // Goes on with some sentences for as long as each is likely enough to be what another verifier says.
+    void run_while(const Vector<int64_t>& rows, const Confidence& doubts) {
+        s.rows = rows;
+        s.judged.assign(r.lengths, r.lengths + r.sentences);
+        s.chances.assign(r.sentences, 1.0);
+        for (int iteration = 0; !s.rows.empty(); ++iteration) {
+            iterate(iteration);
+            s.active.clear();
+            for (const int64_t row : s.rows) {
+                for (int64_t& i = s.judged[row]; i < r.lengths[row]; ++i)
+                    if (doubts.decides()) s.chances[row] *= doubts.chance(r.log_probs[row * r.log_stride + i]);
+                if (doubts.goes_on(s.chances[row], false)) s.active.push_back(row);
+            }
+            std::swap(s.rows, s.active);
+        }
+    }
+
   private:
+    void iterate(int iteration) {
+        drafted = r.block == 0 ? 0 : draft();
+        if (r.hints) recall();
+        lay_windows();
+        verify();
+        commit(iteration);
+    }
+
     bool goes_on() const {
         if (r.sentences - static_cast<int>(s.rows.size()) >= r.enough) return false;
         return std::all_of(s.rows.begin(), s.rows.end(), [&](int64_t row) { return r.lengths[row] <= r.room; });
@@ -92,6 +125,7 @@ class Runner {
         s.drafts.assign(count * most, r.filler);
         s.draft_log_probs.assign(count * most, 0.0f);
         if (r.nodes) s.parents.assign(count * most, 0);
+        if (r.stage) return draft_staged();
         if (!r.drafter) return most;
         s.starts.clear(), s.counts.clear(), s.last.clear();
         for (const int64_t row : s.rows) {
@@ -119,6 +153,32 @@ class Runner {
                 made = run_ahead(*r.drafter, step, r.block, r.end, s.drafts.data(), s.draft_log_probs.data(), confidence);
         }
         for (const int64_t row : s.rows) r.seen[row] = r.lengths[row];
+        return made;
+    }
+
+    // Lets another loop go on with the committed tokens. It leaves keys and values of its own behind them, in the places that
+    // verifying fills.
+    int64_t draft_staged() {
+        s.stage_lengths.assign(r.lengths, r.lengths + r.sentences);
+        s.stage_limits.resize(r.sentences);
+        for (int b = 0; b < r.sentences; ++b) s.stage_limits[b] = std::min(r.limits[b], r.lengths[b] + most);
+        fit(s.stage_log_probs, r.sentences * r.stride);
+        Run stage = *r.stage;
+        stage.lengths = s.stage_lengths.data();
+        stage.limits = s.stage_limits.data();
+        stage.log_probs = s.stage_log_probs.data();
+        stage.log_stride = r.stride;
+        stage.drafted = stage.accepted = nullptr;
+        Runner(stage, true).run_while(s.rows, confidence);
+        int64_t made = 0;
+        for (size_t b = 0; b < s.rows.size(); ++b) {
+            const int64_t row = s.rows[b], first = row * r.stride + r.lengths[row];
+            const int64_t count = s.stage_lengths[row] - r.lengths[row];
+            std::copy_n(r.tokens + first, count, s.drafts.data() + b * most);
+            float* log_probs = s.draft_log_probs.data() + b * most;
+            std::fill_n(std::copy_n(s.stage_log_probs.data() + first, count, log_probs), most - count, -INFINITY);
+            made = std::max(made, count);
+        }
         return made;
     }
 
@@ -271,8 +331,10 @@ class Runner {
                 place = next;
             }
             const int64_t index = iteration * static_cast<int64_t>(r.sentences) + row;
-            r.drafted[index] = s.counts[b] - 1;
-            r.accepted[index] = stands;
+            if (r.drafted) r.drafted[index] = s.counts[b] - 1;
+            if (r.accepted) r.accepted[index] = stands;
+            // What drafts for the loop that drafts read on; the last token may be another one now.
+            if (r.stage && r.stage->seen) r.stage->seen[row] = std::min(r.stage->seen[row], r.lengths[row] - 1);
             first += s.counts[b];
             if (!ended) s.active.push_back(row);
         }
@@ -321,7 +383,7 @@ class Runner {
     const Confidence confidence;
     const int64_t most;   // nodes that a sentence may get
     int64_t drafted = 0;  // that they have at most
-    Buffers& s = Buffers::get();
+    Buffers& s;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Raised with every change of these structures, so that a library built for another version is left alone.
-constexpr int REVISION = 16;
+constexpr int REVISION = 17;
 
 enum Type : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, FLOAT16 = 3, UINT4 = 4 };
 
@@ -179,6 +179,9 @@ struct Run {
     // best stands alone.
     int32_t beta;
     float tolerance;
+    // A loop whose output is drafted: over the same sentences and caches, with what is like the verifier and cheaper. Its
+    // lengths, limits, log-probabilities and counts are set anew for every draft. Null for none.
+    const Run* stage;
 };
 
 // Attention to the source that known targets have in some heads of a layer, added up over those heads.
