@@ -40,6 +40,7 @@ WAYS = [
     {"drafter": "autoregressive", "block_size": 4},
     {"drafter": "autoregressive", "block_size": 4, "tree": "best-first", "nodes": 12},
     {"drafter": "autoregressive", "tree": "best-first"},
+    {"drafter": "self", "block_size": 8},
     {"drafter": "masked", "tree": "sampled", "temperature": 1.0, "width": 3, "block_size": 3},
 ]
 TERMS = {"der": ["this one"], "Sie": ["one", "you all"], "und": ["plus"], "werden": ["shall be"], "um": ["so as"]}

@@ -90,7 +90,7 @@ def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
     if not names:
         return Choice((), 0, False)
     fixed = options.block_size
-    if fixed is None and (not exact or together or names == ("self",)):
+    if fixed is None and (not exact or together or options.drafters == ("self",)):
         fixed = max(own_block_size(name, model) for name in names)
     return Choice(names, fixed, together)
 

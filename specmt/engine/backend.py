@@ -292,7 +292,7 @@ class Backend(Protocol):
         """Returns the bits of a weight of a verifier's replica; ``None`` where there is none that would be cheaper."""
 
     def replica(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Scorer:
-        """Returns a verifier's decoder in a cheaper type, over the verifier's own caches, where `replica_bits` says so."""
+        """Returns a verifier's decoder in a cheaper type, over the verifier's caches; only where that has bits."""
 
     def masked_drafter(self, weights: Mapping[str, Tensor], sizes: Sizes) -> Drafter:
         """Returns a masked drafter over weights named as in the fairseq2 model."""

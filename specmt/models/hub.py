@@ -123,8 +123,10 @@ class Model:
 
     @cached_property
     def replica_cost(self) -> float | None:
-        """About what a step of the verifier's replica costs, in steps of the verifier: the share of the bytes of weights
-        that it reads. ``None`` where the backend has no replica."""
+        """About what a step of the verifier's replica costs, in steps of the verifier; ``None`` where there is none.
+
+        That is its share of the bytes of weights that are read.
+        """
         config = self.folder.verifier
         width, bits = config.model_dim, self.backend.replica_bits(config.model_dim)
         if bits is None:

@@ -117,6 +117,20 @@ def test_drafts_in_codes_change_nothing_and_are_accepted_nearly_as_often(
     assert total(drafted).mean_accepted_length >= 0.95 * total(usual).mean_accepted_length
 
 
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_the_verifiers_replica_in_codes_says_nearly_what_it_does(
+    name: str, sources: list[list[int]], greedy: list[Hypothesis], batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of wide verifiers are."""
+    monkeypatch.setattr(backends, "NARROW", 0)
+    model = load_model(name)
+    assert model.replica.dtype == CODES and "self" in model.drafters
+    drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))
+    assert tokens(drafted) == tokens(greedy)
+    assert total(drafted).mean_accepted_length >= 5.5
+
+
 def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(tmp_path: Path) -> None:
     """With one line in ten edited."""
     model = load_model("de-en")

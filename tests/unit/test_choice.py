@@ -20,6 +20,7 @@ class Has(NamedTuple):
     block_size: int | None = None
 
 
+REPLICA, ALL = Has(("self",)), Has(("masked", "autoregressive", "self"), 10)
 BOTH, MASKED, NONE = Has(("masked", "autoregressive"), 10), Has(("masked",), 10), Has(())
 LOOKUP = Choice(("lookup",), None, False)
 NOBODY = Choice((), 0, False)
@@ -31,6 +32,14 @@ NOBODY = Choice((), 0, False)
         ({}, BOTH, Choice(("masked", "autoregressive"), None, False)),
         ({}, MASKED, Choice(("masked",), None, False)),
         ({}, NONE, LOOKUP),
+        ({}, ALL, Choice(("masked", "autoregressive", "self"), None, False)),
+        ({}, REPLICA, Choice(("self",), None, False)),
+        # A replica drafts chains alone.
+        ({"tree": "best-first"}, ALL, Choice(("masked", "autoregressive"), None, False)),
+        ({"tree": "best-first"}, REPLICA, LOOKUP),
+        ({"block_size": 8}, ALL, Choice(("masked",), 8, False)),
+        ({"block_size": 8}, REPLICA, Choice(("self",), 8, False)),
+        ({"temperature": 0.5}, REPLICA, NOBODY),
         ({"memory": MEMORY}, MASKED, Choice(("masked", "lookup"), None, False)),
         ({"memory": MEMORY}, NONE, LOOKUP),
         ({"block_size": 8}, BOTH, Choice(("masked",), 8, False)),

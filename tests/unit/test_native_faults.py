@@ -18,7 +18,9 @@ from torch import Tensor
 from specmt.engine import library
 from specmt.engine.backend import EncoderOutput, Slots, State
 from specmt.engine.fused import Confidence, Drafting, Sentences
-from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
+from specmt.engine.native import NativeDecoder, NativeDrafter, NativeReplica, NativeVerifier
+from specmt.engine.packed import pack_replica
+from specmt.engine.structures import CODES
 from specmt.engine.window import branches
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.hub import verifier_sizes
@@ -43,6 +45,7 @@ class Networks:
     verifier: NativeVerifier
     masked: NativeDrafter
     autoregressive: NativeDecoder
+    replica: NativeReplica | None
     encoded: EncoderOutput
 
     def open(self, network: Any = None) -> State:
@@ -57,14 +60,19 @@ class Networks:
 def networks(request: pytest.FixtureRequest, needs_kernels: None) -> Networks:
     torch.manual_seed(3)
     dtype = getattr(torch, request.param)
-    verifier = verifier_network(weights_of(create_verifier(CONFIG, CPU)), CONFIG, CPU, dtype)
+    module = create_verifier(CONFIG, CPU)
+    verifier = verifier_network(weights_of(module), CONFIG, CPU, dtype)
     masked_config = drafter_config_for(CONFIG, layers=1, correction_rank=16)
     masked = drafter_network(weights_of(create_drafter(masked_config, CPU)), masked_config, CPU, dtype)
     config = autoregressive_config_for(CONFIG)
     autoregressive = autoregressive_network(weights_of(create_autoregressive(config, CPU)), config, CPU, dtype)
     assert isinstance(verifier, NativeVerifier) and isinstance(masked, NativeDrafter)
     assert isinstance(autoregressive, NativeDecoder)
-    return Networks(verifier, masked, autoregressive, verifier.encode(SOURCES))
+    replica = None
+    if dtype != torch.float32:  # whose caches are others
+        sizes = verifier_sizes(CONFIG)
+        replica = NativeReplica(dict(pack_replica(weights_of(module), sizes, CODES)), sizes, CODES)
+    return Networks(verifier, masked, autoregressive, replica, verifier.encode(SOURCES))
 
 
 WINDOW = torch.tensor([[BOS, 50, 60, 70]] * ROWS)
@@ -76,7 +84,9 @@ def slots_of(networks: Networks) -> Slots:
     return networks.masked.fill(WINDOW, ZEROS, COUNTS, 4, networks.open(networks.masked))
 
 
-def run(networks: Networks, drafter: str = "", *, nodes: int = 0, listed: bool = False) -> tuple[Any, ...]:
+def run(
+    networks: Networks, drafter: str = "", *, nodes: int = 0, listed: bool = False, staged: bool = False
+) -> tuple[Any, ...]:
     """Returns what comes of a fused loop."""
     if listed:
         networks = replace(networks, encoded=replace(networks.encoded, shortlists=LISTS))
@@ -93,6 +103,10 @@ def run(networks: Networks, drafter: str = "", *, nodes: int = 0, listed: bool =
         confidence = Confidence(1.0, 2.0, 0.01)
         drafting = Drafting(4, network, networks.open(network), seen, nodes, 3, confidence)
     state = networks.open()
+    if staged and networks.replica is not None:
+        own = State(state.cache, state.cross)
+        networks.replica.start(own, torch.arange(ROWS), networks.encoded)
+        drafting = Drafting(6, networks.replica, own, stage=drafting)
     while (sentences.lengths < sentences.limits).all():
         networks.verifier.run(state, sentences, drafting, iterations=20, enough=1)
     return sentences.tokens, sentences.lengths.tolist()
@@ -120,6 +134,8 @@ CALLS: dict[str, Callable[[Networks], Any]] = {
     "run trees": lambda n: run(n, "masked", nodes=12),
     "run trees on shortlists": lambda n: run(n, "masked", nodes=12, listed=True),
     "run trees ahead": lambda n: run(n, "autoregressive", nodes=12),
+    "run in stages": lambda n: run(n, "autoregressive", staged=True),
+    "run in stages on shortlists": lambda n: run(n, "autoregressive", staged=True, listed=True),
 }
 
 

@@ -27,11 +27,11 @@ from specmt.types import EOS
 
 AHEAD: Final = 5
 CONFIDENCE: Final = Confidence(1.0, 0.0, floor=0.05, margin=0.5)
-"""How far the smaller drafter goes ahead, and what of it the replica verifies: a row costs it more than the verifier."""
+"""How far the smaller drafter goes ahead, and what of it the replica verifies, to which a row is dear."""
 
 
 class StagedDrafter(Drafter):
-    """Says what a replica of the verifier says, a chain; the replica verifies drafts itself, if anybody drafts for it."""
+    """Drafts chains: what a replica of the verifier says, which verifies drafts itself if anybody drafts for it."""
 
     def __init__(
         self, make_replica: Callable[[], Scorer], inner: Drafter | None = None, shortlist: Shortlist | None = None
@@ -80,7 +80,7 @@ class StagedDrafter(Drafter):
             logits = replica.score(window, ends - 1, state)
             verdict = accept_exact(tree, logits)
             likely = replica.log_probs(logits, verdict.tokens)
-            for row in np.flatnonzero(going.numpy()):
+            for row in np.flatnonzero(going.numpy()).tolist():
                 begin, first = int(ends[row]), int(ends[row] - lengths[row])
                 fresh = verdict.tokens[row, : int(verdict.accepted[row]) + 1].tolist()
                 fresh = fresh[: fresh.index(EOS) + 1 if EOS in fresh else None][: ahead - first]

@@ -103,8 +103,15 @@ INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const 
     store(out + place, value);
 }
 
+// What of the weights that come later is fetched meanwhile: those so many panels on, of one in so many units, so that a
+// fetch takes as long as all groups of rows that the present ones are multiplied with.
+struct Fetch {
+    int panels = 0, first = 0, every = 1;  // no panels: those that are next
+};
+
 template <class T, int ROWS, int PANELS>
-void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out, int64_t out_stride) {
+void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out, int64_t out_stride,
+           const Fetch& fetch) {
     constexpr int UNIT = LANES * 4 / static_cast<int>(sizeof(typename T::Value));  // four bytes of each output
     const int units = linear.inputs / (T::STEP * T::PARTS);
     const auto* weight = static_cast<const typename T::Value*>(linear.weight);
@@ -116,13 +123,10 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
     for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 16
         for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
+    const int64_t away = (fetch.panels ? fetch.panels : PANELS) * panel_size;
+    int next = fetch.first;  // unit whose weights are fetched
     const auto multiply_part = [&](int u, int part) __attribute__((always_inline)) {
-        const auto weights = [&](int p) {
-            const auto* place = w[p] + u * UNIT;
-            // One or two rows only wait for memory; with more there is time for the next panels.
-            if constexpr (ROWS > 2) __builtin_prefetch(place + PANELS * panel_size, 0, 2);
-            return T::load(place, part);
-        };
+        const auto weights = [&](int p) { return T::load(w[p] + u * UNIT, part); };
         const auto row = [&](int r) { return T::spread(x.values + r * x.stride + (u * T::PARTS + part) * T::STEP); };
         if constexpr (REGISTERS == 32) {
             decltype(weights(0)) column[PANELS];
@@ -143,9 +147,16 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
             }
         }
     };
-    for (int u = 0; u < units; ++u)
+    for (int u = 0; u < units; ++u) {
+        // One or two rows only wait for memory; with more there is time for others.
+        if (ROWS > 2 && u == next) {
+#pragma GCC unroll 16
+            for (int p = 0; p < PANELS; ++p) __builtin_prefetch(w[p] + u * UNIT + away, 0, 2);
+            next += fetch.every;
+        }
 #pragma GCC unroll 2
         for (int part = 0; part < T::PARTS; ++part) multiply_part(u, part);
+    }
 #pragma GCC unroll 16
     for (int p = 0; p < PANELS; ++p)
 #pragma GCC unroll 16
@@ -155,21 +166,21 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
 
 template <class T, int ROWS>
 void rows_of_panels(const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
-                    int64_t out_stride) {
+                    int64_t out_stride, const Fetch& fetch) {
     // Few rows leave registers for more panels, which keeps more loads of weights under way.
     constexpr int WIDE = REGISTERS == 32 ? (ROWS <= 2 ? 8 : ROWS <= 6 ? 4 : 2) : ROWS == 1 ? 4 : ROWS <= 3 ? 2 : 1;
     int panel = panels.begin;
     for (; panel + WIDE <= panels.end; panel += WIDE)
-        block<T, ROWS, WIDE>(x, linear, panel, epilogue, out, out_stride);
-    for (; panel < panels.end; ++panel) block<T, ROWS, 1>(x, linear, panel, epilogue, out, out_stride);
+        block<T, ROWS, WIDE>(x, linear, panel, epilogue, out, out_stride, fetch);
+    for (; panel < panels.end; ++panel) block<T, ROWS, 1>(x, linear, panel, epilogue, out, out_stride, fetch);
 }
 
 template <class T, int ROWS = T::MOST>
 void some_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
-               int64_t out_stride) {
+               int64_t out_stride, const Fetch& fetch) {
     if constexpr (ROWS > 0) {
-        if (rows == ROWS) rows_of_panels<T, ROWS>(x, linear, panels, epilogue, out, out_stride);
-        else some_rows<T, ROWS - 1>(rows, x, linear, panels, epilogue, out, out_stride);
+        if (rows == ROWS) rows_of_panels<T, ROWS>(x, linear, panels, epilogue, out, out_stride, fetch);
+        else some_rows<T, ROWS - 1>(rows, x, linear, panels, epilogue, out, out_stride, fetch);
     }
 }
 

@@ -30,12 +30,12 @@ constexpr int AT_ONCE = T::MOST;
 // Some rows, up to AT_ONCE of them.
 template <class T>
 void few_rows(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
-              int64_t out_stride) {
+              int64_t out_stride, const Fetch& fetch = {}) {
 #if SPECMT_MATRICES
     if constexpr (IS_MATRIX<T>)
         if (rows >= Matrices<T>::LEAST) return paired_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
 #endif
-    some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride);
+    some_rows<T>(rows, x, linear, panels, epilogue, out, out_stride, fetch);
 }
 
 // out (R, N) = x (R, K) Wᵀ + b over a share of the panels. How rows are grouped changes no sum.
@@ -58,7 +58,7 @@ void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Ep
             Epilogue of_rows = epilogue;
             if (of_rows.residual) of_rows.residual += row * out_stride;
             few_rows<T>(std::min(size, rows - row), x.from(row), linear, strip, of_rows, out + row * out_stride,
-                        out_stride);
+                        out_stride, {STRIP, row / size, groups});
         }
     }
 }

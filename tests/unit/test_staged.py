@@ -1,0 +1,231 @@
+"""The verifier drafts for itself: a replica in a cheaper type over the verifier's caches, drafted for in turn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typing_extensions import override
+
+from specmt.decoding import session
+from specmt.decoding.policy import NO_DRAFT, Arm, FixedPolicy, Policy
+from specmt.decoding.session import decode
+from specmt.engine import backends
+from specmt.engine.backend import State
+from specmt.engine.fused import Confidence, Drafting, FusedLoop, Sentences
+from specmt.engine.native import NativeReplica, NativeVerifier
+from specmt.engine.packed import pack_replica
+from specmt.engine.structures import CODES
+from specmt.models import hub
+from specmt.models.hub import Model, load_model, verifier_sizes
+from specmt.options import DecodingOptions
+from specmt.types import BOS, EOS, Hypothesis, Stats
+
+pytestmark = pytest.mark.usefixtures("needs_kernels")
+
+GREEDY = DecodingOptions(strategy="greedy", batch_size=7)
+DOUBTS = {"all": None, "far": Confidence(1.0, 0.0, 0.05, 0.2), "near": Confidence(1.1, 2.0, 0.3, 0.6)}
+
+
+@pytest.fixture(params=["bfloat16 by int8", "bfloat16 by codes", "int8 by codes"])
+def staged(tiny_model: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model with a replica."""
+    verifier, _, kind = request.param.partition(" by ")
+    if kind == "codes":
+        monkeypatch.setattr(backends, "NARROW", 0)  # as wide ones are
+    model = load_model(tiny_model, dtype=verifier)
+    assert model.replica.dtype == (CODES if kind == "codes" else torch.int8)
+    return model
+
+
+class NotFused:
+    """Stands for a verifier without a loop of its own."""
+
+
+def tokens(hypotheses: list[Hypothesis]) -> list[list[int]]:
+    return [h.tokens for h in hypotheses]
+
+
+def counts(hypotheses: list[Hypothesis]) -> list[tuple[list[int], int, int, int]]:
+    return [(h.tokens, h.stats.tokens, h.stats.verifier_calls, h.stats.accepted) for h in hypotheses]
+
+
+def total(hypotheses: list[Hypothesis]) -> Stats:
+    return sum((h.stats for h in hypotheses), Stats())
+
+
+def replica_of(model: Model, noise: float, dtype: torch.dtype) -> NativeReplica:
+    """Returns a replica of a verifier whose weights are off by some noise, in standard deviations of theirs."""
+    torch.manual_seed(6)
+    weights = model.folder.weights("verifier.safetensors")
+    wrong = {
+        name: each + noise * each.std() * torch.randn_like(each) for name, each in weights.items() if each.numel() > 1
+    }
+    sizes = verifier_sizes(model.folder.verifier)
+    return NativeReplica(dict(pack_replica({**weights, **wrong}, sizes, dtype)), sizes, dtype)
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+@pytest.mark.parametrize("alone", [False, True])
+def test_both_loops_draft_and_say_the_same(
+    staged: Model,
+    sources: list[list[int]],
+    batch_size: int,
+    doubt: str,
+    alone: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_trust", lambda *_: DOUBTS[doubt])
+    if alone:
+        staged.__dict__["autoregressive"] = None
+    # The last source is long: caches have to grow on the way.
+    sources = [*sources, (sources[0] * 40)[:45]]
+    options = DecodingOptions(drafter="self", block_size=6, batch_size=batch_size)
+    fused = decode(staged, sources, options)
+    greedy = decode(staged, sources, GREEDY)
+    assert tokens(fused) == tokens(greedy)
+    most = 0.5 if doubt == "all" else 0.9
+    assert total(fused).verifier_calls < most * total(greedy).verifier_calls
+    monkeypatch.setattr(session, "FusedLoop", NotFused)
+    assert counts(decode(staged, sources, options)) == counts(fused)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.5, 50.0])
+@pytest.mark.parametrize("block_size", [1, 7, 25])
+def test_whatever_the_replica_says_the_output_is_the_verifiers(
+    staged: Model, sources: list[list[int]], noise: float, block_size: int
+) -> None:
+    staged.__dict__["replica"] = replica_of(staged, noise, staged.replica.dtype)
+    greedy = decode(staged, sources, replace(GREEDY, scores=True))
+    drafted = decode(staged, sources, DecodingOptions(drafter="self", block_size=block_size, batch_size=5, scores=True))
+    assert tokens(drafted) == tokens(greedy)
+    assert [h.score for h in drafted] == [h.score for h in greedy]
+    assert total(drafted).verifier_calls <= total(greedy).verifier_calls
+    if noise == 50.0:
+        assert total(drafted).accepted < 0.1 * total(drafted).drafted
+
+
+def test_a_replica_of_the_same_type_is_always_right(tiny_model: Path, sources: list[list[int]]) -> None:
+    model = load_model(tiny_model, dtype="bfloat16")
+    model.__dict__["replica"] = replica_of(model, 0.0, torch.bfloat16)
+    drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=3))
+    assert tokens(drafted) == tokens(decode(model, sources, GREEDY))
+    assert all(h.stats.verifier_calls == -(-h.stats.tokens // 9) for h in drafted)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_verifiers_caches_are_those_of_greedy_decoding(
+    staged: Model, sources: list[list[int]], noise: float
+) -> None:
+    staged.__dict__["replica"] = replica_of(staged, noise, staged.replica.dtype)
+    encoded = staged.verifier.encode(sources[3:12])
+    count, caches, said = len(encoded.lengths), [], []
+    for drafts in (False, True):
+        state = staged.verifier.new_state(count)
+        staged.verifier.start(state, torch.arange(count), encoded)
+        sentences = Sentences(torch.full((count, 64), BOS), np.ones(count, dtype=np.int64), np.full(count, 40))
+        drafting = Drafting(0)
+        if drafts:
+            drafting = Drafting(5, staged.replica, State(state.cache, state.cross), stage=Drafting(0))
+        assert isinstance(staged.verifier, FusedLoop)
+        while not ((sentences.lengths >= 40) | (sentences.tokens == EOS).any(1).numpy()).any():
+            staged.verifier.run(state, sentences, drafting, iterations=50, enough=1)
+        caches.append(state.cache.data)
+        said.append(sentences)
+    for row in range(count):
+        length = min(int(each.lengths[row]) for each in said)
+        assert torch.equal(*(each.tokens[row, :length] for each in said))
+        # Of the last token, which is not read yet, there is noise.
+        one, other = (each[:, :, row, :, : length - 1] for each in caches)
+        assert one.float().std() > 0.01
+        assert torch.equal(one, other)
+
+
+class Fickle(Policy):
+    """Chooses among some arms at random, a little at a time."""
+
+    def __init__(self, arms: list[Arm]) -> None:
+        self.arms = arms
+        self.random = random.Random(3)
+
+    @override
+    def choose(self, rows: int, promising: bool) -> Arm:
+        return self.random.choice(self.arms)
+
+    @override
+    def iterations(self, rows: int, promising: bool) -> int:
+        return 2
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("fused", [True, False])
+def test_taking_turns_with_others_changes_nothing(
+    staged: Model, sources: list[list[int]], batch_size: int, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "CHEAP", 1.0)
+    assert staged.drafters == ("masked", "autoregressive", "self")
+    greedy = decode(staged, sources, GREEDY)
+    arms = [NO_DRAFT, Arm(0, 4), Arm(1, 5, 0.5), Arm(1, 5, 0.7, 4), Arm(2, 8, 0.2), Arm(2, 3, 0.2)]
+    monkeypatch.setattr(session, "make_policy", lambda *_: Fickle(arms))
+    if not fused:
+        monkeypatch.setattr(session, "FusedLoop", NotFused)
+    got = decode(staged, sources, DecodingOptions(batch_size=batch_size))
+    assert tokens(got) == tokens(greedy)
+    assert total(got).accepted > 0
+
+
+def test_nothing_is_packed_before_it_drafts(tiny_model: Path, sources: list[list[int]]) -> None:
+    model = load_model(tiny_model, dtype="bfloat16")
+    lane = session.Session(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hub, "CHEAP", 1.0)
+        patch.setattr(session, "make_policy", lambda *_: FixedPolicy(NO_DRAFT))
+        decode(model, sources[:3], DecodingOptions())
+    assert "replica" not in model.__dict__ and len(lane) == 0
+    decode(model, sources[:3], DecodingOptions(drafter="self"))
+    assert "replica" in model.__dict__
+
+
+def test_who_has_a_replica(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: dict[tuple[str, int], float | None] = {}
+    for narrow in (0, 320):
+        monkeypatch.setattr(backends, "NARROW", narrow)
+        for dtype in ("float32", "bfloat16", "int8"):
+            model = load_model(tiny_model, dtype=dtype)
+            cost = costs[dtype, narrow] = model.replica_cost
+            assert ("self" in model.drafters) == (cost is not None and cost < hub.CHEAP)
+        assert load_model(tiny_model, kernels=False, dtype="bfloat16").replica_cost is None
+    # Keys and values in float32 are none for others; int8 is no cheaper than int8.
+    assert costs["float32", 0] is costs["float32", 320] is costs["int8", 320] is None
+    codes, eight, of_int8 = costs["bfloat16", 0], costs["bfloat16", 320], costs["int8", 0]
+    assert codes is not None and eight is not None and of_int8 is not None
+    assert codes == pytest.approx(eight / 2) and 0.2 < codes < 0.4 < of_int8
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda d, v: replace(d, nodes=4), "chains"),
+        (lambda d, v: replace(d, block_size=5000), "look ahead"),
+        (lambda d, v: replace(d, stage=Drafting(5000)), "look ahead"),
+        (lambda d, v: replace(d, network=v), "replica"),
+        (lambda d, v: replace(d, state=None), "replica"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    staged: Model, sources: list[list[int]], change: Callable[[Drafting, Any], Drafting], error: str
+) -> None:
+    assert isinstance(staged.verifier, NativeVerifier)
+    state = staged.verifier.new_state(1)
+    staged.verifier.start(state, torch.tensor([0]), staged.verifier.encode(sources[:1]))
+    drafting = change(Drafting(5, staged.replica, state, stage=Drafting(0)), staged.verifier)
+    sentences = Sentences(torch.full((1, 64), BOS), np.ones(1, dtype=np.int64), np.array([9]))
+    with pytest.raises((ValueError, TypeError), match=error):
+        staged.verifier.run(state, sentences, drafting, iterations=5, enough=1)
