@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from specmt.decoding.shortlist import Shortlist
 
 
-CHEAP: Final = 0.3
+CHEAP: Final = 0.4
 """What a replica of the verifier may cost at most, in steps of the verifier, to draft unasked."""
 
 LISTED: Final = 2000
