@@ -198,7 +198,7 @@ def _share(model: Model, sources: list[list[int]], out: Output, *, quiet: bool) 
 
 def _run(found: Bench, model: Model, sources: list[list[int]], *, quiet: bool) -> BaseException | None:
     """Measures; returns what stopped it before the end, an interrupt or a lack of memory."""
-    from specmt.decoding.session import is_out_of_memory
+    from specmt.engine.backend import is_out_of_memory
     from specmt.evaluation.bench import measure
 
     try:

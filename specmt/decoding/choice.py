@@ -130,7 +130,8 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Polic
             return PROMISING if promising else UNPROMISING
         if name == "self":
             tokens, ahead, calls, drafts = STAGES
-            replica = (model.replica_cost or 1.0) * costs.step((1 + drafts) * rows)
+            # It reads less for a step; a row is computed like the verifier's.
+            replica = (model.replica_cost or 1.0) + costs.row * ((1 + drafts) * rows - 1)
             return costs.rate(tokens, rows, ahead, calls * (replica + costs.draft * drafts * costs.step(rows)))
         acceptance = calibration.acceptance if name == "masked" and calibration is not None else ()
         if arm.margin > 0.0:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-import torch
-
 from specmt.decoding.accept import accept_exact, accept_tolerant
 from specmt.decoding.beam import BeamSearch
 from specmt.decoding.choice import (
@@ -28,6 +26,7 @@ from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import accept_by_rejection, sampling
 from specmt.decoding.trace import Recorder
+from specmt.engine.backend import is_out_of_memory
 from specmt.engine.beams import FusedBeam
 from specmt.engine.fused import EXACT, Confidence, FusedLoop, Rule
 from specmt.errors import UsageError
@@ -202,11 +201,6 @@ def _trust(model: Model, choice: Choice, arm: Arm, rows: int) -> Confidence | No
         return None
     calibration = model.folder.calibration if choice.names[arm.drafter] == "masked" else None
     return best_confidence(calibration, costs_of(model).floor(rows), arm.margin, arm.paths)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error says that there is no memory left, on whichever device."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from specmt.decoding import policy
 from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.request import Request
-from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode, is_out_of_memory
+from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import State
+from specmt.engine.backend import State, is_out_of_memory
 from specmt.engine.native import NativeVerifier
 from specmt.errors import ModelError, UsageError
 from specmt.models.hub import Model, load_model

@@ -193,6 +193,29 @@ def test_nothing_is_packed_before_it_drafts(tiny_model: Path, sources: list[list
     assert "replica" in model.__dict__
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_where_memory_is_too_small_for_it_the_verifier_goes_on_alone(
+    tiny_model: Path,
+    sources: list[list[int]],
+    fused: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = load_model(tiny_model, dtype="bfloat16")
+    greedy = decode(model, sources, GREEDY)
+    if not fused:
+        monkeypatch.setattr(session, "FusedLoop", NotFused)
+
+    def fail(*_: object) -> NativeReplica:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(model.backend, "replica", fail)
+    drafted = decode(model, sources, DecodingOptions(drafter="self"))
+    assert tokens(drafted) == tokens(greedy)
+    assert total(drafted).drafted == 0
+    assert caplog.text.count("too small for the verifier's replica") == 1
+
+
 def test_who_has_a_replica(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     costs: dict[tuple[str, int], float | None] = {}
     for narrow in (0, 320):

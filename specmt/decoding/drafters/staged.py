@@ -6,6 +6,7 @@ those of committed tokens are better than its own, and writes its own behind the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -21,9 +22,11 @@ from specmt.decoding.policy import confident, doubts
 from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree, no_tree, prune
-from specmt.engine.backend import EncoderOutput, Scorer, State
+from specmt.engine.backend import EncoderOutput, Scorer, State, is_out_of_memory
 from specmt.engine.fused import Confidence, Drafting
 from specmt.types import EOS
+
+logger = logging.getLogger(__name__)
 
 AHEAD: Final = 5
 CONFIDENCE: Final = Confidence(1.0, 0.0, floor=0.05, margin=0.5)
@@ -45,10 +48,19 @@ class StagedDrafter(Drafter):
         self.inner = inner
         self.waiting = Waiting(shortlist)
         self.state: State | None = None  # the verifier's caches, and what the replica may say
+        self.is_absent = False  # for lack of memory
 
     @override
     def load(self) -> None:
-        self.make_replica()
+        if self.is_absent:
+            return
+        try:
+            self.make_replica()
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            logger.warning("memory is too small for the verifier's replica, which drafts nothing")
+            self.is_absent = True
 
     @override
     def share(self, state: State) -> None:
@@ -63,6 +75,8 @@ class StagedDrafter(Drafter):
     @override
     def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
         count = len(lengths)
+        if self.is_absent:
+            return no_tree(count, tokens.device)
         replica, state = self._begin(count)
         room = int(lengths.max()) + ahead + AHEAD + 1 - tokens.shape[1]
         said = torch.nn.functional.pad(tokens, (0, max(room, 0)))
@@ -98,6 +112,8 @@ class StagedDrafter(Drafter):
 
     @override
     def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
+        if self.is_absent:
+            return Drafting(0)
         replica, state = self._begin(rows)
         stage = Drafting(0) if self.inner is None else self.inner.fused(rows, AHEAD, CONFIDENCE)
         return None if stage is None else Drafting(ahead, replica, state, confidence=confidence, stage=stage)
