@@ -82,6 +82,11 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
         "--lines 2 --rounds 1 --batch-sizes 1",
     ),
     "steps": ("Where the time goes, by width", "python scripts/steps.py", "--copies 1 --lines 1 --rounds 1"),
+    "deep": (
+        "Where the time goes at the shape of NLLB-600M",
+        "python scripts/steps.py --copies 4 --layers 12 --pieces 256000 --rounds 3",
+        "--copies 1 --layers 7 --pieces 9000 --lines 1 --rounds 1",
+    ),
     "quality": (
         "Quality",
         f"specmt evaluate {ALL} --strategies greedy,speculative:8 --repeats 0 --latency-lines 0 --metrics bleu,chrf",

@@ -119,7 +119,7 @@ def main(copies: str, lines: int, layers: int | None, pieces: int | None, rounds
     folder = find(None, source="de", target="en").path
     for count in map(int, copies.split(",")):
         with TemporaryDirectory() as temporary:
-            path = folder if count == 1 else write_wide(folder, count, Path(temporary) / "wide", layers, pieces).path
+            path = write_wide(folder, count, Path(temporary) / "wide", layers, pieces).path
             for dtype in ("bfloat16", "int8"):
                 memory = max(memory, read_speed())  # others on the machine take their share
                 model = load_model(path, dtype=dtype, threads=threads)
