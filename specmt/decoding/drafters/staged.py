@@ -1,7 +1,7 @@
 """The verifier as a drafter of its own: a replica in a cheaper type, for which a smaller drafter drafts in turn.
 
-Staged speculative decoding (Spector and Re 2023, section 3.2). The replica reads the verifier's keys and values, as
-those of committed tokens are better than its own, and writes its own behind them, which verifying overwrites.
+Staged speculative decoding (Spector and Re 2023, section 3.2). The replica reads the verifier's keys and values of the
+source and of committed tokens, and writes its own behind them, where verifying writes the verifier's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 AHEAD: Final = 5
 CONFIDENCE: Final = Confidence(1.0, 0.0, floor=0.05, margin=0.5)
-"""How far the smaller drafter goes ahead, and what of it the replica verifies, to which a row is dear."""
+"""How far the smaller drafter goes ahead, as long as it is sure enough: a row costs the replica much beside its step."""
 
 
 class StagedDrafter(Drafter):

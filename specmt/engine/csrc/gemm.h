@@ -103,8 +103,8 @@ INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const 
     store(out + place, value);
 }
 
-// What of the weights that come later is fetched meanwhile: those so many panels on, of one in so many units, so that a
-// fetch takes as long as all groups of rows that the present ones are multiplied with.
+// What is fetched into the cache meanwhile: the weights so many panels on. Where several groups of rows pass the same
+// panels, each group fetches every so-many-th unit of them, so that memory is busy all the time.
 struct Fetch {
     int panels = 0, first = 0, every = 1;  // no panels: those that are next
 };
