@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 AHEAD: Final = 5
 CONFIDENCE: Final = Confidence(1.0, 0.0, floor=0.05, margin=0.5)
-"""How far the smaller drafter goes ahead, as long as it is sure enough: a row costs the replica much beside its step."""
+"""How far the smaller drafter goes ahead, as long as it is sure enough: rows cost the replica much beside a step."""
 
 
 class StagedDrafter(Drafter):
