@@ -118,6 +118,15 @@ def total_of(hypotheses: Sequence[Hypothesis]) -> Stats:
     return sum(stats_of(hypotheses), Stats())
 
 
+def counts(hypotheses: Sequence[Hypothesis]) -> list[tuple[list[int], int, int, int, int]]:
+    """Returns what each says and what it took."""
+    return [(h.tokens, h.stats.tokens, h.stats.verifier_calls, h.stats.drafted, h.stats.accepted) for h in hypotheses]
+
+
+class NotFused:
+    """Stands for a verifier without a loop of its own."""
+
+
 def has_ended(hypothesis: Hypothesis) -> bool:
     """Returns whether it ends in EOS, not at the limit."""
     return hypothesis.stats.tokens > len(hypothesis.tokens)

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding.tree import Tree, prune
@@ -306,14 +305,6 @@ def confident(tree: Tree, confidence: Confidence | None) -> Tree:
         kept[:, node] &= ~stopped
         stops[:, node + 1] |= stopped
     return prune(tree, kept)
-
-
-def doubts(log_probs: Tensor, confidence: Confidence | None) -> bool:
-    """Returns whether a chain with log-probabilities (K) is too unlikely to be gone on with."""
-    if confidence is None or confidence.floor == 0.0:
-        return False
-    chances = survival(log_probs[None].double().numpy(force=True), confidence.scale, confidence.shift)
-    return bool(chances[0, -1] < confidence.margin)
 
 
 def survival(log_probs: Floats, scale: float, shift: float, parents: Ids | None = None) -> Floats:

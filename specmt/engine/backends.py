@@ -138,7 +138,7 @@ class TorchBackend(Backend):
 
     @override
     def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
-        raise NotImplementedError("There are no replicas on PyTorch; ask `replica_bits` first.")
+        raise RuntimeError("There are no replicas on PyTorch; ask `replica_bits` first.")
 
     @override
     def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:

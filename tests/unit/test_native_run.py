@@ -20,6 +20,7 @@ from specmt.engine.native import NativeVerifier
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, UNK, Hypothesis
+from tests.decoding_helpers import NotFused, counts
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -55,14 +56,6 @@ def native(tiny_model: Path, request: pytest.FixtureRequest) -> Model:
     model = load_model(tiny_model, dtype=request.param)
     assert isinstance(model.verifier, NativeVerifier)
     return model
-
-
-def counts(hypotheses: list[Hypothesis]) -> list[tuple[list[int], int, int, int, int]]:
-    return [(h.tokens, h.stats.tokens, h.stats.verifier_calls, h.stats.drafted, h.stats.accepted) for h in hypotheses]
-
-
-class NotFused:
-    """Stands for a verifier without a loop of its own."""
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from specmt.decoding.accept import accept_exact
 from specmt.decoding.drafters.base import Drafter, Waiting
-from specmt.decoding.policy import confident, doubts
+from specmt.decoding.policy import confident, survival
 from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree, no_tree, prune
@@ -102,7 +102,7 @@ class StagedDrafter(Drafter):
                 said[row, begin : begin + len(fresh)] = torch.tensor(fresh)
                 log_probs[row, first:end] = likely[row, : len(fresh)]
                 ends[row] += len(fresh)
-                going[row] = fresh[-1] != EOS and end < ahead and not doubts(log_probs[row, :end], confidence)
+                going[row] = fresh[-1] != EOS and end < ahead and not _doubts(log_probs[row, :end], confidence)
         if self.inner is not None:
             for row in range(count):
                 self.inner.rewind(row, int(lengths[row]) - 1)
@@ -137,3 +137,11 @@ class StagedDrafter(Drafter):
             self.state.allow(torch.tensor([target]), [self.state.shortlists.get(source)])
         if self.inner is not None:
             self.inner.move(source, target)
+
+
+def _doubts(log_probs: Tensor, confidence: Confidence | None) -> bool:
+    """Returns whether a chain with log-probabilities (K) is too unlikely to be gone on with."""
+    if confidence is None or confidence.floor == 0.0:
+        return False
+    chances = survival(log_probs[None].double().numpy(force=True), confidence.scale, confidence.shift)
+    return bool(chances[0, -1] < confidence.margin)
