@@ -76,5 +76,6 @@ train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" --veri
 
 python -m specmt shortlist "$runs/both/model" --distilled "$runs/distilled" --limit 240000
 python "$here/alignment_heads.py" "$runs/both/model" --write
+python "$here/lexicon.py" "$runs/both/model" --text "$runs/data/text"
 
 echo "The model is in $runs/both/model."

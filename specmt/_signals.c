@@ -1,6 +1,7 @@
 // Ends the process at once on SIGINT, SIGTERM, SIGHUP and SIGQUIT. Python's own handlers cannot do that: they wait until
 // the main thread runs Python code again, which takes seconds where torch is being loaded. The handler calls only what
-// is safe in one: open, getdents64, unlinkat, rmdir, write, _exit.
+// is safe in one: open, getdents64, unlinkat, rmdir, write, mmap, _exit. Where memory is limited, it also speaks for
+// libraries that abort for want of it.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -8,7 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <stdint.h>
@@ -17,7 +21,10 @@
 
 enum { SLOTS = 256, RESET = 64, NUMBERS = 32, PASSES = 100 };
 
-static const int NUMBERS_HANDLED[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+// Bytes without which nothing of the program runs.
+enum { LEAST = 128 << 20 };
+
+static const int NUMBERS_HANDLED[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT}, CRASHES[] = {SIGABRT, SIGBUS, SIGSEGV};
 
 // Folders to remove. A string is never freed, since a handler in another thread may be reading it: some 100 bytes a file.
 static char *volatile folders[SLOTS];
@@ -61,21 +68,64 @@ static void remove_folder(const char *path) {
     }
 }
 
+static void say(const char *text, size_t size) {
+    ssize_t written = size > 0 ? write(STDERR_FILENO, text, size) : 0;
+    (void)written;
+}
+
+static void clean_up(void) {
+    if (getpid() != owner) return;  // in a forked child, the folders are its parent's
+    for (int slot = 0; slot < SLOTS; slot++) {
+        const char *path = folders[slot];
+        if (path != NULL) remove_folder(path);
+    }
+    say(reset, (size_t)reset_size);
+}
+
 static void leave(int number) {
     if (handed[number] && !pending[number]) {
         pending[number] = 1;
         PyErr_SetInterruptEx(number);  // made for signal handlers
         return;
     }
-    if (getpid() == owner) {  // in a forked child, the folders are its parent's
-        for (int slot = 0; slot < SLOTS; slot++) {
-            const char *path = folders[slot];
-            if (path != NULL) remove_folder(path);
-        }
-        ssize_t written = reset_size > 0 ? write(STDERR_FILENO, reset, (size_t)reset_size) : 0;
-        (void)written;
-    }
+    clean_up();
     _exit(128 + number);
+}
+
+static int is_full_now(void) {
+    void *place = mmap(NULL, LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return place == MAP_FAILED || munmap(place, LEAST) != 0;
+}
+
+static void leave_without_memory(void) {
+    static const char MESSAGE[] = "specmt: error: out of memory.\n";
+    clean_up();
+    say(MESSAGE, sizeof MESSAGE - 1);
+    _exit(1);
+}
+
+// Of a library that has given up; what it said of it is still in the buffer of stderr.
+static void leave_where_memory_ended(int number) {
+    if (is_full_now()) leave_without_memory();
+    fflush(stderr);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static int is_limited(void) {
+    struct rlimit all = {RLIM_INFINITY, 0}, data = all;
+    getrlimit(RLIMIT_AS, &all);
+    getrlimit(RLIMIT_DATA, &data);
+    return all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
+}
+
+// Has libraries that abort, or crash, where memory is limited and ends, end the program in one line.
+static void watch_memory(void) {
+    static char said[4096];
+    if (!is_limited()) return;
+    if (is_full_now()) leave_without_memory();
+    setvbuf(stderr, said, _IOFBF, sizeof said);
+    for (size_t i = 0; i < sizeof CRASHES / sizeof *CRASHES; i++) signal(CRASHES[i], leave_where_memory_ended);
 }
 
 static int set_handler(int number) {
@@ -93,6 +143,7 @@ static PyObject *install(PyObject *module, PyObject *none) {
     owner = getpid();
     for (size_t i = 0; i < sizeof NUMBERS_HANDLED / sizeof *NUMBERS_HANDLED; i++)
         if (set_handler(NUMBERS_HANDLED[i]) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+    watch_memory();
     Py_RETURN_NONE;
 }
 
@@ -141,6 +192,11 @@ static PyObject *set_reset(PyObject *module, PyObject *bytes) {
     Py_RETURN_NONE;
 }
 
+static PyObject *is_full(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(is_limited() && is_full_now());
+}
+
 static PyObject *hand(PyObject *module, PyObject *arguments) {
     (void)module;
     int number, to_python;
@@ -157,6 +213,7 @@ static PyObject *hand(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef methods[] = {
     {"install", install, METH_NOARGS, "Sets the handler for every signal that is not ignored."},
+    {"is_full", is_full, METH_NOARGS, "Whether memory is limited, and too little is left for the program to go on."},
     {"register", register_folder, METH_O, "Has the handler remove a folder and the files in it."},
     {"unregister", unregister_folder, METH_O, "Takes a folder back."},
     {"set_reset", set_reset, METH_O, "Sets what the handler writes to standard error."},

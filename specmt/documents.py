@@ -13,6 +13,7 @@ from specmt.errors import DataError
 from specmt.formats import find_format
 from specmt.formats.document import Document, FormatOptions, Segment, check_size
 from specmt.options import DecodingOptions
+from specmt.text.judge import judge
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
 from specmt.text.placeholders import find_copied
@@ -24,6 +25,7 @@ _MOST_KNOWN: Final = 200_000
 """How many sentences are remembered, at the least, not to be translated again."""
 
 _WORD: Final = re.compile(r"\S+")
+_STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,8 @@ class _Said:
 
     alignment: Alignment | None = None
     warnings: Sequence[str] = ()
+    damage: str | None = None
+    """What is known to be wrong with its translation."""
     is_there: bool = False
 
 
@@ -194,7 +198,7 @@ def translate_documents(
     indices = count()
 
     def planned() -> Iterator[tuple[_Pending, list[Pair]]]:
-        for pending in _plan_all(documents, selection, language):
+        for pending in _plan_all(documents, selection, language if options.split else None):
             near: list[Pair] = []
             if remember is not None:
                 near = like_pairs(_pairs(pending.document), (said.source for said in pending.asked), language)
@@ -214,6 +218,7 @@ def translate_documents(
         for translation in translator.translate(lines(group), drafting if is_near else options):
             said, pending = asked.popleft()
             said.text, said.alignment = translation.text, translation.alignment or None
+            said.damage = damage(said.source, translation.text)
             said.warnings, said.is_there = translation.warnings, True
             pending.stats += translation.stats
             while waiting and waiting[0].is_done():
@@ -223,14 +228,19 @@ def translate_documents(
 
 
 def sentences_of(
-    documents: Iterable[tuple[str, Document]], selection: Selection | None = None, *, language: str = "de"
+    documents: Iterable[tuple[str, Document]], selection: Selection | None = None, *, language: str | None = "de"
 ) -> Iterator[Line]:
-    """Yields, lazily, the lines that :func:`translate_documents` has translated."""
+    """Yields, lazily, the lines that :func:`translate_documents` has translated.
+
+    :param language: what sentences are cut as; ``None``: segments stay whole
+    """
     every = (said for pending in _plan_all(documents, selection or Selection(), language) for said in pending.asked)
     return (Line(index, said.source, aligned=said.aligned) for index, said in enumerate(every))
 
 
-def _plan_all(documents: Iterable[tuple[str, Document]], selection: Selection, language: str) -> Iterator[_Pending]:
+def _plan_all(
+    documents: Iterable[tuple[str, Document]], selection: Selection, language: str | None
+) -> Iterator[_Pending]:
     """Yields, lazily, how each document is translated."""
     known: _Known = {}
     for name, document in documents:
@@ -247,7 +257,7 @@ def _pairs(document: Document) -> Iterator[Pair]:
             yield segment.source.text, segment.target
 
 
-def _plan(name: str, document: Document, known: _Known, selection: Selection, language: str) -> _Pending:
+def _plan(name: str, document: Document, known: _Known, selection: Selection, language: str | None) -> _Pending:
     """Returns how a document is translated."""
     pending = _Pending(name, document, [], Summary(len(document.segments)))
     for number, segment in enumerate(document.segments):
@@ -263,7 +273,7 @@ def _plan(name: str, document: Document, known: _Known, selection: Selection, la
 
 
 def _plan_segment(
-    number: int, segment: Segment, known: _Known, selection: Selection, language: str
+    number: int, segment: Segment, known: _Known, selection: Selection, language: str | None
 ) -> tuple[_Plan, list[_Said]]:
     """Returns how a segment is translated, and the sentences that no one asked for yet."""
     text = segment.source.text
@@ -273,7 +283,7 @@ def _plan_segment(
     parts: list[tuple[_Said, str]] = []
     fresh: list[_Said] = []
     reused = 0
-    for sentence, separator in split_sentences(text, language):
+    for sentence, separator in [(text, "")] if language is None else split_sentences(text, language):
         if sentence in selection.known:
             parts.append((_Said(selection.known[sentence], is_there=True), separator))
             reused += 1
@@ -288,6 +298,14 @@ def _plan_segment(
         parts.append((said, separator))
     origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
     return _Plan(number, parts, origin), fresh
+
+
+def damage(source: str, translation: str) -> str | None:
+    """Returns what is known to be wrong with the translation of a sentence, if anything: such a one is not written."""
+    if not translation.strip():
+        return "the model says nothing"
+    problems = judge(source, translation, ("", ""), numbers=False, copied=find_copied(source))
+    return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
 
 
 def _finish(pending: _Pending) -> Finished:
@@ -309,15 +327,14 @@ def _finish(pending: _Pending) -> Finished:
         source = segments[plan.number].source
         for warning in (warning for said, _ in plan.parts for warning in said.warnings):
             tell(plan.number, warning)
-        target, alignment = _join(plan.parts)
-        if not target.strip():
-            tell(plan.number, "kept as it was: the model says nothing")
+        damages = [said.damage for said, _ in plan.parts if said.damage]
+        if damages:
+            tell(plan.number, f"kept as it was: {damages[0]}")
             continue
+        target, alignment = _join(plan.parts)
         translation, is_sure = carry(source, target, alignment)
         if not is_sure:
             tell(plan.number, "the places of inline tags are uncertain")
-        if find_copied(source.text) != find_copied(translation.text):
-            tell(plan.number, "what is to be copied differs")
         translations[plan.number] = translation
     data = pending.document.write(translations, tell)
     for plan in pending.plans:

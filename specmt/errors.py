@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import re
+from typing import Final
+
+_EXHAUSTED: Final = re.compile("(?i)can(no|')t allocate memory|out of memory|failed to map segment|bad_alloc")
+
 
 class SpecmtError(Exception):
     """A failure that the user is told about in one line."""
@@ -37,3 +43,17 @@ class OutputError(SpecmtError):
     """Writing failed."""
 
     exit_code = 74
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error, or one that it was raised from, says that no memory is left, on whichever device.
+
+    Libraries say so each in its own words.
+    """
+    if error.__cause__ is not None and is_out_of_memory(error.__cause__):
+        return True
+    if isinstance(error, SpecmtError):  # which may name files of any name
+        return False
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or _EXHAUSTED.search(str(error)) is not None

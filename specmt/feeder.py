@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from specmt.decoding.request import Missing, Request
 from specmt.options import DecodingOptions
-from specmt.text.parts import Part, sentences, split
-from specmt.types import Hypothesis, Line
+from specmt.text.markers import take_markers
+from specmt.text.parts import Part, sentences
+from specmt.text.rules import Rules
+from specmt.types import Hypothesis, Line, Tagged
 
 if TYPE_CHECKING:
     from specmt.decoding.memory import TranslationMemory
     from specmt.decoding.trace import Recorder
     from specmt.requirements import Requirements
-    from specmt.text.pieces import PieceModel
 
 AHEAD: Final = 6
 """How many batches of sentences are in the session at a time: one being decoded, the others ready to take its rows, of
@@ -110,6 +111,12 @@ class Pending:
 
     line: Line
     parts: list[Part]
+    rules: Rules
+    """By which it was cut."""
+
+    tagged: Tagged
+    """The line without pairs of placeholders around words, and those."""
+
     missing: int = 0
     """How many of its sentences are with the session."""
 
@@ -123,37 +130,46 @@ class Place:
     number: int
     """Which of the line's sentences it is."""
 
+    fragment: int = 0
+    """Which of the texts between what is copied it is, where those are translated by themselves."""
+
     def request(self, key: int, options: DecodingOptions, **more: Any) -> Request:
         """Returns what a session is asked for.
 
         :param more: further fields of the request
         """
-        line = self.pending.line
-        return Request(key, self.part.ids, line.index, self.number, options=options, aligned=line.aligned, **more)
+        line, part = self.pending.line, self.part
+        aligned = (line.aligned and options.alignments) or part.needs_alignment or bool(self.pending.tagged.tags)
+        number = number_of(self.number, part.attempt, self.fragment)
+        return Request(key, part.ids, line.index, number, options=options.searched, aligned=aligned, **more)
+
+
+def number_of(sentence: int, attempt: int, fragment: int) -> int:
+    """Returns the number of a request among those of its line: every attempt has random numbers of its own."""
+    return sentence + (attempt << 20) + (fragment << 24)
+
+
+def place_of(number: int) -> tuple[int, int, int]:
+    """Returns the sentence, the attempt and the fragment of a request by its number."""
+    return number & 0xFFFFF, number >> 20 & 0xF, number >> 24
 
 
 @dataclass(frozen=True)
 class Cutter:
     """Makes sentences of lines, and takes what the model said of them."""
 
-    pieces: PieceModel
-
-    limit: int
-    """The most pieces of a sentence, without EOS."""
-
-    protects: bool
-    """Whether what must be copied gets stand-ins."""
-
+    rules: Rules
     requirements: Requirements | None = None
-    """What translations must contain."""
+    """What asks for terms, if there are any."""
 
     def missing_in(self, part: Part) -> Missing | None:
         """Returns what tells the session what a translation still lacks."""
-        return None if self.requirements is None else self.requirements.missing_in(part)
+        return self.requirements.missing_in(part) if self.requirements and part.required else None
 
     def cut(self, line: Line) -> Pending:
         """Returns a line with its parts."""
-        return Pending(line, split(line.text, self.pieces, self.limit, protects=self.protects))
+        tagged = take_markers(line.text) if self.rules.protects else Tagged(line.text)
+        return Pending(line, self.rules.split(tagged.text), self.rules, tagged)
 
     @staticmethod
     def places(pending: Pending) -> Iterator[Place]:
@@ -161,11 +177,9 @@ class Cutter:
         return (Place(pending, part, number) for number, part in enumerate(sentences(pending.parts)))
 
     def take(self, place: Place, hypothesis: Hypothesis) -> Iterator[Place]:
-        """Puts a hypothesis in its place; yields what is to be decoded next, since it lacks something."""
-        place.part.add(hypothesis, self.pieces.decode(hypothesis.tokens))
-        # Where the model did not copy its stand-ins, it is asked again, in other ways.
-        for again in place.part.retry(self.pieces, self.limit):
-            yield Place(place.pending, again, place.number)
+        """Puts a hypothesis in its place; yields what is to be decoded next, since it will not do."""
+        for number, part in enumerate(self.rules.take(place.part, hypothesis)):
+            yield Place(place.pending, part, place.number, number)
 
 
 @final

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -135,8 +136,11 @@ class DecodingOptions:
     glossary: Path | None = None
     """Terms, as TSV, whose translations must be in those of the lines that they are in."""
 
-    keep_numbers: bool = False
-    """Whether the numbers of a line must be in its translation."""
+    split: bool = True
+    """Whether lines are cut into sentences."""
+
+    keep_numbers: bool = True
+    """Whether the numbers of a line must be in its translation: a sentence that lost one is translated once more."""
 
     check: bool = False
     """Whether translations carry warnings of what may be wrong with them (specmt.text.checks)."""
@@ -149,8 +153,8 @@ class DecodingOptions:
     and now and then another translation than without. Speculative output stays that of greedy decoding with it."""
 
     protect: bool | None = None
-    """Whether addresses, placeholders, paths and emoji are kept from the model, to come out as they went in; ``None``
-    is what the model's configuration says. Samples are always the model's own."""
+    """Whether addresses, placeholders, paths and emoji come out as they went in. True shows every model stand-ins for
+    them; ``None`` those whose configuration says that they were made for that: others are asked freely and judged."""
 
     def __post_init__(self) -> None:
         _check_choice("strategy", self.strategy, STRATEGIES)
@@ -189,10 +193,9 @@ class DecodingOptions:
         _check_range("n_best", self.n_best, self.beam_size)
         if self.shortlist and self.strategy == "beam":
             raise UsageError("`shortlist` must be false for beam search, but is true instead.")
-        for name in ("glossary", "keep_numbers"):
-            if getattr(self, name):
-                # Beams and samples are what the model says; a shortlist may lack what must be said.
-                self.check_constraint(name)
+        if self.glossary is not None:
+            # Beams and samples are what the model says; a shortlist may lack what must be said.
+            self.check_constraint("glossary")
         if self.tree == "sampled" and not self.samples:
             raise UsageError("`tree` sampled needs a `temperature` above 0.")
         if not self.samples:
@@ -230,11 +233,16 @@ class DecodingOptions:
         """Whether translations are drawn at random."""
         return self.temperature > 0.0
 
+    @cached_property
+    def searched(self) -> DecodingOptions:
+        """What a session is asked for: all that beam search finds, as the best may not be the best that will do."""
+        return replace(self, n_best=self.beam_size) if self.strategy == "beam" else self
+
     @property
     def lossless(self) -> bool:
-        """Whether the output is what the strategy says: that of greedy decoding, of beam search, or a fair sample.
+        """Whether the output is that of the same options without a drafter.
 
-        A shortlist holds for greedy decoding too.
+        Samples are fair ones of the model where nothing is asked again: without `keep_numbers` and `protect`.
         """
         return self.strategy != "speculative" or self.tolerance == 0.0 or self.beta == 1
 
@@ -285,8 +293,6 @@ def check_effects(options: DecodingOptions, given: Collection[str]) -> None:
                 raise UsageError(f"`{name}` has no effect without {needed}; leave it out.")
     if "beta" in given and "tolerance" not in given and options.lossless and options.tree != "best-first":
         raise UsageError("`beta` has no effect without `tree` best-first or a `tolerance`; leave it out.")
-    if "protect" in given and options.protect and options.samples:
-        raise UsageError("`protect` has no effect with a `temperature`; leave it out.")
 
 
 def most_threads() -> int:

@@ -1,9 +1,8 @@
-"""Asks the session for what translations must contain and lack."""
+"""Asks the session for the terms that translations must contain and lack."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from specmt.decoding.request import Constraint, Missing, Term
 from specmt.text.alignment import words_of
-from specmt.text.required import Finder
 
 if TYPE_CHECKING:
     from specmt.options import AlignmentHeads
@@ -23,13 +21,12 @@ _WORD: Final = re.compile(r"\S+")
 
 @final
 class Requirements:
-    """Finds out what sources require, and asks for what translations lack."""
+    """Asks for the terms that translations lack."""
 
-    def __init__(self, finders: Sequence[Finder], pieces: PieceModel, heads: AlignmentHeads) -> None:
+    def __init__(self, pieces: PieceModel, heads: AlignmentHeads) -> None:
         """
         :param heads: those that alignments are read from
         """
-        self._finders = finders
         self._pieces = pieces
         self._heads = heads
         self._encoded = cache(lambda forms: tuple(map(tuple, pieces.encode_targets(forms))))
@@ -37,14 +34,14 @@ class Requirements:
         names = pieces.pieces(range(len(pieces)))
         self._begins = pieces.target_starts | np.array([not (name[0].isalnum() or name[0] == "<") for name in names])
 
-    def missing_in(self, part: Part) -> Missing | None:
-        """Returns what says what a translation of a part lacks; ``None`` if nothing is required."""
-        part.required, part.free = [each for find in self._finders for each in find(part.text)], ""
-        return partial(self._missing, part) if part.required else None
+    def missing_in(self, part: Part) -> Missing:
+        """Returns what says what a translation of a part lacks."""
+        part.free = ""
+        return partial(self._missing, part)
 
     def _missing(self, part: Part, tokens: list[int], given: int) -> Constraint | None:
         """Returns what a translation of a part lacks."""
-        translation = part.clean(self._pieces.decode(tokens))
+        translation = self._pieces.decode(tokens)
         if given == 0:  # said freely, maybe once more after memory ran out
             part.free, part.asked = translation, 0
         unmet = [each for each in part.required if each.found(translation) is None]

@@ -21,7 +21,10 @@ _installed = False
 
 
 def install() -> None:
-    """Sets the handlers; a signal that the process was started to ignore stays ignored."""
+    """Sets the handlers; a signal that the process was started to ignore stays ignored.
+
+    Where memory is limited (`ulimit -v`), a library that aborts for want of it ends the program in one line, too.
+    """
     global _installed
     if not _installed:
         _installed = True
@@ -33,6 +36,11 @@ def install() -> None:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     signal.signal(number, _leave)
+
+
+def memory_is_full() -> bool:
+    """Whether memory is limited, and too little is left for the program to go on; `_signals.c` alone knows."""
+    return compiled is not None and compiled.is_full()
 
 
 def register(folder: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
@@ -22,16 +22,18 @@ from specmt.requirements import Requirements
 from specmt.text.alignment import align
 from specmt.text.checks import check
 from specmt.text.glossary import Glossary, make_glossary, read_glossary
+from specmt.text.markers import put_markers
 from specmt.text.memory import Pair
 from specmt.text.n_best import alternatives
-from specmt.text.numbers import required_numbers
-from specmt.text.parts import Part, is_short, join, sentences, split_pair
+from specmt.text.parts import join, original, sentences
 from specmt.text.required import Finder, uses
+from specmt.text.rules import VERSION, Rules
 from specmt.types import Line, Stats, Translation
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder, Trace
     from specmt.models.hub import Model
+    from specmt.text.lexicon import Lexicon
     from specmt.text.pieces import PieceModel
 
 _NETWORKS: Final = ("masked", "autoregressive")
@@ -73,6 +75,10 @@ class LoadedModel(Protocol):
         """Whether it was made for stand-ins for what must be copied."""
 
     @property
+    def lexicon(self) -> Lexicon:
+        """What it has learnt of its languages."""
+
+    @property
     def alignment_heads(self) -> AlignmentHeads:
         """The heads that alignments are read from."""
 
@@ -98,7 +104,7 @@ class Translator:
         self._loading = loading
         self._given = session
         self._session = SharedSession(self.open_session)
-        self._memories: dict[tuple[Path | None, bool], TranslationMemory] = {}
+        self._memories: dict[tuple[Path | None, bool | None], TranslationMemory] = {}
         self._glossaries: dict[Path, Glossary] = {}
         self._lock = threading.Lock()  # of the memories and glossaries
 
@@ -107,8 +113,8 @@ class Translator:
         cls,
         name_or_dir: str | Path | None = None,
         *,
-        source: str = "de",
-        target: str = "en",
+        source: str | None = None,
+        target: str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         threads: int | None = None,
@@ -116,8 +122,10 @@ class Translator:
     ) -> Translator:
         """Loads a model by its name or folder; by default the bundled one for the languages.
 
+        :param source: a language, in any spelling (``de``, ``DE``, ``de-AT``); what is left out is as the model has it
         :param deterministic: whether a translation must not depend, to the last bit, on its batch.
         :raises ModelError: there is no such model, or it is damaged.
+        :raises UsageError: the model is for other languages.
         """
         from specmt.models.hub import load_model
 
@@ -162,8 +170,8 @@ class Translator:
         missing = [name for name in choice.names if name in _NETWORKS and name not in self.model.drafters]
         if missing:
             raise ModelError(
-                f"{self.model.path}: the model has no {missing[0]} drafter; leave `--drafter` and `--tolerance` out, "
-                "or train one with `specmt train drafter`."
+                f"{self.model.path}: the model has no {missing[0]} drafter; train one with `specmt train drafter`, "
+                "or decode without it."
             )
         return self._translate(lines, options, self._memory(options, choice), recorder, self.cutter(options, glossary))
 
@@ -171,7 +179,7 @@ class Translator:
         """Keeps pairs of a text and its translation for lookups to copy from, until enough newer ones have come."""
         memory = self._memory(options, choose(options, self.model))
         if memory is not None:
-            for source, target in self._encoded(pairs, protects=self._protects(options)):
+            for source, target in self._encoded(pairs, options):
                 memory.remember(source, target)
 
     def open_session(self) -> AnySession:
@@ -183,9 +191,9 @@ class Translator:
         return Session(cast("Model", self.model))
 
     def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
-        """Translates a sentence and returns what happened on the way.
+        """Translates a sentence and returns what happened on the way, in the last attempt where there are several.
 
-        :raises DataError: it is blank, or has more pieces than a sentence can have.
+        :raises DataError: it is blank, has nothing to translate, or has more pieces than a sentence can have.
         :raises UsageError: the strategy is beam search.
         """
         options = options or DecodingOptions()
@@ -194,18 +202,27 @@ class Translator:
         from specmt.decoding.session import decode  # here, since they import torch
         from specmt.decoding.trace import Recorder, Trace
 
-        ids, limit = self.model.pieces.encode(text.strip()), self.model.max_source_length - 1  # EOS
-        if not 1 <= len(ids) <= limit:
-            raise DataError(f"The sentence must have 1 to {limit} pieces, but has {len(ids)} instead.")
-        recorder = Recorder(options.beta)
+        aligned = replace(options, alignments=True, split=False)
         model, memory = cast("Model", self.model), self._memory(options, choose(options, self.model))
-        aligned = replace(options, alignments=True)
-        (hypothesis,) = decode(model, [ids], aligned, memory=memory, recorder=recorder)
-        part = Part(text.strip(), ids=ids)
-        part.add(hypothesis, self.model.pieces.decode(hypothesis.tokens))
-        alignment = align(part.text, part.translation, [part], self.model.pieces)
-        is_greedy = options.lossless and not options.samples
-        return Trace(ids, recorder.iterations[0], hypothesis.tokens, is_greedy, alignment)
+        rules = self.cutter(aligned).rules
+        parts = rules.split(text.strip())
+        todo = deque(sentences(parts))
+        if not todo or any(part.is_cut for part in todo):
+            length = len(self.model.pieces.encode(text.strip()))
+            raise DataError(
+                f"The sentence must have 1 to {rules.limit} pieces, words among them, but has {length} instead."
+            )
+        followed, shown = todo[0], None
+        while todo:
+            part, recorder = todo.popleft(), Recorder(options.beta)
+            (said,) = decode(model, [part.ids], aligned, memory=memory, recorder=recorder)
+            if part is followed:
+                shown = part.ids, recorder.iterations[0], said.tokens
+            todo += rules.take(part, said)
+        assert shown is not None
+        line, written = original(parts), join(parts)
+        alignment = align(line, written, parts, self.model.pieces)
+        return Trace(*shown, options.lossless and not options.samples, alignment, followed.attempt, line, written)
 
     def drafts_are_fixed(self, options: DecodingOptions) -> bool:
         """Whether what is drafted for a line depends on the line alone, and not on its batch or the machine."""
@@ -243,44 +260,38 @@ class Translator:
             # What the model made of `auto`, where it says so.
             resolved = getattr(self.model, name, self._loading.get(name, "auto"))
             signature[name] = str(resolved).removeprefix("torch.")
-        for name in ("shortlist", "keep_numbers", "alignments"):
+        for name in ("shortlist", "alignments"):
             if getattr(options, name):
                 signature[name] = True
         if options.glossary is not None:
             signature["glossary"] = options.glossary.name
-        signature["protect"] = self._protects(options)
+        signature |= {"text": VERSION, "protect": options.protect is not False, "keep_numbers": options.keep_numbers}
+        if options.protect and not self.model.protects:
+            signature["stand_ins"] = True
+        signature["split"] = options.split
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature
-
-    def _protects(self, options: DecodingOptions) -> bool:
-        # To try again where a stand-in was lost would be to choose among samples.
-        return (self.model.protects if options.protect is None else options.protect) and not options.samples
 
     def _memory(self, options: DecodingOptions, choice: Choice) -> TranslationMemory | None:
         """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
         if not choice.looks_up:
             return None
-        key = options.memory, self._protects(options)
+        key = options.memory, options.protect
         with self._lock:
             if key not in self._memories:
-                self._memories[key] = self._read_memory(*key)
+                self._memories[key] = self._read_memory(options)
             return self._memories[key]
 
-    def _requirements(
-        self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None
-    ) -> Requirements | None:
-        """Returns what translations must contain, if anything."""
+    def _terms(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None) -> Finder | None:
+        """Returns what finds terms whose translation is given, if there are any."""
         finders: list[Finder] = []
         if glossary is not None:
             options.check_constraint("glossary")
             finders.append(make_glossary(glossary, self.model.pieces))
         if options.glossary is not None:
             finders.append(self._glossary(options.glossary))
-        if options.keep_numbers:
-            source, target = self.model.languages
-            finders.append(partial(required_numbers, source=source, target=target))
-        return Requirements(finders, self.model.pieces, self.model.alignment_heads) if finders else None
+        return (lambda text: [each for find in finders for each in find(text)]) if finders else None
 
     def _glossary(self, path: Path) -> Glossary:
         with self._lock:
@@ -288,22 +299,20 @@ class Translator:
                 self._glossaries[path] = read_glossary(path, self.model.pieces, *self.model.languages)
             return self._glossaries[path]
 
-    def _read_memory(self, path: Path | None, protects: bool) -> TranslationMemory:
+    def _read_memory(self, options: DecodingOptions) -> TranslationMemory:
         memory = TranslationMemory()
-        if path is not None:
-            for source, target in self._encoded(
-                read_pairs(path, *self.model.languages, unsure=True), protects=protects
-            ):
+        if options.memory is not None:
+            pairs = read_pairs(options.memory, *self.model.languages, unsure=True)
+            for source, target in self._encoded(pairs, options):
                 memory.add(source, target)
         return memory
 
-    def _encoded(self, whole: Iterable[Pair], *, protects: bool) -> Iterator[tuple[list[int], list[int]]]:
+    def _encoded(self, whole: Iterable[Pair], options: DecodingOptions) -> Iterator[tuple[list[int], list[int]]]:
         """Yields the ids of pairs, in the parts that a model sees."""
-        pieces = self.model.pieces
-        limit = self.model.max_source_length
+        pieces, rules = self.model.pieces, self.cutter(replace(options, glossary=None)).rules
         # Nothing as long as what is left out is ever translated whole.
-        parts = (part for pair in whole for part in split_pair(*pair, protects=protects))
-        pairs = (part for part in parts if all(is_short(text, limit) for text in part))
+        parts = (part for pair in whole for part in rules.split_pair(*pair))
+        pairs = (part for part in parts if all(map(rules.is_short, part)))
         while chunk := list(islice(pairs, _PAIRS)):
             sources, targets = zip(*chunk, strict=True)
             yield from zip(pieces.encode_batch(sources), pieces.encode_targets(targets), strict=True)
@@ -326,36 +335,64 @@ class Translator:
 
         :param glossary: terms and what they may be in translations, beside those of the options' glossary
         """
-        limit = self.model.max_source_length - 1  # EOS
-        return Cutter(self.model.pieces, limit, self._protects(options), self._requirements(options, glossary))
+        protects = options.protect is None or options.protect
+        rules = Rules(
+            self.model.pieces,
+            self.model.max_source_length - 1,  # EOS
+            self.model.languages,
+            protects=protects,
+            keeps_numbers=options.keep_numbers,
+            stands_in=self.model.protects or options.protect is True,
+            splits=options.split,
+            lexicon=self.model.lexicon,
+            terms=self._terms(options, glossary),
+        )
+        # What terms are asked for with takes its time to make with large vocabularies.
+        is_asked = rules.terms is not None
+        return Cutter(rules, Requirements(self.model.pieces, self.model.alignment_heads) if is_asked else None)
 
     def translation(self, pending: Pending, options: DecodingOptions) -> Translation:
         """Returns the translation of a line whose sentences are all decoded."""
-        line, parts = pending.line, pending.parts
+        line, parts, rules, pieces = pending.line, pending.parts, pending.rules, self.model.pieces
+        seen = list(sentences(parts))
         warnings = []
-        if any(part.is_cut for part in sentences(parts)):
-            limit = self.model.max_source_length - 1  # EOS
-            count = len(list(sentences(parts)))
-            warnings.append(f"line is longer than {limit} pieces and was translated in {count} parts")
-        terms = [use for part in sentences(parts) for use in uses(part)]
+        if windows := [part for part in seen if part.is_cut]:
+            what = f"a sentence is longer than {rules.limit} pieces"
+            warnings.append(f"{what}; its {len(windows)} parts were translated by themselves")
+        terms = [use for part in seen for use in uses(part)]
         warnings += [f"{use.source!r} should be {' or '.join(use.forms)}, but is not" for use in terms if not use.found]
+        left = [each for part in seen for each in (part, *chain.from_iterable(part.fragments)) if each.is_left]
+        problems = [f"{part.source!r} stays as it is: what the model says is damaged" for part in left]
         hypotheses = [hypothesis for part in parts for hypothesis in part.final]
         stats = sum((each.stats for part in parts for each in part.all), Stats())
-        text, pieces = join(parts), self.model.pieces
-        if options.check:
-            warnings += check(line.text, text, self.model.languages)
         score = math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan
+        text, tagged = join(parts), pending.tagged
+        others = alternatives(parts, rules, options.n_best - 1, score) if options.n_best > 1 else []
+        is_aligned = options.alignments and line.aligned
+        alignment = align(original(parts), text, parts, pieces) if is_aligned or tagged.tags else None
+        if tagged.tags:
+            text = put_markers(tagged, line.text, text, alignment)
+            others = [each._replace(text=put_markers(tagged, line.text, each.text)) for each in others]
+        if options.check:
+            problems += check(line.text, text, self.model.languages)
         return Translation(
             line,
             text,
             tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
             score=score,
-            stats=replace(stats, lines=1, sentences=len(hypotheses)),
+            stats=replace(
+                stats,
+                lines=line.count,
+                sentences=len(hypotheses),
+                attempts=[sum(part.attempt == number for part in seen) for number in range(3)],
+                left=len(left),
+                warnings=len(problems) if options.check else 0,
+            ),
             lossless=options.lossless,
-            alternatives=alternatives(parts, pieces.decode, options.n_best - 1, score) if options.n_best > 1 else [],
-            alignment=align(line.text, text, parts, pieces) if options.alignments and line.aligned else None,
+            alternatives=others,
+            alignment=alignment if is_aligned else None,
             terms=terms,
-            warnings=warnings,
+            warnings=warnings + problems,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +37,11 @@ class Line:
     aligned: bool = True
     """Whether its words are aligned, where that is asked for at all."""
 
+    @property
+    def count(self) -> int:
+        """How many lines of the input it is."""
+        return 1
+
 
 @dataclass(slots=True)
 class Stats:
@@ -66,6 +71,16 @@ class Stats:
     accepted_counts: list[int] = field(default_factory=list)
     """How many verifier calls accepted 0, 1, 2, … tokens."""
 
+    attempts: list[int] = field(default_factory=list)
+    """How many sentences stood as the model said them freely (0), with numbers and what is copied held fast (1), and
+    with the texts between those translated by themselves (2)."""
+
+    left: int = 0
+    """Sentences and texts between what is copied that stay in their language, since what the model said is damaged."""
+
+    warnings: int = 0
+    """What the check warned of."""
+
     seconds: float = 0.0
     """Wall time of the decoding."""
 
@@ -85,12 +100,16 @@ class Stats:
         """
         self.verifier_calls += sum(counts)
         self.accepted += sum(accepted * count for accepted, count in enumerate(counts))
-        self.accepted_counts = [sum(pair) for pair in zip_longest(self.accepted_counts, counts, fillvalue=0)]
+        self.accepted_counts = _added(self.accepted_counts, counts)
 
     def __add__(self, other: Stats) -> Stats:
-        values = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.type != "list[int]"}
-        counts = [sum(pair) for pair in zip_longest(self.accepted_counts, other.accepted_counts, fillvalue=0)]
-        return Stats(**values, accepted_counts=counts)
+        pairs = ((each.name, getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        values: dict[str, Any] = {name: _added(a, b) if isinstance(a, list) else a + b for name, a, b in pairs}
+        return Stats(**values)
+
+
+def _added(one: list[int], other: list[int]) -> list[int]:
+    return [sum(pair) for pair in zip_longest(one, other, fillvalue=0)]
 
 
 class Found(NamedTuple):
@@ -172,8 +191,7 @@ class Translation:
     stats: Stats = field(default_factory=Stats)
 
     lossless: bool = True
-    """Whether the text is what the strategy stands for: what greedy decoding or beam search would have said, or, where
-    there is a temperature, a fair sample of the model."""
+    """Whether the text is that of the same options without a drafter."""
 
     alternatives: list[Alternative] = field(default_factory=list)
     """The further ones of an n-best list, the best first."""

@@ -19,6 +19,9 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
 }
 TIMEOUT = 120
+AS_SAID = ["--no-keep-numbers", "--no-protect"]
+"""For models that talk nonsense, which would not be written otherwise."""
+
 MACHINE = ["--device", "cpu", "--dtype", "float32", "--threads", "1"]
 
 

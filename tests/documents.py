@@ -6,13 +6,17 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
+from specmt.documents import Finished, Selection, read_document, translate_documents
 from specmt.formats import find_format
 from specmt.formats.document import Document, FormatOptions, TagRules
+from specmt.options import DecodingOptions
 from specmt.text.tags import Alignment, carry
-from specmt.types import Tagged
+from specmt.translator import Translator
+from specmt.types import Line, Tagged, Translation
 
 STAND_IN = re.compile(r"(\{t+x*\d+\}|%\S+|\{\w+\}|<[^<>]*>)")
 
@@ -39,6 +43,48 @@ def translate(document: Document, told: list[str] | None = None) -> bytes:
             text = segment.source.text
             translations[number] = carry(segment.source, shout(text), one_to_one(text))[0]
     return document.write(translations, lambda _, what: (told if told is not None else []).append(what))
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned(Translation):
+    """A translation of a decoder that says which words belong together."""
+
+    alignment: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Shouting:
+    """A translator that writes in capitals, or what it was told."""
+
+    def __init__(self, answers: dict[str, str] | None = None, *, aligns: bool = True) -> None:
+        self.asked: list[str] = []
+        self.aligned: list[bool] = []
+        self.answers = answers or {}
+        self.aligns = aligns
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        for line in lines:
+            self.asked.append(line.text)
+            self.aligned.append(line.aligned)
+            text = self.answers.get(line.text, shout(line.text))
+            if self.aligns:
+                yield Aligned(line, text, alignment=[(number, number) for number in range(len(text.split()))])
+            else:
+                yield Translation(line, text)
+
+
+def run(
+    translator: Shouting, *sources: tuple[str, str | bytes], selection: Selection | None = None, **options: Any
+) -> list[Finished]:
+    documents = [
+        (
+            f"{number}.{name}",
+            read_document(
+                data.encode() if isinstance(data, str) else data, f"{number}.{name}", name, FormatOptions(**options)
+            ),
+        )
+        for number, (name, data) in enumerate(sources)
+    ]
+    return list(translate_documents(cast(Translator, translator), documents, DecodingOptions(), selection))
 
 
 def package(files: Mapping[str, str]) -> bytes:
@@ -255,7 +301,7 @@ SAMPLES = [
         "[Script Info]\nTitle: nein\n[Events]\nFormat: Layer, Start, End, Text\nComment: 0,0:00:01.00,0:00:04.00,nein\n"
         "Dialogue: 0,0:00:01.00,0:00:04.00,{\\an8}Ein {\\i1}Haus, und{\\i0}\\Nein Hof.\n",
         ["Ein Haus, und ein Hof."],
-        {"Ein {\\i1}Haus, und{\\i0}\\Nein Hof.": "EIN {\\i1}HAUS, UND {\\i0}EIN HOF."},
+        {"Ein {\\i1}Haus, und{\\i0}\\Nein Hof.": "EIN {\\i1}HAUS, UND{\\i0} EIN HOF."},
     ),
     Sample(
         "json",
@@ -359,8 +405,8 @@ SAMPLES = [
         {
             "<w:t>Ein Titel</w:t>": '<w:t xml:space="preserve">EIN TITEL</w:t>',
             "> Das </w:t></w:r>": '> </w:t></w:r><w:r><w:t xml:space="preserve">DAS </w:t></w:r>',
-            "<w:t>fette</w:t>": '<w:t xml:space="preserve">FETTE </w:t>',
-            '<w:t xml:space="preserve"> Haus </w:t></w:r>': '<w:t xml:space="preserve">HAUS</w:t></w:r>'
+            "<w:t>fette</w:t>": '<w:t xml:space="preserve">FETTE</w:t>',
+            '<w:t xml:space="preserve"> Haus </w:t></w:r>': '<w:t xml:space="preserve"> HAUS</w:t></w:r>'
             '<w:r><w:t xml:space="preserve"> </w:t></w:r>',
             "<w:t>hier</w:t>": '<w:t xml:space="preserve">HIER</w:t>',
             " am &amp; im Meer.": " AM &amp; IM MEER.",
@@ -372,7 +418,7 @@ SAMPLES = [
         f"<office:document-content {O}><office:body><office:text><text:h>Titel</text:h><text:p>Das <text:span>fette Haus"
         "</text:span><text:note><text:note-body><text:p>Eine Note</text:p></text:note-body></text:note> steht hier.</text:p>"
         "</office:text></office:body></office:document-content>",
-        ["Titel", "Eine Note", "Das fette Haus{t1} steht hier."],
+        ["Titel", "Eine Note", "Das fette Haus steht hier."],
         {
             "Titel": "TITEL",
             "Das <text:span>fette Haus</text:span>": "DAS <text:span>FETTE HAUS</text:span>",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specmt.decoding.request import Request
+from specmt.text.lexicon import Lexicon
 from specmt.types import Hypothesis, Stats
 
 
@@ -68,6 +69,7 @@ class FakeModel:
         self.path = path
         self.drafters = ("masked",) if has_drafter else ()
         self.protects = True
+        self.lexicon = Lexicon()
         self.sha256 = "0" * 64
 
 

@@ -17,7 +17,7 @@ from specmt import signals
 from specmt.cli.console import load, note, printed
 from specmt.cli.options import given_options, model_options
 from specmt.cli.progress import share_bar
-from specmt.errors import DataError, ModelError, SpecmtError, UsageError
+from specmt.errors import DataError, ModelError, SpecmtError, UsageError, is_out_of_memory
 from specmt.evaluation.bench import DRAFTERS, QUICK, Bench, BenchOptions
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, read_lines
@@ -198,7 +198,6 @@ def _share(model: Model, sources: list[list[int]], out: Output, *, quiet: bool) 
 
 def _run(found: Bench, model: Model, sources: list[list[int]], *, quiet: bool) -> BaseException | None:
     """Measures; returns what stopped it before the end, an interrupt or a lack of memory."""
-    from specmt.engine.backend import is_out_of_memory
     from specmt.evaluation.bench import measure
 
     try:

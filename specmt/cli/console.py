@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from specmt.errors import DataError
+from specmt.types import Stats
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,6 +35,22 @@ def printed(write: Callable[[Console], object], *, width: int | None = 120) -> s
 def note(message: str) -> None:
     """Writes a note to standard error."""
     click.echo(f"specmt: note: {message}", err=True)
+
+
+def warn(name: str, index: int, message: str) -> None:
+    """Writes a warning of a line to standard error.
+
+    :param index: the line's position in the input, from 0
+    """
+    click.echo(f"specmt: warning: {name}:{index + 1}: {message}", err=True)
+
+
+def check_warnings(total: Stats) -> None:
+    """
+    :raises DataError: the check warned.
+    """
+    if total.warnings:
+        raise DataError(f"the check has {total.warnings} warning{'s' * (total.warnings > 1)}; the output is written.")
 
 
 def load(name: str | Path | None, *, quiet: bool = False, **loading: Any) -> Model:

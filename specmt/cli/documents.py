@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DOCUMENT_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
 
 
-_LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best")
+_LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ def tasks_sentences(
     from specmt.documents import sentences_of
 
     selection, format_options = _reading(languages, options, documents)
-    return sentences_of(_read(tasks, format_options), selection, language=languages[0])
+    return sentences_of(_read(tasks, format_options), selection, language=languages[0] if options.split else None)
 
 
 def translate_tasks(
@@ -225,6 +225,7 @@ def _reading(
 ) -> tuple[Selection, FormatOptions]:
     """Returns which segments are translated, and how documents are read."""
     from specmt.documents import Selection
+    from specmt.formats.accelerators import plain
     from specmt.pairs import read_pairs
 
     source, target = languages
@@ -232,6 +233,7 @@ def _reading(
     if documents.exact and options.memory is not None and not options.memory.is_fifo():
         for one, other in read_pairs(options.memory, source, target):
             known.setdefault(one, other)
+            known.setdefault(plain(one), plain(other))
     given: dict[str, Any] = {"columns": documents.column, "keys": documents.key}
     return (
         Selection(fuzzy=documents.retranslate_fuzzy, translated=documents.everything, known=known),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specmt import signals
-from specmt.cli.console import load, note, printed
+from specmt.cli.console import load, note, printed, warn
 from specmt.cli.options import model_options
 from specmt.cli.progress import rate_bar, spinner
 from specmt.errors import UsageError
@@ -62,7 +62,7 @@ def _number(name: str, default: int | None, text: str, *, least: int = 0) -> Cal
     help="A test set, instead of SRC REF or besides; repeat for more.",
 )
 @click.option("-t", "--test-set", "named", multiple=True, metavar="NAME", help="A test set of sacreBLEU's; repeatable.")
-@click.option("-l", "--language-pair", "pair", metavar="de-en", help="Its languages.  [default: --from and --to]")
+@click.option("-l", "--language-pair", "pair", metavar="de-en", help="Its languages.  [default: the model's]")
 @_number("--limit", None, "Only the first lines of each set.", least=1)
 @model_options
 @_number("--batch-size", DecodingOptions().batch_size, "Most sentences decoded side by side.", least=1)
@@ -106,8 +106,8 @@ def evaluate(
 ) -> None:
     """Translate SRC with several strategies, compare with the references REF, and measure the speed.
 
-    Strategies take turns on the same lines, so that what slows the machine down meets all of them. Ctrl-C shows the
-    results so far.
+    Lines are translated whole, as references are of whole segments; split=true cuts them. Strategies take turns on the
+    same lines, so that what slows the machine down meets all of them. Ctrl-C shows the results so far.
 
     \b
     Examples:
@@ -118,14 +118,18 @@ def evaluate(
       specmt evaluate -t wmt14 -l de-en --limit 500 --json - | jq '.results[].scores.BLEU'
     """
     # Whatever can go wrong with arguments and files does so before the model is loaded.
-    chosen = parse_strategies(strategies, batch_size=batch_size)
+    chosen = parse_strategies(strategies, batch_size=batch_size, split=False)
     titles = metrics.split(",")
     for name in titles:
         if name not in METRICS or titles.count(name) > 1:
             raise UsageError(f"`metrics` must be different ones of {', '.join(METRICS)}, but has {name!r} instead.")
-    languages = pair or f"{loading['source']}-{loading['target']}"
-    tests = _read_sets(files, sets, named, languages, limit)
-    target = languages.rpartition("-")[2]
+    if pair is None:
+        from specmt.models.folder import find
+
+        folder = find(model, source=loading["source"], target=loading["target"])
+        pair = f"{folder.source}-{folder.target}"
+    tests = _read_sets(files, sets, named, pair, limit)
+    target = pair.rpartition("-")[2]
     for name in titles:
         make_metric(name, [[""]], target)
     for strategy in chosen:
@@ -184,7 +188,7 @@ def evaluate(
         if plot_out is not None:
             plot_out.write_bytes(draw(evaluation))
         if report is not None:
-            _write_report(report, evaluation, measured, record, languages)
+            _write_report(report, evaluation, measured, record, pair)
     # When the files are complete: a pipe that closes early costs none of them.
     with Output(None) as out:
         out.write(record if prints_json else _shown(evaluation))
@@ -266,8 +270,7 @@ def _warn(measured: Sequence[Measured]) -> None:
     for each in measured:
         for every in each.batched.translations(each.batched.strategies[0].label):
             for warning in every.warnings:
-                place = f"{each.test_set.name}:{every.line.index + 1}"
-                click.echo(f"specmt: warning: {place}: {warning}", err=True)
+                warn(each.test_set.name, every.line.index, warning)
 
 
 def _write_report(

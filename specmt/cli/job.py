@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from specmt.cli.console import note
+from specmt.cli.console import note, warn
 from specmt.cli.documents import DOCUMENT_NAMES, DocumentOptions, Task, tasks_sentences, translate_tasks
-from specmt.cli.options import check_languages
 from specmt.cli.progress import rate_bar
 from specmt.errors import UsageError
 from specmt.options import DecodingOptions
@@ -27,18 +26,20 @@ if TYPE_CHECKING:
 _MACHINE: Final = ("threads", "batch_size", "device", "kernels")
 """Parts of a signature that no output depends on."""
 
-_ADDED: Final = ("scores", "alignments", "n_best", "keep_numbers")
-"""Options that say what is written, or asked of a translation."""
+_ADDED: Final = ("scores", "alignments", "n_best", "check")
+"""Options that say what is written, or told of a translation."""
 
 WAYS: Final = frozenset(("resume", "shard", "processes", "ray"))
 """Options that make a job."""
 
-_OF_FILES: Final = frozenset(("format_", "errors", "stats", "shard", "processes", "verbose", *DOCUMENT_NAMES))
+_OF_FILES: Final = frozenset(
+    ("format_", "errors", "wrapped", "check", "strict", "stats", "shard", "processes", "verbose", *DOCUMENT_NAMES)
+)
 """Options that rows of parquet files have no use for."""
 
 
 def job_place(
-    tasks: Sequence[Task], files: Sequence[Path | None], output: Path | None, given: Collection[str], processes: int
+    tasks: Sequence[Task], files: Sequence[Path | None], output: Path | None, given: frozenset[str], processes: int
 ) -> Path:
     """Returns the output that the job is kept beside: that of the one file, or the folder that several go to.
 
@@ -50,8 +51,8 @@ def job_place(
         raise UsageError(f"`processes` must be at least 1, but is {processes} instead.")
     if ("shard" in given) + ("ray" in given) + (processes > 1) > 1:
         raise UsageError("`--shard`, `--processes` and `--ray` exclude each other.")
-    if "shard" in given and ("stats" in given or "report" in given):
-        raise UsageError("`stats` and `report` are of the whole, but `shard` does a part; leave them out.")
+    if "shard" in given and (whole := {"stats", "report", "strict"} & given):
+        raise UsageError(f"`{min(whole)}` is of the whole, but `shard` does a part; leave it out.")
     is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
     place = tasks[0].target if tasks and not is_many else output
     paths = [path for path in (*files, place) if path is not None]
@@ -87,11 +88,8 @@ class Run(NamedTuple):
 
     lines: Callable[[], Iterable[Line]]
     render: Callable[[Translation], str]
-    warn: Callable[[Translation], None]
-    """Tells what the user should know of a line."""
-
     finish: Callable[[JobFolder], Stats]
-    """Makes the output of a finished job, whose folder goes, and returns the counts."""
+    """Makes the output of a finished job, whose folder goes, tells of warnings, and returns the counts."""
 
     quiet: bool
 
@@ -119,20 +117,13 @@ def text_run(
     source: Path,
     output: Path,
     render: Callable[[Translation], str],
-    warn: Callable[[str, Translation], None] | None,
     *,
     format_: str,
     errors: Errors,
+    quiet: bool,
 ) -> Run:
-    """Returns the job over a file of lines.
-
-    :param warn: tells what the user should know of a line of the named input; ``None`` where nothing is to be told
-    """
+    """Returns the job over a file of lines."""
     from specmt.jobs.manifest import survey
-
-    def tell(translation: Translation) -> None:
-        if warn is not None:
-            warn(str(source), translation)
 
     return Run(
         translator,
@@ -141,9 +132,8 @@ def text_run(
         lambda settings: survey(source, settings),
         lambda: read_lines(source, errors=errors),
         render,
-        tell,
-        lambda job: job.merge(output),
-        warn is None,
+        lambda job: job.merge(output, lambda index, warning: None if quiet else warn(str(source), index, warning)),
+        quiet,
     )
 
 
@@ -178,7 +168,6 @@ def documents_run(
         lambda settings: survey_sentences(name, sentences(), settings),
         sentences,
         render,
-        lambda _: None,  # in the end, with their places
         finish,
         quiet,
     )
@@ -217,8 +206,7 @@ def run_job(
     part = range(manifest.shards) if shard is None else manifest.part(*shard)
 
     def translate(shards: Collection[int], advance: Callable[[int], None]) -> None:
-        for translation in work(job, shards, run.lines(), run.translator, run.options, run.render):
-            run.warn(translation)
+        for _ in work(job, shards, run.lines(), run.translator, run.options, run.render):
             advance(1)
 
     with job.locked(None if shard is None else f"{shard[0]}-of-{shard[1]}"):
@@ -261,9 +249,7 @@ def _run_on(
     recipe = ray.Recipe(cluster.model, cluster.loading | {"threads": threads}, run.options, run.render, numerics)
     with ray.connected(cluster.address) as processors:
         actors = max(1, min(processors // threads, len(shards)))
-        for shard, warned in ray.work(job, shards, run.lines(), recipe, actors=actors, threads=threads):
-            for translation in warned:
-                run.warn(translation)
+        for shard in ray.work(job, shards, run.lines(), recipe, actors=actors, threads=threads):
             advance(len(job.manifest.span(shard)))
 
 
@@ -295,7 +281,6 @@ def run_parquet(
     from specmt.translator import Translator
 
     translator = Translator.from_pretrained(cluster.model, **cluster.loading)
-    check_languages(translator.model.languages, cluster.loading, given)
     settings = settings_of(translator, options)
     threads = cluster.loading["threads"] or 1
     loading = {name: value for name, value in cluster.loading.items() if name != "threads"}

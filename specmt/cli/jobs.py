@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from specmt.cli.console import check_warnings, warn
 from specmt.errors import DataError, UsageError
 
 _output = click.argument("output", type=click.Path(path_type=Path))
@@ -53,7 +55,8 @@ def verify(output: Path) -> None:
 
 @jobs.command()
 @_output
-def merge(output: Path) -> None:
+@click.option("--strict", is_flag=True, help="Exit with 65 where --check warned; OUTPUT is written.")
+def merge(output: Path, strict: bool) -> None:
     """Put the shards together: OUTPUT appears, its folder goes."""
     from specmt.jobs.documents import FORM
     from specmt.jobs.folder import JobFolder
@@ -62,5 +65,7 @@ def merge(output: Path) -> None:
     if job.manifest.settings.get("format") == FORM:
         raise UsageError(f"{job.path}: is a job over documents; `specmt translate … --resume` writes them.")
     with job.locked():
-        total = job.merge(output)
+        total = job.merge(output, partial(warn, job.manifest.input))
     click.echo(f"{total.lines} lines, {total.sentences} sentences, {total.tokens} tokens.", err=True)
+    if strict:
+        check_warnings(total)

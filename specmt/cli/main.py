@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib  # noqa: F401  (it logs tracebacks where it is first imported when memory has ended)
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing_extensions import override
 
 import specmt
 from specmt import signals
-from specmt.errors import OutputError, SpecmtError
+from specmt.errors import OutputError, SpecmtError, is_out_of_memory
 from specmt.options import check_environment
 from specmt.text.printable import printable
 
@@ -112,18 +113,24 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(_message_of(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
-    except SpecmtError as error:
-        return _fail(str(error), error.exit_code)
-    except MemoryError:
-        return _fail("out of memory; try a smaller `--batch-size` or `--batch-tokens`.", SpecmtError.exit_code)
-    except OSError as error:
-        return _report_os_error(error)
     except Exception as error:
-        if "SPECMT_DEBUG" in os.environ:
-            raise
-        what = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return _fail(f"{what} (a fault of the program; SPECMT_DEBUG=1 shows where)", SpecmtError.exit_code)
+        return _report(error)
     return 0
+
+
+def _report(error: Exception) -> int:
+    is_expected = isinstance(error, SpecmtError | OSError)
+    # Libraries fail in any way where memory ends.
+    if is_out_of_memory(error) or (not is_expected and signals.memory_is_full()):
+        return _fail("out of memory.", SpecmtError.exit_code)
+    if isinstance(error, SpecmtError):
+        return _fail(str(error), error.exit_code)
+    if isinstance(error, OSError):
+        return _report_os_error(error)
+    if "SPECMT_DEBUG" in os.environ:
+        raise error
+    what = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return _fail(f"{what} (a fault of the program; SPECMT_DEBUG=1 shows where)", SpecmtError.exit_code)
 
 
 def _message_of(error: click.ClickException) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from specmt.cli.console import note
+from specmt.cli.options import language_options
 from specmt.errors import UsageError
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.lines import Output
@@ -20,10 +21,9 @@ def memory() -> None:
 
 @memory.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language.")
-@click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language.")
+@language_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
-def export(files: tuple[Path, ...], source: str, target: str, output: Path | None) -> None:
+def export(files: tuple[Path, ...], source: str | None, target: str | None, output: Path | None) -> None:
     """Write what FILEs have in both languages as TMX, each pair once.
 
     They can be PO, XLIFF, TMX, and TSV as `specmt translate --format tsv` writes it. Translations that are marked to be
@@ -36,6 +36,9 @@ def export(files: tuple[Path, ...], source: str, target: str, output: Path | Non
     """
     if output is not None and any(output.exists() and path.exists() and output.samefile(path) for path in files):
         raise UsageError(f"`output` and an input are the same file, {output}.")
+    from specmt.models.folder import pair_of
+
+    source, target = pair_of(source, target)
     count = 0
     with Output(output) as out:
         pairs = chain.from_iterable(read_pairs(path, source, target) for path in files)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specmt.cli.console import printed
+from specmt.cli.options import language_options
 from specmt.cli.progress import share_bar
 from specmt.errors import ModelError
 from specmt.evaluation.tables import Table
@@ -61,11 +62,10 @@ def list_(as_json: bool) -> None:
 
 @models.command()
 @click.argument("model", metavar="[NAME|DIR]", required=False)
-@click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language.")
-@click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language.")
+@language_options
 @click.option("--json", "as_json", is_flag=True, help="Write an object with all of it.")
 @click.option("--card", is_flag=True, help="Write the model card instead: data, licences, scores, limits.")
-def show(model: str | None, source: str, target: str, as_json: bool, card: bool) -> None:
+def show(model: str | None, source: str | None, target: str | None, as_json: bool, card: bool) -> None:
     """Show what is in a model: the bundled one for --from and --to, or another.
 
     Configuration, parameters by part, files, the card's licence and scores, how often drafts are accepted, and what
@@ -91,7 +91,7 @@ def path(model: str) -> None:
     """Print the folder of a model."""
     from specmt.models.folder import find
 
-    folder = str(find(model, source="", target="").path.resolve())
+    folder = str(find(model).path.resolve())
     # A pipe gets the name as it is.
     _write(f"{printable(folder) if sys.stdout.isatty() else folder}\n")
 
@@ -110,7 +110,7 @@ def verify(names: tuple[str, ...], quiet: bool) -> None:
     found: list[ModelFolder] = []
     for place in names or _places():
         try:
-            found.append(find(place, source="", target="") if isinstance(place, str) else ModelFolder.read(place))
+            found.append(find(place) if isinstance(place, str) else ModelFolder.read(place))
         except ModelError as error:
             wrong += _complain(error)
     size = sum(map(_bytes, found)) or 1

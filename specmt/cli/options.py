@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -44,8 +44,7 @@ def place_options(function: F) -> F:
 def model_options(function: F) -> F:
     """Adds which model is loaded and where it computes: ``model``, and ``loading``, the other arguments of loaders."""
     name = "Model name or folder.  [default: bundled, for --from and --to]"
-    options = [click.option("--model", metavar="NAME|DIR", help=name), *LANGUAGES]
-    return _add(options, place_options(function))
+    return click.option("--model", metavar="NAME|DIR", help=name)(language_options(place_options(function)))
 
 
 def decoding_options(
@@ -135,11 +134,16 @@ def _option(name: str, default: object, text: str, *, flag: str = "", **more: An
     return click.option(flag, name, default=default, show_default=default is not None, help=text, **more)
 
 
-LANGUAGES: Final = (
-    click.option("--from", "source", default="de", show_default=True, metavar="LANG", help="Source language."),
-    click.option("--to", "target", default="en", show_default=True, metavar="LANG", help="Target language."),
-)
-"""Adds the languages of a model."""
+def language_options(function: F) -> F:
+    """Adds the languages of a model: ``source`` and ``target``, ``None`` where they follow from the model."""
+    options = [
+        _option(name, None, f"{name.capitalize()} language.  [default: {default}]", flag=f"--{side}", metavar="LANG")
+        for name, side, default in (
+            ("source", "from", "the model's; de, or what goes with --to"),
+            ("target", "to", "the model's; en, or what goes with --from"),
+        )
+    ]
+    return _add(options, function)
 
 
 def given_options() -> frozenset[str]:
@@ -148,17 +152,6 @@ def given_options() -> frozenset[str]:
     return frozenset(
         name for name in context.params if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
     )
-
-
-def check_languages(languages: tuple[str, str], loading: dict[str, Any], given: Collection[str]) -> None:
-    """
-    :param languages: those of the model
-    :raises UsageError: other languages were asked for.
-    """
-    for option, name, actual in zip(("from", "to"), ("source", "target"), languages, strict=True):
-        if name in given and loading[name] != actual:
-            wanted = f"{loading[name]!r} instead"
-            raise UsageError(f"`{option}` must be {actual}, as the model is {'-'.join(languages)}, but is {wanted}.")
 
 
 def _add(options: Sequence[Callable[[Any], Any]], function: F) -> F:

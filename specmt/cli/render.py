@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from specmt.options import DecodingOptions
+from specmt.text.wrapped import part_lines
 from specmt.types import Stats, Translation
 
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\r": "\\r"})
@@ -19,15 +20,16 @@ _DRAFT_STATS: Final = ("verifier_calls", "drafted", "accepted", "mean_accepted_l
 cost leaves these to ``--stats``."""
 
 
-def renderer(format_: str, *, counts: bool, n_best: int = 1) -> Callable[[Translation], str]:
+def renderer(format_: str, *, counts: bool, n_best: int = 1, language: str = "de") -> Callable[[Translation], str]:
     """Returns the function that writes a translation as text, tsv or jsonl.
 
     :param counts: whether a line's drafts depend on the line alone.
     :param n_best: how many translations a line of tsv has room for
+    :param language: of the source, for text whose sentences are broken over lines
     """
     if format_ == "jsonl":
         return partial(_jsonl, names=_LINE_STATS + (_DRAFT_STATS if counts else ()))
-    return partial(_tsv, n_best=n_best) if format_ == "tsv" else _text
+    return partial(_tsv, n_best=n_best) if format_ == "tsv" else partial(part_lines, language=language)
 
 
 def statistics(total: Stats, options: DecodingOptions) -> dict[str, object]:
@@ -53,12 +55,9 @@ def summary(total: Stats, options: DecodingOptions) -> str:
     return (
         f"{options.strategy}: {total.lines} lines, {total.sentences} sentences, {total.tokens} tokens "
         f"in {total.seconds:.2f} s, {total.verifier_calls} verifier calls, "
-        f"{total.mean_accepted_length:.2f} tokens a call"
+        f"{total.mean_accepted_length:.2f} tokens a call, "
+        f"attempts {' / '.join(map(str, total.attempts))}, {total.left} left in their language"
     )
-
-
-def _text(translation: Translation) -> str:
-    return translation.text + translation.line.ending
 
 
 def _tsv(translation: Translation, n_best: int) -> str:

@@ -169,7 +169,7 @@ def _sources(models: tuple[str, ...], loading: dict[str, Any], *, quiet: bool) -
     from specmt.models.folder import bundled, find
     from specmt.serve.service import Source
 
-    folders = [find(name, source="", target="") for name in models] if models else list(bundled())
+    folders = [find(name) for name in models] if models else list(bundled())
     if not folders:
         raise ModelError("There is no bundled model; name one with --model.")
     pairs = [(folder.source, folder.target) for folder in folders]

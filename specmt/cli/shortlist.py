@@ -57,7 +57,7 @@ def shortlist(
     from specmt.text.pieces import load_pieces
     from specmt.training.shortlist import learn_shortlist, read_distilled, translate_files, write_shortlist
 
-    folder = find(model, source="", target="")
+    folder = find(model)
     if folder.path.parent == ASSETS:
         raise UsageError(f"{folder.path} comes with the program and stays as it is; copy it and name the copy.")
     if distilled is not None:

@@ -7,14 +7,15 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from specmt.cli.console import missing_kernels, note, show_warnings
+from specmt.cli.console import check_warnings, missing_kernels, note, show_warnings, warn
 from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
 from specmt.cli.job import (
     WAYS,
@@ -27,13 +28,14 @@ from specmt.cli.job import (
     run_parquet,
     text_run,
 )
-from specmt.cli.options import check_languages, decoding_option, decoding_options, given_options, model_options
+from specmt.cli.options import decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.errors import UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import Lines, Output, open_input, read_lines
-from specmt.types import Stats, Translation
+from specmt.text.wrapped import WrapCounter, join_lines
+from specmt.types import Line, Stats, Translation
 
 if TYPE_CHECKING:
     from specmt.translator import Translator
@@ -65,11 +67,18 @@ _file = click.Path(path_type=Path, allow_dash=True)
 )
 @decoding_option("batch_size", "Most sentences decoded side by side; the output does not depend on it.", "N")
 @decoding_option("batch_tokens", "Most source pieces decoded side by side.", "N")
+@decoding_option("split", "Cut lines into sentences, which are translated each by itself.", flag="--split/--no-split")
+@decoding_option(
+    "keep_numbers",
+    "Ask again, with numbers held fast, where a sentence lost or changed one. Samples are fair with --no-keep-numbers "
+    "--no-protect alone.",
+    flag="--keep-numbers/--no-keep-numbers",
+)
 @click.option(
     "--protect/--no-protect",
     default=None,
-    help="Mask URLs, placeholders, paths and emoji as %1, %2, … and restore them. Not with --temperature.  "
-    "[default: as the model was made for]",
+    help="Copy URLs, placeholders, code, paths and emoji. With --protect every model sees %1, %2, … instead, else "
+    "those that were made for it; others are asked again where they lost one.  [default: protect]",
 )
 @click.option(
     "--format",
@@ -86,12 +95,17 @@ _file = click.Path(path_type=Path, allow_dash=True)
     metavar="FILE",
     help="Terms that must be used, TBX or TSV: term, translation, or several with | between. Not for beams, samples.",
 )
-@click.option("--keep-numbers", is_flag=True, help="The numbers of a line must be in its translation.")
+@click.option(
+    "--wrapped",
+    is_flag=True,
+    help="Sentences are broken over lines: translate paragraphs, and deal them out over as many lines.",
+)
 @click.option(
     "--check",
     is_flag=True,
     help="Warn where numbers, placeholders, addresses, tags, the mark at the end or the length do not fit.",
 )
+@click.option("--strict", is_flag=True, help="As --check, and exit with 65 where it warns; the output is written.")
 @click.option("--scores", is_flag=True, help="Add log-probabilities, to tsv and jsonl.")
 @click.option(
     "--alignments",
@@ -145,6 +159,8 @@ def translate(
     loading: dict[str, Any],
     deterministic: bool,
     format_: str,
+    wrapped: bool,
+    strict: bool,
     stats: Path | None,
     errors: Any,
     resume: bool,
@@ -170,11 +186,12 @@ def translate(
       specmt translate letter.de -o letter.en
       specmt translate letter2.de --memory letter.tsv --format tsv -o letter2.tsv
       zcat corpus.de.gz | specmt translate --format tsv --scores > corpus.tsv
+      specmt translate mail.txt --wrapped --strict -o mail.en.txt
       specmt translate --from en --to de messages.po -o messages.de.po
       specmt translate handbuch/ -o manual/ --report report.html
       specmt translate news.de --strategy speculative --beta 3 --tolerance 1 --stats stats.json
     """
-    options = DecodingOptions(**decoding)
+    options = DecodingOptions(**decoding | {"check": strict or decoding["check"]})
     given = given_options()
     check_effects(options, given)
     show_warnings(quiet=quiet)
@@ -194,6 +211,10 @@ def translate(
     for name, wanted in more.items():
         if wanted and format_ == "text":
             raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
+    if wrapped and format_ != "text":
+        raise UsageError("`--wrapped` needs `--format text`.")
+    if wrapped and WAYS & given:
+        raise UsageError(f"`--wrapped` does not go together with `--{min(WAYS & given)}`; leave one out.")
     place = job_place(tasks, sources, output, given, processes) if WAYS & given else None
     for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
         _check_files(read, options.memory, options.glossary, written, stats)
@@ -205,7 +226,7 @@ def translate(
         for task in tasks:
             if task.source is None or not task.source.is_fifo():
                 open_input(task.source).close()
-        lines = None if tasks else read_lines(source, errors=errors)
+        lines = None if tasks else read_lines(source, errors=errors, through=_joining(model, loading, wrapped=wrapped))
         out = None if tasks or place is not None else stack.enter_context(Output(output))
         report_out = None if documents.report is None else stack.enter_context(Output(documents.report))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
@@ -221,32 +242,32 @@ def translate(
         # With one thread where the process is to be forked: others, of OpenMP, would be missing in the forks.
         shared = {"threads": 1} if processes > 1 else {}
         translator = Translator.from_pretrained(model, **loading | shared, deterministic=deterministic)
-        check_languages(translator.model.languages, loading, given)
         if not quiet and (missing := missing_kernels(translator.model)) is not None:
             note(missing)
         translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started
-        render = renderer(format_, counts=translator.drafts_are_fixed(options), n_best=options.n_best)
+        languages = translator.model.languages
+        render = renderer(
+            format_, counts=translator.drafts_are_fixed(options), n_best=options.n_best, language=languages[0]
+        )
         total: Stats | None
         if place is not None:
             if tasks:
                 run = documents_run(translator, options, tasks, documents, report_out, quiet=quiet)
             else:
                 assert source is not None  # check_job
-                run = text_run(
-                    translator, options, source, place, render, None if quiet else _warn, format_=format_, errors=errors
-                )
+                run = text_run(translator, options, source, place, render, format_=format_, errors=errors, quiet=quiet)
             threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
             cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
             total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
         elif lines is None:
-            languages = translator.model.languages
             total = translate_tasks(
                 translator, languages, tasks, options, documents, report_out, remember=translator.remember, quiet=quiet
             )
         else:
             assert out is not None
-            total = _run(translator, lines, out, options, render, quiet=quiet, to_stdout=output is None)
+            counter = None if wrapped or quiet or format_ != "text" else WrapCounter()
+            total = _run(translator, lines, out, options, render, counter, quiet=quiet, to_stdout=output is None)
         if total is None:
             return
         if stats_out is not None:
@@ -255,6 +276,19 @@ def translate(
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
         note(summary(total, options))
+    if strict:
+        check_warnings(total)
+
+
+def _joining(
+    model: str | None, loading: dict[str, Any], *, wrapped: bool
+) -> Callable[[Iterator[Line]], Iterator[Line]]:
+    """Returns what becomes of lines before they are translated."""
+    if not wrapped:
+        return lambda lines: lines
+    from specmt.models.folder import find
+
+    return partial(join_lines, language=find(model, source=loading["source"], target=loading["target"]).source)
 
 
 def _run(
@@ -263,11 +297,15 @@ def _run(
     out: Output,
     options: DecodingOptions,
     render: Callable[[Translation], str],
+    counter: WrapCounter | None,
     *,
     quiet: bool,
     to_stdout: bool,
 ) -> Stats:
-    """Translates all lines, each written as soon as it is there; returns the totals."""
+    """Translates all lines, each written as soon as it is there; returns the totals.
+
+    :param counter: finds out whether sentences are broken over lines
+    """
     total = Stats()
     seconds = 0.0
     is_terminal = sys.stderr is not None and sys.stderr.isatty() and not (to_stdout and sys.stdout.isatty())
@@ -281,16 +319,15 @@ def _run(
                 break
             out.write(render(translation))
             total += translation.stats
-            if not quiet:
-                _warn(lines.name, translation)
+            for warning in translation.warnings if not quiet else ():
+                warn(lines.name, translation.line.index, warning)
+            if counter is not None:
+                counter.observe(translation.line.text)
             show(total.lines)
     total.seconds = seconds - lines.waited
+    if counter is not None and counter.is_wrapped:
+        note("many lines end in the middle of a sentence; `--wrapped` translates paragraphs.")
     return total
-
-
-def _warn(name: str, translation: Translation) -> None:
-    for warning in translation.warnings:
-        click.echo(f"specmt: warning: {name}:{translation.line.index + 1}: {warning}", err=True)
 
 
 def _check_files(

@@ -252,11 +252,12 @@ class BeamSearch(Rows[_Row]):
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
         hypotheses = [self._hypothesis(number) for number in finished]
-        if self.heads is not None and self.state is not None and finished:
-            rows, targets = [number * self.each for number in finished], [each.tokens for each in hypotheses]
+        aligned = [place for place, number in enumerate(finished) if self.rows[number].request.aligned]
+        if self.heads is not None and self.state is not None and aligned:
+            rows, targets = [finished[place] * self.each for place in aligned], [hypotheses[p].tokens for p in aligned]
             attention = self.verifier.attention(self.state, rows, targets, self.heads)
-            pairs = zip(hypotheses, attention, strict=True)
-            hypotheses = [replace(hypothesis, attention=weights) for hypothesis, weights in pairs]
+            for place, weights in zip(aligned, attention, strict=True):
+                hypotheses[place] = replace(hypotheses[place], attention=weights)
         for number, hypothesis in zip(finished, hypotheses, strict=True):
             yield self.rows[number].request.key, hypothesis
         for number in reversed(finished):

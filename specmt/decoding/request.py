@@ -61,8 +61,8 @@ class Request:
     options: DecodingOptions = field(default_factory=DecodingOptions)
     """How to decode it; requests with equal options are decoded side by side."""
 
-    aligned: bool = True
-    """Whether its hypothesis must carry attention, where alignments are asked for at all."""
+    aligned: bool = False
+    """Whether its hypothesis must carry attention."""
 
     missing: Missing | None = None
     """Says what must be in its translation, once there is one."""

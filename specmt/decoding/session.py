@@ -26,10 +26,9 @@ from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import accept_by_rejection, sampling
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import is_out_of_memory
 from specmt.engine.beams import FusedBeam
 from specmt.engine.fused import EXACT, Confidence, FusedLoop, Rule
-from specmt.errors import UsageError
+from specmt.errors import UsageError, is_out_of_memory
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import Hypothesis
 
@@ -166,7 +165,7 @@ class Session:
         """Returns a lane for requests like one."""
         model, options = self._model, like.options
         capacity = min(options.batch_size, self._capacity or options.batch_size)
-        heads = model.folder.alignment_heads if options.alignments else None
+        heads = model.folder.alignment_heads
         verifier, most = model.verifier, max(1, options.batch_tokens * capacity // options.batch_size)
         if options.strategy == "beam":
             return self._make_search(capacity, most, options, heads)
@@ -232,7 +231,7 @@ def decode(
     session = Session(model)
     places = places or [(number, 0) for number in range(len(sources))]
     requests = [
-        Request(number, source, *place, options=options, memory=memory, recorder=recorder)
+        Request(number, source, *place, options=options, aligned=options.alignments, memory=memory, recorder=recorder)
         for number, (source, place) in enumerate(zip(sources, places, strict=True))
     ]
     # Longest first: the short ones fill the rows that become free towards the end.

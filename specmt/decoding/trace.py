@@ -80,6 +80,16 @@ class Trace:
     alignment: list[tuple[int, int]] = field(default_factory=list)
     """Pairs of a source word and a word of the translation that comes from it."""
 
+    attempt: int = 0
+    """0: the model said it freely; 1: with stand-ins for numbers and all that is copied; 2: what is between those was
+    translated by itself, since the passes shown lost some of it."""
+
+    line: str = ""
+    """The sentence as users gave it."""
+
+    text: str = ""
+    """Its translation as users get it."""
+
 
 class Recorder:
     """Writes down what the loop does, by the key of the request."""

@@ -307,8 +307,3 @@ def best_tokens(logits: Tensor) -> Tensor:
         # torch would wake its own threads for this, which then fight with those of the kernels for the processors.
         return torch.from_numpy(logits.numpy().argmax(-1))
     return logits.argmax(-1)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error says that there is no memory left, on whichever device."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

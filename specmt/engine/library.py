@@ -13,7 +13,7 @@ import torch
 
 from specmt.engine.backend import Sizes
 from specmt.engine.structures import CALLS, HEAD_DIMS, LANES, REVISION, STRUCTURES, TOGETHER
-from specmt.errors import UsageError
+from specmt.errors import UsageError, is_out_of_memory
 
 CHOICE: Final = "SPECMT_KERNELS"
 """The environment variable that says which variant is to compute, or `none` for PyTorch alone. For tests of other
@@ -102,11 +102,15 @@ def _load(path: str | None) -> _Found:
         if not library.specmt_matches(REVISION, ctypes.c_size_t(sum(map(ctypes.sizeof, STRUCTURES)))):
             return _Found(None, reason="they were built for another version; install again")
         library.specmt_variants.restype = library.specmt_needed.restype = ctypes.c_char_p
-        found = tuple(library.specmt_variants().decode().split())
+        if (listed := library.specmt_variants()) is None:
+            raise MemoryError("There is not enough memory to load the kernels.")
+        found = tuple(listed.decode().split())
         if not found:
             return _Found(None, reason=f"the processor lacks {library.specmt_needed().decode()}")
         return _Found(library, found)
     except (OSError, AttributeError) as error:
+        if is_out_of_memory(error):
+            raise MemoryError("There is not enough memory to load the kernels.") from error
         return _Found(None, reason=f"they cannot be loaded: {error}")
 
 

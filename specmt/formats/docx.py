@@ -7,6 +7,7 @@ here. The style that most of a paragraph has is its own; other styles, links and
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -149,6 +150,7 @@ class _Paragraph:
                 elif opened is None:
                     self._inline.open(*found.head, found.style)
                     self._heads[found.head] = found.head
+                if found.style != base:
                     opened = found.style, (node.end, node.end)
                 self._add_run(found)
             elif node.name in _CONTAINERS:
@@ -159,7 +161,9 @@ class _Paragraph:
             elif node.name in _INVISIBLE:
                 self._inline.point(node.start, node.end)
             elif node.name != "w:pPr":
-                self._inline.opaque(node.start, node.end)
+                is_note = any(child.name in ("w:footnoteReference", "w:endnoteReference") for child in node.children)
+                add = self._inline.mark if is_note else self._inline.opaque
+                add(node.start, node.end)
         if opened is not None:
             self._inline.close(*opened[1], opened[0])
 
@@ -201,8 +205,7 @@ class _Paragraph:
     def _edit(self, translation: Tagged, span: Span) -> Edit:
         """Returns new runs for those that the text is in."""
         start, end = span
-        first = next((run for run in self._runs if run.node.start < start < run.node.end), None)
-        last = next((run for run in self._runs if run.node.start < end < run.node.end), None)
+        first, last = self._run_at(start), self._run_at(end)
         pieces: Pieces = []
         if first is not None:
             if self._has_content(first, first.head[1], start):
@@ -216,6 +219,11 @@ class _Paragraph:
                 pieces += [last.head, _OPEN, (end, last.node.end)]
             end = last.node.end
         return Edit(start, end, pieces)
+
+    def _run_at(self, place: int) -> _Run | None:
+        """Returns the run that a place is in."""
+        number = bisect_left(self._runs, place, key=lambda run: run.node.start) - 1
+        return self._runs[number] if number >= 0 and place < self._runs[number].node.end else None
 
     def _has_content(self, run: _Run, start: int, end: int) -> bool:
         """Whether there is anything that is seen in a part of a run."""
@@ -244,7 +252,10 @@ class _Paragraph:
             elif tag.open in self._parts:
                 yield from (self._parts[tag.open], tag.open, "</w:r>")
             elif tag.close is None:
+                first, last = map(self._run_at, tag.open)  # those that a word which is copied is a part of
+                yield from (first.head, _OPEN) if first else ()
                 yield tag.open
+                yield _CLOSE if last else ""
             else:
                 yield tag.open
                 yield from self._render(text, tag.children, tag.start, tag.end, self._base.get(tag.open, head))

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import Final, final
 
 from specmt.errors import DataError
 from specmt.formats.document import Edit, Pieces, Segment, State, Tell
+from specmt.formats.glued import Item, glue, pair
 from specmt.types import Span, Tag, Tagged
 
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
 _MOST_DEEP: Final = 100
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    kind: Literal["text", "open", "close", "point", "opaque", "space"]
-    span: Span
-    name: str = ""
-    """What a tag that closes it must be called."""
 
 
 @final
@@ -42,51 +34,55 @@ class Inline:
         self._collapses = collapses
         self._head = re.compile(rf"(?:\s|{escaped})*" if escaped else r"\s*")
         self._last = re.compile(rf"(?<!\\)(?:{escaped})\Z" if escaped else "(?!)")
-        self._items: list[_Item] = []
+        self._items: list[Item] = []
 
     def text(self, start: int, end: int) -> None:
         """Takes raw text."""
         if start < end:
-            self._items.append(_Item("text", (start, end)))
+            self._items.append(Item("text", (start, end)))
 
     def open(self, start: int, end: int, name: str) -> None:
         """Takes what opens a pair."""
-        self._items.append(_Item("open", (start, end), name))
+        self._items.append(Item("open", (start, end), name))
 
     def close(self, start: int, end: int, name: str) -> None:
         """Takes what closes a pair."""
-        self._items.append(_Item("close", (start, end), name))
+        self._items.append(Item("close", (start, end), name))
 
     def point(self, start: int, end: int) -> None:
         """Takes markup that no reader sees and that stays beside a word."""
-        self._items.append(_Item("point", (start, end)))
+        self._items.append(Item("point", (start, end)))
+
+    def mark(self, start: int, end: int) -> None:
+        """Takes the mark of a note: it stays behind the word that it touches, and beside a space it is opaque."""
+        self._items.append(Item("mark", (start, end)))
 
     def opaque(self, start: int, end: int) -> None:
         """Takes what stands in the sentence as a word does and stays as it is: an image, code, a variable."""
-        self._items.append(_Item("opaque", (start, end)))
+        self._items.append(Item("opaque", (start, end)))
 
     def space(self, place: int) -> None:
         """Takes a space that is between words without being written."""
-        self._items.append(_Item("space", (place, place)))
+        self._items.append(Item("space", (place, place)))
 
     def take(self) -> tuple[Tagged, Span] | None:
         """Returns the text collected and where it is, without the space and markup around it; begins anew.
 
         Returns nothing where there are no words.
         """
-        items, self._items = self._items, []
-        partners = _pair(items)
+        items, self._items = glue(self._items, self.source, self._decode), []
+        partners = pair(items)
         low, high = self._trim(items, partners)
         if not any(item.kind == "text" for item in items[low:high]):
             return None
-        items, partners = items[low:high], _pair(items[low:high])
+        items, partners = items[low:high], pair(items[low:high])
         if items[0].kind == "text":
             start, end = items[0].span
             match = self._head.match(self.source, start, end)
-            items[0] = _Item("text", (match.end() if match else start, end))
+            items[0] = Item("text", (match.end() if match else start, end))
         if items[-1].kind == "text":
             start, end = items[-1].span
-            items[-1] = _Item("text", (start, self._end(start, end)))
+            items[-1] = Item("text", (start, self._end(start, end)))
         tagged = self._build(items, partners)
         if not any(c.isalpha() for c in _STAND_IN.sub("", tagged.text)):
             return None
@@ -102,7 +98,7 @@ class Inline:
             end = match.start() if match else end
         return end
 
-    def _trim(self, items: Sequence[_Item], partners: dict[int, int]) -> tuple[int, int]:
+    def _trim(self, items: Sequence[Item], partners: dict[int, int]) -> tuple[int, int]:
         low, high = 0, len(items)
         while low < high:
             if self._is_edge(items[low]) or (items[low].kind == "open" and low not in partners):
@@ -119,16 +115,16 @@ class Inline:
                 break
         return low, high
 
-    def _has_words(self, items: Sequence[_Item]) -> bool:
+    def _has_words(self, items: Sequence[Item]) -> bool:
         return not all(self._is_edge(item) or item.kind in ("open", "close") for item in items)
 
-    def _is_edge(self, item: _Item) -> bool:
+    def _is_edge(self, item: Item) -> bool:
         if item.kind == "text":
             match = self._head.match(self.source, *item.span)
             return match is not None and match.end() == item.span[1]
-        return item.kind in ("point", "space")
+        return item.kind in ("point", "mark", "space")
 
-    def _build(self, items: Sequence[_Item], partners: dict[int, int]) -> Tagged:
+    def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
         letter = "t"
         raw = self.source[items[0].span[0] : items[-1].span[1]]
         while f"{{{letter}" in raw:
@@ -174,21 +170,6 @@ class Inline:
         return Tagged("".join(text), tuple(tags[0]))
 
 
-def _pair(items: Sequence[_Item]) -> dict[int, int]:
-    """Returns the number of the item that closes each one that opens, and the other way round."""
-    partners: dict[int, int] = {}
-    opened: list[int] = []
-    for number, item in enumerate(items):
-        if item.kind == "open":
-            opened.append(number)
-        elif item.kind == "close" and any(items[other].name == item.name for other in opened):
-            while items[opened[-1]].name != item.name:
-                opened.pop()
-            other = opened.pop()
-            partners |= {other: number, number: other}
-    return partners
-
-
 def render(tagged: Tagged, encode: Callable[[str], str] = str) -> Pieces:
     """Returns what is written for a text and its tags.
 
@@ -209,12 +190,12 @@ def render(tagged: Tagged, encode: Callable[[str], str] = str) -> Pieces:
     return [piece for piece in part(0, len(tagged.text), tagged.tags) if piece != ""]
 
 
-def placeholders(tags: Sequence[Tag]) -> Iterator[Tag]:
-    """Yields the placeholders among tags, in pairs too."""
+def singles(tags: Sequence[Tag]) -> Iterator[Tag]:
+    """Yields the tags that are no pairs, those in pairs too."""
     for tag in tags:
-        if tag.is_placeholder:
+        if tag.close is None:
             yield tag
-        yield from placeholders(tag.children)
+        yield from singles(tag.children)
 
 
 def wrap(pieces: Pieces, column: int, width: int, line_break: str, may_start: re.Pattern[str] | None = None) -> Pieces:

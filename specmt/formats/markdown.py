@@ -22,7 +22,7 @@ from specmt.formats.document import (
     check_size,
 )
 from specmt.formats.encoding import decode
-from specmt.formats.inline import Inline, placeholders, render, wrap
+from specmt.formats.inline import Inline, render, singles, wrap
 from specmt.formats.marks import LostError, end_of, is_full, short_end
 from specmt.types import Span, Tagged
 
@@ -219,7 +219,7 @@ class _Page:
         for match in _NOTE.finditer(block.text, start, end):
             if place < match.start():
                 inline.text(block.place(place), block.place(match.start() - 1) + 1)
-            inline.opaque(block.place(match.start()), block.place(match.end() - 1) + 1)
+            inline.mark(block.place(match.start()), block.place(match.end() - 1) + 1)
             place = match.end()
         if place < end:
             inline.text(block.place(place), block.place(end - 1) + 1)
@@ -250,7 +250,7 @@ class _Page:
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
             return Edit(*span, self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")], ahead))
         shape = _shape(self._parse([span]))
-        kept = {tag.open for tag in placeholders(translation.tags)}
+        kept = {tag.open for tag in singles(translation.tags)}
         said = "".join(
             piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
             for piece in render(translation)

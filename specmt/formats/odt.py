@@ -58,7 +58,8 @@ def _segments(text: str) -> Iterator[Segment]:
             if first.name in _PARAGRAPHS:
                 yield from in_place(open_paragraphs.pop(), lines, xml_escape)
             elif inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
-                inline.opaque(first.start, token.end)
+                add = inline.mark if first.name == "text:note" else inline.opaque
+                add(first.start, token.end)
             continue
         if inline is None or (opaque and opaque[-1][0].name not in _PARAGRAPHS):
             # In an element that is left as it is, but for paragraphs of its own.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from specmt.errors import DataError
+from specmt.formats.accelerators import hide
 from specmt.formats.document import Document, Edit, FormatOptions, RefusedError, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.types import Span, Tagged
@@ -108,7 +109,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         if header is not None:
             yield from style.head(header)
 
-    return TextDocument(text, encoding, segments, finish=finish)
+    return TextDocument(text, encoding, hide(segments), finish=finish)
 
 
 def _context(entry: _Entry) -> str | None:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from specmt.errors import DataError
+from specmt.formats.accelerators import hide
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
@@ -58,7 +59,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ ")
         inline.text(*match.span("value"))
         segments += in_place(inline, lines, encode, context=_ESCAPE.sub(_meaning, match["key"]))
-    return TextDocument(text, encoding, segments, escape=_code)
+    return TextDocument(text, encoding, hide(segments), escape=_code)
 
 
 def _meaning(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
+from specmt.formats.accelerators import hide
 from specmt.formats.document import (
     Document,
     Edit,
@@ -71,7 +72,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode_xml(data)
     reader = _Reader(text, options)
-    segments = list(reader.segments())
+    segments = hide(list(reader.segments()))
     return TextDocument(text, encoding, segments, finish=reader.finish, escape=reference)
 
 
@@ -82,8 +83,10 @@ class _Reader:
         self._lines = LineNumbers(text)
         self._is_two = False
         self._languages: list[Token] = []
-        self._later: dict[int, tuple[_Unit, int, Span]] = {}
-        """The unit of segments whose translations are written together, which of them each is, and its place."""
+        self._later: dict[int, tuple[_Unit, Span]] = {}
+        """The unit of segments whose translations are written together, and the place of each."""
+        self._said: dict[int, Tagged] = {}
+        """Their translations."""
         self._count = 0
 
     def segments(self) -> Iterator[Segment]:
@@ -216,12 +219,12 @@ class _Reader:
                 tagged, span = found
                 yield segment(tagged, self._writer(unit, span))
             return
-        for number, (_, tokens) in enumerate(unit.parts):
+        for _, tokens in unit.parts:
             found = self._inline(tokens).take()
             tokens.clear()
             if found is not None:
-                self._later[self._count] = unit, number, found[1]
-                yield segment(found[0], lambda *_: ())
+                self._later[self._count] = unit, found[1]
+                yield segment(found[0], partial(self._keep, self._count))
 
     def _segment(
         self,
@@ -248,13 +251,17 @@ class _Reader:
 
         return edits
 
+    def _keep(self, number: int, translation: Tagged, _: Tell) -> tuple[Edit, ...]:
+        self._said[number] = translation
+        return ()
+
     def finish(self, written: Mapping[int, Tagged]) -> Iterator[Edit]:
         """Yields the targets of units in several segments, and the language of the targets."""
         units: dict[int, tuple[_Unit, list[tuple[Span, Tagged]]]] = {}
-        for number, translation in written.items():
+        for number in written:
             if number in self._later:
-                unit, _, span = self._later[number]
-                units.setdefault(id(unit), (unit, []))[1].append((span, translation))
+                unit, span = self._later[number]
+                units.setdefault(id(unit), (unit, []))[1].append((span, self._said[number]))
         for unit, parts in units.values():
             assert unit.segmented is not None
             place, end = unit.segmented

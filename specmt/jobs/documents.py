@@ -57,11 +57,11 @@ class Recorded:
         except ValueError as error:
             raise DataError(f"{self._job.manifest.input}: has changed while it was translated.") from error
 
-    def _records(self) -> Iterator[bytes]:
+    def _records(self) -> Iterator[bytearray]:
         for shard in range(self._job.manifest.shards):
-            output, stats = self._job.read(shard)
-            self.stats += stats
-            yield from output.splitlines()
+            part = self._job.read(shard)
+            self.stats += part.stats
+            yield from part.output.splitlines()
 
 
 def _json(value: object) -> bytes:

@@ -9,9 +9,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Final, final
 
@@ -19,7 +19,7 @@ from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
 from specmt.files import whole
 from specmt.jobs.manifest import Manifest
 from specmt.text.lines import Output
-from specmt.types import Stats
+from specmt.types import Stats, Translation
 
 SUFFIX: Final = ".job"
 MANIFEST: Final = "manifest.json"
@@ -29,6 +29,25 @@ _PATIENCE = 5.0
 """Seconds in which the processes that a killed one had forked, and which have its lock, come to an end."""
 
 _SHARD: Final = re.compile(r"shard-(\d{6,})")
+
+
+@dataclass(slots=True)
+class Shard:
+    """What came of some lines."""
+
+    output: bytearray = field(default_factory=bytearray)
+    """Their part of the output."""
+
+    stats: Stats = field(default_factory=Stats)
+
+    warnings: list[tuple[int, str]] = field(default_factory=list)
+    """What the user should be told of lines, by their position in the input."""
+
+    def add(self, translation: Translation, render: Callable[[Translation], str]) -> None:
+        """Adds the next line."""
+        self.output += render(translation).encode()
+        self.stats += translation.stats
+        self.warnings += [(translation.line.index, warning) for warning in translation.warnings]
 
 
 @final
@@ -116,26 +135,26 @@ class JobFolder:
         numbers = {int(match[1]) for match in found if match}
         return {number for number in numbers if number < self.manifest.shards}
 
-    def write(self, shard: int, output: bytes, stats: Stats) -> None:
+    def write(self, shard: int, part: Shard) -> None:
         """Writes a finished shard.
 
-        :param output: its part of the output
         :raises OutputError: there is no room for it, or no right to write it.
         """
         record = {
             "lines": len(self.manifest.span(shard)),
-            "bytes": len(output),
-            "sha256": hashlib.sha256(output).hexdigest(),
-            "stats": asdict(stats),
+            "bytes": len(part.output),
+            "sha256": hashlib.sha256(part.output).hexdigest(),
+            "stats": asdict(part.stats),
+            "warnings": part.warnings,
         }
         path = self._path(shard)
         try:
-            _write(path, json.dumps(record).encode() + b"\n" + output)
+            _write(path, json.dumps(record).encode() + b"\n" + part.output)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
-    def read(self, shard: int) -> tuple[bytes, Stats]:
-        """Returns a shard's part of the output, and its counts.
+    def read(self, shard: int) -> Shard:
+        """Returns a shard.
 
         :raises DataError: it is missing or damaged.
         """
@@ -144,25 +163,29 @@ class JobFolder:
             header, _, output = path.read_bytes().partition(b"\n")
             record = json.loads(header)
             if record["sha256"] == hashlib.sha256(output).hexdigest():
-                return output, Stats(**record["stats"])
+                warnings = [(index, warning) for index, warning in record["warnings"]]
+                return Shard(bytearray(output), Stats(**record["stats"]), warnings)
         except FileNotFoundError:
             raise DataError(f"{path}: is missing; go on with the job first.") from None
         except (ValueError, KeyError, TypeError):
             pass
         raise DataError(f"{path}: is damaged; remove it, and go on with the job.")
 
-    def merge(self, output: Path) -> Stats:
+    def merge(self, output: Path, warn: Callable[[int, str], None]) -> Stats:
         """Writes the output of all shards, whole or not at all, and removes the folder; returns the counts.
 
+        :param warn: tells what the user should know of a line, by its position in the input
         :raises DataError: a shard is missing or damaged.
         :raises OutputError: the output cannot be written.
         """
         total = Stats()
         with Output(output) as out:
             for shard in range(self.manifest.shards):
-                part, stats = self.read(shard)
-                out.write_bytes(part)
-                total += stats
+                part = self.read(shard)
+                out.write_bytes(part.output)
+                total += part.stats
+                for warning in part.warnings:
+                    warn(*warning)
         self.remove([output])
         return total
 

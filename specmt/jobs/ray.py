@@ -22,10 +22,10 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from specmt.errors import ModelError, SpecmtError, UsageError
 from specmt.jobs import manifest
-from specmt.jobs.folder import JobFolder
+from specmt.jobs.folder import JobFolder, Shard
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
-from specmt.types import Line, Stats, Translation
+from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -145,15 +145,12 @@ class _Shards:
         self._translator = Translator.from_pretrained(self._recipe.model, **self._recipe.loading)
         check_numerics(self._translator, self._recipe.numerics)
 
-    def translate(self, rows: list[_Row]) -> tuple[bytes, Stats, list[Translation]]:
-        """Returns the output of lines, their counts, and the translations that the user must be warned of."""
-        output, total, warned = bytearray(), Stats(), []
+    def translate(self, rows: list[_Row]) -> Shard:
+        """Returns what comes of lines."""
+        part = Shard()
         for translation in self._translator.translate((Line(*row) for row in rows), self._recipe.options):
-            output += self._recipe.render(translation).encode()
-            total += translation.stats
-            if translation.warnings:
-                warned.append(translation)
-        return bytes(output), total, warned
+            part.add(translation, self._recipe.render)
+        return part
 
 
 class _Task(NamedTuple):
@@ -190,8 +187,8 @@ def connected(address: str) -> Iterator[int]:
 
 def work(
     job: JobFolder, shards: Collection[int], lines: Iterable[Line], recipe: Recipe, *, actors: int, threads: int
-) -> Iterator[tuple[int, list[Translation]]]:
-    """Translates shards of a job on the cluster; yields each when it is written, with what the user must be told.
+) -> Iterator[int]:
+    """Translates shards of a job on the cluster; yields each when it is written.
 
     Lines go to the actors and output comes back, so that nothing but the model need be there. Where an actor dies,
     alone or with its node, its shards go to others, and a new one takes its place as soon as there is one for it.
@@ -236,11 +233,10 @@ def work(
                 alive.add(task.worker)
                 free += [task.worker] * _AT_ONCE
                 continue
-            output, stats, warned = made
-            job.write(task.shard, output, stats)
+            job.write(task.shard, made)
             if task.worker in alive:
                 free.append(task.worker)
-            yield task.shard, warned
+            yield task.shard
     except RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, SpecmtError) else SpecmtError(f"on the cluster: {cause}") from error

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
 
 from specmt.errors import DataError
-from specmt.jobs.folder import JobFolder
+from specmt.jobs.folder import JobFolder, Shard
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
-from specmt.types import Line, Stats, Translation
+from specmt.types import Line, Translation
 
 
 def work(
@@ -20,8 +19,8 @@ def work(
     translator: Translator,
     options: DecodingOptions,
     render: Callable[[Translation], str],
-) -> Iterator[Translation]:
-    """Translates shards of a job, writes each as soon as its last line is there, and yields the translations.
+) -> Iterator[Line]:
+    """Translates shards of a job, writes each as soon as its last line is there, and yields the lines that are done.
 
     :param lines: all lines of the input; those of other shards are passed over
     :raises DataError: the input has other lines than the manifest says, or cannot be read.
@@ -31,17 +30,17 @@ def work(
     wanted = frozenset(shards)
     mine = (line for line in lines if manifest.shard_of(line.index) in wanted)
     left = sum(len(manifest.span(shard)) for shard in wanted)
-    output, total = bytearray(), Stats()
+    part = Shard()
     started = time.perf_counter()
     for translation in translator.translate(mine, options):
-        output += render(translation).encode()
-        total += translation.stats
+        part.add(translation, render)
         left -= 1
         shard = manifest.shard_of(translation.line.index)
         if translation.line.index == manifest.span(shard)[-1]:
             now = time.perf_counter()
-            job.write(shard, bytes(output), replace(total, seconds=now - started))
-            output, total, started = bytearray(), Stats(), now
-        yield translation
+            part.stats.seconds = now - started
+            job.write(shard, part)
+            part, started = Shard(), now
+        yield translation.line
     if left:
         raise DataError(f"{manifest.input}: has changed while it was read: {left} lines of the job are missing.")

@@ -161,7 +161,7 @@ class ShortlistConfig:
 
     def __post_init__(self) -> None:
         for name in ("frequent", "associated", "sentences"):
-            _check_whole(name, getattr(self, name), 0, 1 << 40)
+            check_whole(name, getattr(self, name), 0, 1 << 40)
         for name, most in (("recall", 1.0), ("whole", 1.0), ("allowed", float(LIMITS["vocab_size"][1]))):
             check_number(name, getattr(self, name), 0.0, most)
 
@@ -227,7 +227,7 @@ def _check(config: NetworkConfig) -> None:
         if kind is bool:
             check_bool(name, value)
         if name in LIMITS and (value is not None or kind is int):
-            _check_whole(name, value, *LIMITS[name])
+            check_whole(name, value, *LIMITS[name])
         if get_origin(kind) is Literal and value not in get_args(kind):
             raise UsageError(f"`{name}` must be one of {', '.join(get_args(kind))}, but is {shortened(value)} instead.")
     unit = 2 * config.num_heads
@@ -249,11 +249,16 @@ def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> No
         raise UsageError(f"`{name}` must have fewer than {room} ids, but has {len(ids)} instead.")
 
 
-def _check_whole(name: str, value: object, least: int, most: int) -> None:
+def check_whole(name: str, value: object, least: int, most: int) -> int:
+    """Returns a whole number of a configuration.
+
+    :raises UsageError: it is none, or out of range.
+    """
     if type(value) is not int or not least <= value <= most:
         raise UsageError(
             f"`{name}` must be a whole number from {least} to {most:,}, but is {shortened(value)} instead."
         )
+    return value
 
 
 def check_bool(name: str, value: object) -> bool:
@@ -307,11 +312,11 @@ def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads:
 
     :raises UsageError: they are none of the verifier's.
     """
-    _check_whole("layer", layer, 0, verifier.decoder_layers - 1)
+    check_whole("layer", layer, 0, verifier.decoder_layers - 1)
     if not (isinstance(heads, list) and heads):
         raise UsageError(f"`heads` must be a list of heads, but is {shortened(heads)} instead.")
     for head in heads:
-        _check_whole("heads", head, 0, verifier.num_heads - 1)
+        check_whole("heads", head, 0, verifier.num_heads - 1)
     if len({*heads}) < len(heads):
         raise UsageError(f"`heads` must be different heads, but is {shortened(heads)} instead.")
     if reads not in ("input", "output"):

@@ -26,11 +26,14 @@ from specmt.models.config import (
     check_files,
     check_fit,
     check_language,
+    check_whole,
     read_calibration,
     read_heads,
 )
 from specmt.models.reading import check_regular, read_json, read_tensors
 from specmt.options import AlignmentHeads, Calibration
+from specmt.text.languages import check_pair, find_code
+from specmt.text.lexicon import LEXICON, Lexicon, write_lexicon
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
 
@@ -80,6 +83,9 @@ class ModelFolder:
 
     protect: bool = True
     """Whether placeholders are masked by default; not for imported models, which were trained without the masks."""
+
+    longest: int | None = None
+    """The most source pieces of a sentence that the model translates well, measured: longer ones are cut at clauses."""
 
     @staticmethod
     def read(path: Path) -> ModelFolder:
@@ -174,6 +180,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
         alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
         protect=check_bool("protect", record.get("protect", True)),
+        longest=None if record.get("longest") is None else check_whole("longest", record["longest"], 8, 1 << 16),
     )
 
 
@@ -279,6 +286,15 @@ def add_shortlist(path: Path, config: ShortlistConfig, tensors: Mapping[str, Ten
     _add_file(path, _read_record(path), SHORTLIST, tensors, config)
 
 
+def add_lexicon(path: Path, lexicon: Lexicon) -> None:
+    """Adds a lexicon to a model folder, or puts it in another's place."""
+    record = _read_record(path)
+    with whole(path / LEXICON) as temporary:
+        write_lexicon(temporary, lexicon)
+        files = {**record["files"], LEXICON: file_sha256(temporary)}
+    _write_config(path, {**record, "files": files})
+
+
 def _add_file(
     path: Path,
     record: Mapping[str, Any],
@@ -321,17 +337,46 @@ def folders(place: Path) -> list[Path]:
     return [config.parent for config in sorted(place.glob(f"*/{CONFIG}"))]
 
 
-def find(name: str | Path | None, *, source: str, target: str) -> ModelFolder:
-    """Returns the folder of a model: a path, the name of a bundled or the user's, or the bundled one of a direction.
+def find(name: str | Path | None, *, source: str | None = None, target: str | None = None) -> ModelFolder:
+    """Returns the folder of a model: a path, the name of a bundled or the user's, or the bundled one of languages.
 
+    :param source: its source language, in any spelling: ``de``, ``DE``, ``de-AT``; ``None``: as the model has it
+    :param target: likewise its target language
     :raises ModelError: there is none.
+    :raises UsageError: the model that is named is for other languages, or both languages are the same.
     """
     if name is not None:
         named = (place / name for place in (ASSETS, user_models()))
-        return ModelFolder.read(next((path for path in named if os.path.exists(path / CONFIG)), Path(name)))
+        folder = ModelFolder.read(next((path for path in named if os.path.exists(path / CONFIG)), Path(name)))
+        for option, code, own in (("from", source, folder.source), ("to", target, folder.target)):
+            if not _means(code, own):
+                pair = f"{folder.source}-{folder.target}"
+                raise UsageError(f"`{option}` must be {own}, as the model is {pair}, but is {code!r} instead.")
+        return folder
+    check_pair(source, target)
     models = list(bundled())
     for model in models:
-        if (model.source, model.target) == (source, target):
+        if _means(source, model.source) and _means(target, model.target):
             return model
+    wanted = f"{source or '…'}→{target or '…'}"
     there = ", ".join(f"{model.source}→{model.target}" for model in models) or "none"
-    raise ModelError(f"No bundled model translates {source}→{target} (there is: {there}); name one with --model.")
+    raise ModelError(f"No bundled model translates {wanted} (there is: {there}); name one that does.")
+
+
+def pair_of(source: str | None, target: str | None) -> tuple[str, str]:
+    """Returns two languages; one that is left out is what the bundled model for the other one has.
+
+    :raises UsageError: one is left out, and there is no such model, or both are the same.
+    """
+    if source is not None and target is not None:
+        check_pair(source, target)
+        return source, target
+    try:
+        folder = find(None, source=source, target=target)
+    except ModelError as error:
+        raise UsageError(f"`from` and `to` must both be given. {error}") from error
+    return folder.source, folder.target
+
+
+def _means(code: str | None, language: str) -> bool:
+    return code is None or find_code(code, (language,)) is not None

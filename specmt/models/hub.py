@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
+from specmt import signals
 from specmt.engine import library
 from specmt.engine.backend import Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
 from specmt.engine.backends import KernelBackend, TorchBackend
@@ -25,6 +26,7 @@ from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VER
 from specmt.models.reading import read_outline
 from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.options import AlignmentHeads, check_threads
+from specmt.text.lexicon import Lexicon, load_lexicon
 from specmt.text.pieces import PieceModel, load_pieces
 
 if TYPE_CHECKING:
@@ -65,6 +67,12 @@ class Model:
         """Whether it was made for stand-ins for what must be copied."""
         return self.folder.protect
 
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """What it has learnt of its languages; without a list: the characters that its pieces have whole."""
+        letters = {c for piece in self.pieces.pieces(range(len(self.pieces))) for c in piece}
+        return load_lexicon(self.folder.files, self.folder.verified, letters)
+
     @property
     def alignment_heads(self) -> AlignmentHeads:
         """The heads that alignments are read from."""
@@ -97,8 +105,9 @@ class Model:
 
     @property
     def max_source_length(self) -> int:
-        """The most source pieces of a sentence, EOS included."""
-        return self.folder.verifier.max_length // 2 - len(self.folder.verifier.source_prefix)
+        """The most source pieces of a sentence, EOS included: positions, or what the model translates well."""
+        room = self.folder.verifier.max_length // 2 - len(self.folder.verifier.source_prefix)
+        return room if self.folder.longest is None else min(room, self.folder.longest + 1)
 
     @property
     def drafters(self) -> tuple[str, ...]:
@@ -166,7 +175,7 @@ class Model:
         if self.folder.shortlist is None:
             raise ModelError(
                 f"{self.path}: the model has no shortlist; learn one with `specmt shortlist {self.path} FILES`, "
-                "or leave --shortlist out."
+                "or decode without it."
             )
         tensors = self.folder.weights(SHORTLIST)
         sizes = self.folder.verifier.source_pieces, self.folder.verifier.vocab_size
@@ -201,8 +210,8 @@ class Model:
 def load_model(
     name: str | Path | None = None,
     *,
-    source: str = "de",
-    target: str = "en",
+    source: str | None = None,
+    target: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     threads: int | None = None,
@@ -211,12 +220,17 @@ def load_model(
 ) -> Model:
     """Loads a model: a folder, a bundled model by name, or the bundled one of a direction.
 
+    :param source: a language, in any spelling; what is left out is as the model has it (`specmt.models.folder.find`)
     :param deterministic: whether bits must not depend on the batch; on the kernels they never do.
     :param kernels: whether to run on the C++ kernels where they are there; PyTorch is the other way.
     :raises ModelError: there is no such model, or a file of it is damaged.
-    :raises UsageError: device or type are unknown or not there, or there cannot be so many threads.
+    :raises UsageError: device or type are unknown or not there, the model is for other languages, or there cannot be so
+        many threads.
+    :raises MemoryError: there is not enough memory.
     """
     check_threads(threads)
+    if signals.memory_is_full():  # where some libraries would end the process without a word
+        raise MemoryError
     folder = find(name, source=source, target=target)
     if threads is not None:
         torch.set_num_threads(threads)

@@ -45,12 +45,15 @@ class Manner(NamedTuple):
     terms: Terms | None = None
     """The glossary of their languages."""
 
+    splits: bool = True
+    """Whether lines are cut into sentences."""
+
     @property
     def identity(self) -> list[object]:
         """What answers depend on."""
         tags, terms = self.tags, self.terms
         sets = [sorted(each) for each in (tags.ignored, tags.inside, tags.splitting)]
-        return [self.kind, *sets, tags.detects, terms and terms.digest]
+        return [self.kind, *sets, tags.detects, terms and terms.digest, self.splits]
 
 
 PLAIN: Final = Manner()

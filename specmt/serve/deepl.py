@@ -160,6 +160,7 @@ def _manner(given: Parameters, service: Service, caller: Caller, pair: tuple[str
         kind,
         TagRules(ignored=ignored, inside=inside, splitting=splitting, detects=detects),
         _terms(given, service, caller, pair),
+        given.text("split_sentences") != "0",
     )
 
 

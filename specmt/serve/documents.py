@@ -68,9 +68,9 @@ async def translate_texts(
     """
     if manner.kind not in KINDS:
         raise RefusedError(400, f"{manner.kind} format is not supported")
-    documents = [_MARK + text.encode() for text in texts]
+    documents, options = [_MARK + text.encode() for text in texts], replace(service.options, split=manner.splits)
     found = await translate_documents(
-        service, documents, manner.kind, source, target, caller, tags=manner.tags, cutter=cutter
+        service, documents, manner.kind, source, target, caller, tags=manner.tags, cutter=cutter, options=options
     )
     return [Written(each.data.removeprefix(_MARK), each.detected) for each in found]
 
@@ -85,9 +85,11 @@ async def translate_documents(
     *,
     tags: TagRules | None = None,
     cutter: Cutter | None = None,
+    options: DecodingOptions | None = None,
 ) -> list[Written]:
     """Translates documents of a format.
 
+    :param options: by default those of the server
     :raises RefusedError: one of them is damaged, or as :meth:`Service.translate`.
     """
 
@@ -99,7 +101,8 @@ async def translate_documents(
 
     def write(documents: list[bytes], pair: Pair, through: _Through) -> list[bytes]:
         named = (("the document", read(data, pair)) for data in documents)
-        return [each.data for each in program.translate_documents(through, named, service.options, language=pair[0])]
+        how = options or service.options
+        return [each.data for each in program.translate_documents(through, named, how, language=pair[0])]
 
     try:
         texts = [""] * len(documents) if source else await asyncio.to_thread(lambda: [*map(words, documents)])

@@ -65,6 +65,9 @@ class Gate:
             return
         started = time.perf_counter()
         status = sent = 0
+        method = scope["method"]
+        if method == "HEAD":  # the answer of GET without its body; the server goes by its own scope
+            scope = {**scope, "method": "GET"}
 
         async def send_on(message: Message) -> None:
             nonlocal status, sent
@@ -73,6 +76,8 @@ class Gate:
                 # What is left of a body would be taken for the next request.
                 last = [] if reader.has_all else [(b"connection", b"close")]
                 message["headers"] = [*message.get("headers", ()), *_HEADERS, *last]
+            elif method == "HEAD":
+                message["body"] = b""
             else:
                 sent += len(message.get("body", b""))
             await send(message)
@@ -97,7 +102,7 @@ class Gate:
         finally:
             self._count(status)
             if self._log is not None:
-                self._log(_entry(scope, status, sent, reader.read, time.perf_counter() - started))
+                self._log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
 
 
 @final
@@ -137,13 +142,13 @@ async def _answer(path: str, error: RefusedError, send: Send) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-def _entry(scope: Scope, status: int, sent: int, read: int, seconds: float) -> str:
+def _entry(method: str, scope: Scope, status: int, sent: int, read: int, seconds: float) -> str:
     """Returns a line of the log: no text and no key, and so no query."""
     client = scope.get("client")
     entry: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "client": scope.get("state", {}).get("client") or (client[0] if client else ""),
-        "method": scope["method"],
+        "method": method,
         "path": getattr(scope.get("route"), "path", ""),
         "status": status,
         "read": read,

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
+from specmt.text.languages import find_code
+
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
@@ -48,9 +50,7 @@ class Languages:
 
     def find(self, code: str) -> str | None:
         """Returns the code of ours that is meant, as ``en`` by ``EN-GB``; ``None`` if there is none."""
-        wanted = code.strip().lower().replace("_", "-")
-        known = {each.lower().replace("_", "-"): each for each in self.codes}
-        return known.get(wanted) or known.get(wanted.partition("-")[0])
+        return find_code(code, self.codes)
 
     def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, the likeliest first; none but those that are there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -13,6 +14,7 @@ from specmt.serve.documents import suffixes
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected, name_of
 from specmt.serve.parameters import Parameters
+from specmt.serve.uploads import attachment
 
 router: Final = APIRouter(tags=["LibreTranslate"])
 
@@ -138,7 +140,7 @@ async def translate_file(request: Request) -> Any:
     assert file is not None and source is not None and target is not None
     wanted = None if source == "auto" else _find(request, source), _find(request, target)
     name = await uploads_of(request).translate(file.filename or "", await file.read(), *wanted, service, caller)
-    return {"translatedFileUrl": str(request.url_for("download_file", name=name))}
+    return {"translatedFileUrl": str(request.url_for("download_file", name=quote(name)))}
 
 
 @router.get("/download_file/{name}", summary="Fetch a translated document")
@@ -146,7 +148,7 @@ async def download_file(request: Request, name: str) -> Response:
     found = uploads_of(request).find(name)
     if found is None:
         raise RefusedError(404, "There is no such file, or not any more.")
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    headers = {"Content-Disposition": attachment(name), "Cache-Control": "no-store"}
     return Response(found, media_type="application/octet-stream", headers=headers)
 
 

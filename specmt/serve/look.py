@@ -19,6 +19,7 @@ from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration, Recorder, Trial
 from specmt.decoding.tree import Node
 from specmt.decoding.verdicts import mask_slots, origins, verdicts
+from specmt.feeder import place_of
 from specmt.serve.asked import Caller
 from specmt.serve.context import caller_of, schema, service_of
 from specmt.serve.errors import RefusedError
@@ -108,7 +109,8 @@ class _Teller(Recorder):
     ) -> None:
         super().record(request, prefix, nodes, logits, accepted, emitted, trials)
         (iteration,) = self.iterations.pop(request.key)
-        self._tell({"line": request.line, "sentence": request.part, **self._event(iteration)})
+        place = zip(("sentence", "attempt", "fragment"), place_of(request.part), strict=True)
+        self._tell({"line": request.line, **dict(place), **self._event(iteration)})
 
     def _event(self, iteration: Iteration) -> dict[str, Any]:
         """Returns what is shown of a pass; tokens as pieces, with ▁ where a word begins."""

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -26,6 +27,7 @@ from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
 from specmt.text.lines import lines_of
+from specmt.text.rules import VERSION
 from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ class Service:
     def _identity(self) -> bytes:
         """What an answer depends on beside the request."""
         numerics = [getattr(self.translator(pair).model, "numerics", "") for pair in self._engines]
-        return f"{specmt.__version__} {self.options} {self._hashes} {numerics}".encode()
+        return f"{specmt.__version__} {VERSION} {self.options} {self._hashes} {numerics}".encode()
 
     def translator(self, pair: Pair) -> Translator:
         """
@@ -170,20 +172,22 @@ class Service:
                 raise RefusedError(400, f"{pair[0]} to {pair[1]} is not supported")
         return list(zip(pairs, found, strict=True))
 
-    async def cutter(self, terms: Terms | None) -> Cutter | None:
+    async def cutter(self, terms: Terms | None, options: DecodingOptions | None = None) -> Cutter | None:
         """Returns what makes sentences of lines where a glossary holds.
 
+        :param options: by default those of the server
         :raises RefusedError: there can be no translation with one of its terms, or the model is not loaded yet.
         """
         if terms is None:
             return None
-        key = terms.pair, terms.digest
+        options = options or self.options
+        key = terms.pair, terms.digest, options.split
         found = self._cutters.get(key)
         if found is None:
             make = self.translator(terms.pair).cutter
             entries = {term: (translation,) for term, translation in terms.entries.items()}
             try:
-                found = await asyncio.to_thread(make, self.options, entries)
+                found = await asyncio.to_thread(make, options, entries)
             except DataError as error:
                 raise RefusedError(400, f"Invalid glossary entries provided: {error}") from None
             self._cutters.put(key, found, len(terms.tsv))
@@ -197,27 +201,28 @@ class Service:
         :param source: a language of :attr:`languages`; ``None`` finds out
         :raises RefusedError: there is no such model, too much to do, or nobody waits for it any more.
         """
-        cutter = await self.cutter(manner.terms)
+        options = replace(self.options, split=manner.splits)
+        cutter = await self.cutter(manner.terms, options)
         if manner.kind != "text":
             return await self._translate_markup(texts, source, target, caller, manner, cutter)
         found = self.find_pairs(texts, source, target)
-        glossary = manner.terms and manner.terms.digest
+        how = manner.splits, manner.terms and manner.terms.digest
         answers: dict[tuple[Pair, str], str] = {}
         missing: dict[tuple[Pair, str], Job] = {}
         for (pair, _), text in zip(found, texts, strict=True):
             if pair[0] == pair[1]:
                 answers[pair, text] = text
             elif (pair, text) not in answers and (pair, text) not in missing:
-                known = self._find_known((pair, glossary, text))
+                known = self._find_known((pair, how, text))
                 if known is None:
-                    missing[pair, text] = Job(lines_of(text), self.options, client=caller.client, cutter=cutter)
+                    missing[pair, text] = Job(lines_of(text), options, client=caller.client, cutter=cutter)
                 else:
                     answers[pair, text] = known.text
         if missing:
             await self._run([(pair, job) for (pair, _), job in missing.items()], caller.gone)
             for (pair, text), job in missing.items():
                 answers[pair, text] = said = job.text
-                self._cache.put((pair, glossary, text), Answer(said), size_of(text, said))
+                self._cache.put((pair, how, text), Answer(said), size_of(text, said))
         return [Answer(answers[pair, text], detected) for (pair, detected), text in zip(found, texts, strict=True)]
 
     async def _translate_markup(

@@ -6,9 +6,11 @@ import asyncio
 import re
 import secrets
 import time
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
+from urllib.parse import quote
 
 from specmt.serve.documents import format_of, translate_documents
 from specmt.serve.errors import RefusedError
@@ -25,6 +27,12 @@ UNPACKED: Final = 2
 
 MOST: Final = 256 << 20
 """The most bytes of documents that are kept; the oldest go first."""
+
+
+def attachment(name: str) -> str:
+    """Returns the value of `Content-Disposition` for a document, its ASCII letters for old clients (RFC 6266)."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name)}"
 
 
 @final
@@ -64,7 +72,9 @@ class Uploads:
             async with self._unpacking:
                 (document,) = await translate_documents(service, [content], file_format, source, target, caller)
             written = document.data
-        plain = re.sub(r"[^\w-]+", "_", stem, flags=re.ASCII)[:60]
+        stem = unicodedata.normalize("NFC", stem)  # which browsers on macOS do not send
+        letters = (each if each == "-" or unicodedata.category(each)[0] in "LMN" else "_" for each in stem)
+        plain = re.sub("_+", "_", "".join(letters))[:60]
         return self.keep(f"{secrets.token_urlsafe(16)}.{plain}_{target}{suffix}", written)
 
     def keep(self, name: str, content: bytes) -> str:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from specmt.text.parts import Part, join
-from specmt.text.placeholders import Chunk, chunks
+from specmt.text.parts import Copied, Part, join, original
+from specmt.text.placeholders import Chunk
 
 if TYPE_CHECKING:
     from specmt.text.pieces import PieceModel
+    from specmt.types import Hypothesis
 
 Alignment = list[tuple[int, int]]
 """Pairs of a source and a target word, sorted."""
@@ -62,6 +63,18 @@ def link_words(weights: npt.NDArray[np.float32], source: Words, target: Words) -
     return list(zip((best[linked] + before).tolist(), (linked + first).tolist(), strict=True))
 
 
+def links(part: Part, hypothesis: Hypothesis, said: str, pieces: PieceModel) -> Alignment:
+    """Returns the links of the words of a part, stand-ins included, with those of what the model said.
+
+    :param hypothesis: what it said; there are none without attention
+    """
+    if hypothesis.attention is None or not hypothesis.tokens:
+        return []
+    columns = words_of(pieces.source_starts[part.ids], len(part.text.split()))
+    rows = words_of(pieces.target_starts[hypothesis.tokens], len(said.split()))
+    return link_words(hypothesis.attention, columns, rows)
+
+
 def _sums(weights: npt.NDArray[np.float32], words: Words) -> npt.NDArray[np.float32]:
     """Returns the sums (W, S) of the rows (T, S) of each word."""
     members = words == np.arange(words.max() + 1)[:, None]
@@ -102,16 +115,11 @@ class _Walk:
         if part.fragments:
             self._follow_fragments(part, source, target)
             return
-        if part.is_unmasked or not part.literals:
-            one, other = [Chunk(part.source if part.is_unmasked else part.text)], [Chunk(part.render())]
-        else:
-            sources, targets = part.literal_texts()
-            one = list(chunks(part.text, sources))
-            other = list(chunks(part.translation, targets, part.text) if part.ids else chunks(part.text, targets))
-        for number, literal in enumerate(part.literals, 1):
-            self._follow_literal(literal, _place(one, number, source), _place(other, number, target))
-        if not part.ids:
-            for left, right in zip(one, other, strict=True):  # the same text
+        one, other = part.source_chunks(), part.chunks()
+        for number, copied in enumerate(part.copied, 1):
+            self._follow_copied(copied, _place(one, number, source), _place(other, number, target))
+        if not part.ids or part.is_left:
+            for left, right in zip(one, other, strict=True):  # the same text, but for the form of numbers
                 if not left.number:
                     self._copy(left.text, source + _offset(one, left), target + _offset(other, right))
         elif (attention := part.hypotheses[0].attention) is not None:
@@ -123,31 +131,34 @@ class _Walk:
 
     def _follow_fragments(self, part: Part, source: int, target: int) -> None:
         """Links what was translated between stand-ins, which is there in the same order."""
-        sources, targets = part.literal_texts()
         whole, text = part.source, part.render()
         left = right = 0
         for number, fragment in enumerate(part.fragments):
-            left = whole.index(original := "".join(each.source + each.separator for each in fragment), left)
+            said = original(fragment)
+            left = max(left, whole.find(said.strip(), left))
             if (place := text.find(join(fragment).strip(), right)) >= 0:
                 self.follow(fragment, source + left, target + place)
                 right = place
-            left += len(original)
-            if number < len(part.literals):
-                right = text.index(targets[number], right)
-                self._follow_literal(part.literals[number], source + left, target + right)
-                left, right = left + len(sources[number]), right + len(targets[number])
+            left += len(said.strip())
+            if number < len(part.copied):
+                copied = part.copied[number]
+                left, right = whole.index(copied.source, left), text.index(copied.target, right)
+                self._follow_copied(copied, source + left, target + right)
+                left, right = left + len(copied.source), right + len(copied.target)
 
-    def _follow_literal(self, literal: Sequence[str | list[Part]], source: int | None, target: int | None) -> None:
+    def _follow_copied(self, copied: Copied, source: int | None, target: int | None) -> None:
         if source is None or target is None:
             return
-        for each in literal:
+        if copied.form is not None:
+            self._copy(copied.source, source, target)
+            return
+        for each in copied.items:
             if isinstance(each, str):
                 self._copy(each, source, target)
                 source, target = source + len(each), target + len(each)
             else:
                 self.follow(each, source, target)
-                source += sum(len(part.source) + len(part.separator) for part in each)
-                target += len(join(each))
+                source, target = source + len(original(each)), target + len(join(each))
 
     def _copy(self, text: str, source: int, target: int) -> None:
         for word in _WORD.finditer(text):
@@ -179,8 +190,7 @@ class _Places:
         words: list[int] = []
         offset, inside, copied = start, False, False
         for chunk in text:
-            seen = f"%{chunk.number}" if chunk.number else "" if chunk.is_added else chunk.text
-            for place, character in enumerate(seen):
+            for place, character in enumerate(chunk.seen):
                 if character.isspace():
                     inside = False
                     continue

@@ -41,6 +41,7 @@ class Glossary:
     """Finds terms in texts, in time linear in their length.
 
     A term counts where it is there as whole words; one without capital letters in any case, others as they are written.
+    In capitals it is translated in capitals, and one that is its own translation stays as it is written.
     Of terms that overlap the one that begins first counts, and of those the longest.
     """
 
@@ -76,7 +77,7 @@ class Glossary:
             said = text[start:end]
             entry = self.entries.get(said) or self.entries.get(_lower(said))
             if entry is not None:
-                found.append(Required((start, end), entry.source, entry.targets))
+                found.append(Required((start, end), entry.source, _as_written(said, entry)))
                 done = end
         return found
 
@@ -130,6 +131,14 @@ def _entries(rows: Iterable[tuple[int, str, list[str]]], name: str, pieces: Piec
                     f"but {shortened(form)} has {len(ids)} instead."
                 )
         yield Entry(term.strip(), tuple(pieces.decode(ids) for ids in encoded), number)
+
+
+def _as_written(said: str, entry: Entry) -> tuple[str, ...]:
+    """Returns the forms of a term in its translation: as the text writes it, if they are the term, or in capitals."""
+    if entry.targets == (entry.source,):
+        return (said,)
+    is_shouted = said.isupper() and len(said) > 1 and not entry.source.isupper()
+    return tuple(map(str.upper, entry.targets)) if is_shouted else entry.targets
 
 
 def _is_in_word(text: str, place: int) -> bool:

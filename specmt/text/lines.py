@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -44,10 +44,12 @@ _FLUSH_AFTER: Final = 0.5
 class Lines(Iterator[Line]):
     """The lines of one input, how far the reading has come, and whether the next line would come at once."""
 
-    def __init__(self, stream: BinaryIO, name: str, *, errors: Errors) -> None:
+    def __init__(
+        self, stream: BinaryIO, name: str, *, errors: Errors | None, through: Callable[[Iterator[Line]], Iterator[Line]]
+    ) -> None:
         status = os.fstat(stream.fileno())
         regular = stat.S_ISREG(status.st_mode)
-        lines = _lines(stream, name, errors)
+        lines = through(_lines(stream, name, errors))
         self._stream = stream
         self._ahead = None if regular else _ReadAhead(lines)
         self._lines = lines if self._ahead is None else self._ahead
@@ -79,16 +81,23 @@ class Lines(Iterator[Line]):
         return self.size if self._stream.closed else os.lseek(self._stream.fileno(), 0, os.SEEK_CUR)
 
 
-def read_lines(path: Path | None, *, errors: Errors = "strict") -> Lines:
+def read_lines(
+    path: Path | None,
+    *,
+    errors: Errors | None = None,
+    through: Callable[[Iterator[Line]], Iterator[Line]] = lambda lines: lines,
+) -> Lines:
     """Opens a file (``None``: standard input; gzip by the name ``.gz``) and returns its lines.
 
     From anything but a regular file a thread reads ahead, from now on: 1,024 lines or 1 MiB at most. A failure is
     raised after the lines before it have come.
 
+    :param errors: what bytes that are not UTF-8 are; ``None``: ``strict``, and whoever reads has no `--errors`
+    :param through: what becomes of the lines before they are read ahead
     :raises InputNotFoundError: the input cannot be opened or read.
     :raises DataError: the input is not UTF-8 (unless ``errors`` is ``replace``) or damaged gzip; while iterating.
     """
-    return Lines(open_input(path), _name(path), errors=errors)
+    return Lines(open_input(path), _name(path), errors=errors, through=through)
 
 
 def open_input(path: Path | None) -> BinaryIO:
@@ -117,7 +126,7 @@ def lines_of(text: str) -> Iterator[Line]:
 
     :raises UnicodeEncodeError: it has half of a surrogate pair.
     """
-    return _lines(io.BytesIO(text.encode()), "the text", "strict")
+    return _lines(io.BytesIO(text.encode()), "the text", None)
 
 
 def _name(path: Path | None) -> str:
@@ -140,7 +149,7 @@ def reading(stream: BinaryIO, name: str) -> Iterator[None]:
         raise InputNotFoundError(f"{name}: cannot be read ({error.strerror}).") from error
 
 
-def _lines(stream: BinaryIO, name: str, errors: Errors) -> Iterator[Line]:
+def _lines(stream: BinaryIO, name: str, errors: Errors | None) -> Iterator[Line]:
     offset = 0
     with reading(stream, name):
         for index, raw in enumerate(stream):
@@ -152,12 +161,11 @@ def _lines(stream: BinaryIO, name: str, errors: Errors) -> Iterator[Line]:
             elif not body:  # nothing but a BOM
                 return
             try:
-                text = body.decode("utf-8", errors)
+                text = body.decode("utf-8", errors or "strict")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{name}: line {index + 1} is not valid UTF-8 at byte offset {offset + start + error.start}; "
-                    "convert it, or use `--errors replace`."
-                ) from error
+                place = f"{name}: line {index + 1} is not valid UTF-8 at byte offset {offset + start + error.start}"
+                advice = "convert it" if errors is None else "convert it, or use `--errors replace`"
+                raise DataError(f"{place}; {advice}.") from error
             yield Line(index, text, ending)
             offset += len(raw)
 
@@ -255,7 +263,7 @@ class Output:
         """
         self.write_bytes(text.encode("utf-8"))
 
-    def write_bytes(self, data: bytes) -> None:
+    def write_bytes(self, data: bytes | bytearray) -> None:
         """Writes bytes, of a picture for instance.
 
         :raises OutputError: writing failed.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from specmt.text.parts import Part
+from specmt.text.rules import Rules
 from specmt.types import Alternative
 
 
@@ -22,21 +23,19 @@ class _Choice(NamedTuple):
     """How much more its score is than that of the best."""
 
 
-def alternatives(
-    parts: Sequence[Part], decode: Callable[[Sequence[int]], str], count: int, score: float
-) -> list[Alternative]:
+def alternatives(parts: Sequence[Part], rules: Rules, count: int, score: float) -> list[Alternative]:
     """Returns the best translations of a line but for the very best: those with the least loss over all sentences.
 
     What must be copied is in all of them, and none is there twice.
 
-    :param decode: turns ids into text
+    :param rules: by which the line was cut
     :param count: how many at most
     :param score: of the best one
     """
     wanted = count + 1
     lines = [_Line(0.0, ())]
     for part in parts:
-        choices = _choices(part, decode)
+        choices = _choices(part, rules)
         lines = sorted(
             (_Line(line.loss + choice.loss, (*line.choices, choice)) for line in lines for choice in choices),
             key=lambda line: line.loss,
@@ -56,9 +55,10 @@ class _Line(NamedTuple):
     choices: tuple[_Choice, ...]
 
 
-def _choices(part: Part, decode: Callable[[Sequence[int]], str]) -> list[_Choice]:
+def _choices(part: Part, rules: Rules) -> list[_Choice]:
     if not part.ids or part.fragments:
         return [_Choice(0.0)]
     best = part.hypotheses[0]
-    others = [(each.loss, part.clean(decode(each.tokens)), each.score - best.score) for each in best.alternatives]
-    return [_Choice(0.0), *(_Choice(*other) for other in others if part.is_faithful(other[1]))]
+    others = [(each.loss, rules.read(each), each.score - best.score) for each in best.alternatives]
+    accepted = [other for other in others if rules.accepts(part, other[1])]
+    return [_Choice(0.0), *(_Choice(loss, rules.written(part, said), gain) for loss, said, gain in accepted)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from specmt.text.view import ANSI
+
 _BLOCKS: Final = (
     "article aside blockquote body br caption center dd div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 "
     "h5 h6 head header hr html legend li main nav ol option p pre section select table tbody td textarea tfoot th "
@@ -75,8 +77,11 @@ _SYMBOLS: Final = "\u2190-\u21ff\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299
 
 _MODIFIERS: Final = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
+_CODE: Final = r"(?:[A-Z]{0,8}[0-9][A-Z0-9]{0,30}|[A-Z]{1,4})"
+
 # Every repetition is bounded, or cannot start at each character of a run: time is linear in the length of a text.
 _KINDS: Final = {
+    "ansi": ANSI,
     "code": rf"""
           (?<![`\w])(?: `[^`\s](?:[^`]{{0,500}}[^`\s])?` | ``(?!\s)(?:[^`']|`(?!`)|'(?!')){{1,500}}(?<!\s)`` )(?![`\w])
         | `{{3,}}[^`]{{0,500}}(?:`{{3,}})?
@@ -93,9 +98,14 @@ _KINDS: Final = {
         | (?: (?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{{1,15}}://
             | (?<![\w.@-])(?:www\.|(?:mailto|tel|urn|magnet):(?=[\w+]))
             | {_DOMAIN}(?=[/:?]) )
-          (?:[^\s<>"„“”»«()\[\]‘’‚`{{}}]|\([^\s<>"()]{{0,200}}\)|\[[\w:.]{{2,40}}\]|\$?\{{\w{{1,50}}\}}){{1,4000}}
+          (?:[^\s<>"„“”»«()\[\]‘’‚`{{}}]|\([^\s<>"()]{{0,200}}\)|\[[\w:.]{{2,40}}\]|\$?\{{\w{{1,50}}\}}){{1,1000000}}
           (?<=[\w/=&\#~+)\}}-])
         | {_DOMAIN}(?![\w-]|\.\w)""",
+    "opaque": r"""
+          data:(?=[\w/+.;=-]{0,100},)[^\s<>"'()\[\]]{1,1000000}
+        | (?<![\w+/=-])(?: eyJ[\w-]{5,10000}(?:\.[\w-]{1,10000}){1,4} | SHA256:[A-Za-z0-9+/=]{16,100}
+            | (?=[A-Za-z+/]{0,40}[0-9])(?=[0-9+/]{0,40}[A-Za-z])[A-Za-z0-9+/]{20,1000000}={0,2}
+            | [0-9A-F]{4}(?:\ {1,2}[0-9A-F]{4}){5,19} )(?![\w+/=-])""",
     "email": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
     "braces": rf"""
           \{{\s?[\w.-]{{1,80}}\s?,\s?(?:{_FORMATS})\b
@@ -114,6 +124,9 @@ _KINDS: Final = {
         | %(?:\d{1,3}\$)?[-+\#0]{0,5}(?:\d{1,5}|\*)?(?:\.(?:\d{1,5}|\*))?
             (?:(?:hh?|ll?|[zjtq])?[diux]|[sfFgeEXc@])(?!\w)
         | (?<!\d)(?<!\d\s)%[A-Za-z](?!\w) | (?<!\d)%[A-Za-z_][\w()]{1,80}% | (?<!\d)(?<!\d\s)%[sd]""",
+    "name": r"""
+          (?<![\w@./-])@[^\W\d]\w{0,60}(?:[.-]\w{1,60}){0,4} | (?<![\w&\#/])\#(?=\w{0,60}[^\W\d])\w{1,100}
+        | (?<![\w:]):[a-z+-][a-z0-9_+-]{1,40}:(?![\w:])""",
     "variable": r"""
           \$[A-Za-z_]\w{0,80}(?:/[\w.+-]{0,200}\w){0,50} | (?<![\w-])_?[A-Z][A-Z0-9]{0,80}(?:_[A-Z0-9]{1,80})+(?!\w)
         | (?<![\w-])[a-z][a-z0-9]{1,80}(?:_[a-z0-9]{2,80})+(?!\w)""",  # not „jede_r“, „Nutzer_innen“
@@ -128,7 +141,7 @@ _KINDS: Final = {
           (?<![\w-])--(?!(?:{_WORDS})\b(?!-))[A-Za-z](?:\w|{_DASH}(?=\w)){{0,80}}(?:=[^\s,;"'„“”«»)\]<]{{0,200}}\w)?
         | (?<![^\s("'„“«»])-[A-Za-z](?![\w-])""",
     "address": rf"""
-          (?<![\w:.])[0-9A-Fa-f]{{2}}(?:(?::[0-9A-Fa-f]{{2}}){{5}}|(?:-[0-9A-Fa-f]{{2}}){{5}})(?!\w|[:-]\w)
+          (?<![\w:.])[0-9A-Fa-f]{{2}}(?:(?::[0-9A-Fa-f]{{2}}){{5,63}}|(?:-[0-9A-Fa-f]{{2}}){{5,63}})(?!\w|[:-]\w)
         | (?<![\w:.])(?=[0-9A-Fa-f:]{{0,39}}[0-9A-Fa-f])(?: (?:[0-9A-Fa-f]{{1,4}}:){{7}}[0-9A-Fa-f]{{1,4}}
             | (?=[0-9A-Fa-f:]{{0,39}}::)(?!.{{0,39}}:::)[0-9A-Fa-f:]{{2,39}}(?<!:(?<!::)) )
             (?:%\w{{1,10}}|/\d{{1,3}})?(?!\w|:[\w:])
@@ -149,8 +162,19 @@ _KINDS: Final = {
             | (?<=ersion\ )\d{{1,9}}(?:\.\d{{1,9}}){{1,4}} | \d{{1,9}}\.\d{{1,9}}(?=-?(?:alpha|beta|rc)\.?\d) )
           (?:-?(?:alpha|beta|dev|post|pre|rc|a|b)\.?\d{{0,9}})?
           (?:(?:\+|{_DASH})(?:[A-Za-z0-9][\w.]{{0,50}}\w|\d))?(?!\w|\.\d)""",
-    "phone": r"(?<![\w+])\+\d{1,3}[\ /-]?(?:\(0\)\ ?)?\d(?:[\ /-]?\d){5,13}(?!\w)",
+    "code_word": rf"""
+          (?<![\w-])(?=[0-9./-]{{0,40}}[A-Z])(?=[A-Z./-]{{0,40}}[0-9])(?=[A-Z0-9./-]{{4}})
+            (?!\d{{1,3}}\.\d{{1,3}}[A-Z](?![\w./-])){_CODE}(?:[./-]{_CODE}){{0,6}}(?!\w|[./:-]\w)""",
+    "phone": r"""
+          (?<![\w+])\+\d{1,3}[\ /-]?(?:\(0\)\ ?)?\d(?:[\ /-]?\d){5,13}(?!\w)
+        | (?<!\w)\(\d{3}\)\ ?\d{3}-\d{4}(?![\w-])
+        | (?<![\w.,/-])(?<!\d\ )(?:\(0\d{1,5}\)\ ?|0\d{2,5}\ ?[\ /-]\ ?)\d{2,8}(?:[\ /-]\d{2,8}){0,4}
+            (?![\w/-]|[\ .,]\d)""",
     "emoji": rf"(?:(?:[{_PICTURES}]|[{_SYMBOLS}]\ufe0f|[0-9\#*]\ufe0f?\u20e3)[{_MODIFIERS}]{{0,50}})+",
+    # Rules, leaders and gaps made of marks; of ????? behind a word the first one is the sentence's.
+    "run": r"""
+          (?<=(?P<stop>[.!?…]))(?P=stop){3,} | (?<!\S)(?P<leader>[.!?…])(?:\ ?(?P=leader)){3,}
+        | (?P<mark>[^\w\s.!?…"'„“”‚‘’«»])(?P=mark){2,} | [=~]{2,} | _{3,}""",
     # What reads like a stand-in, and words with characters as URLs write them.
     "stand_in": r"""
           (?<![\w%])[\w%]{1,50}(?<=\w)%[0-9A-Fa-f]{2}(?=[A-Za-z%])[\w%]{1,50}
@@ -169,6 +193,7 @@ LITERAL: Final = _compile("tag", "url", "email", "braces", "printf")
 """Addresses, tags and placeholders: what both sides of a training pair must have."""
 
 HINT: Final = re.compile(
-    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-\d|\+\d|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
+    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+|\d[./][A-Z]"
+    rf"|[A-Z][./]\d|\+\d|\(\d|(?<!\d)0\d\d|==|~~|(?P<mark>[^\w\s])\ ?(?P=mark)\ ?(?P=mark)|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
 )
 """What every token has: most lines have none of it, and need not be searched for each kind."""

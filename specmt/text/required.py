@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -43,13 +44,22 @@ def _pattern(form: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(form)}(?!\w|[.,]\d)", flags)
 
 
+def are_met(required: Sequence[Required], translation: str) -> bool:
+    """Returns whether a translation has every term once for each time that the source has it, in one form alone."""
+    for each, count in Counter(replace(each, span=(0, 0)) for each in required).items():
+        found = sum(len(_pattern(form).findall(translation)) for form in each.forms)
+        if found != count or (each.source not in each.forms and _pattern(each.source).search(translation)):
+            return False
+    return True
+
+
 def uses(part: Part) -> list[TermUse]:
-    """Returns what became of what a part required."""
-    found = []
-    for each in part.required:
-        form = each.found(part.translation)
+    """Returns what became of the terms in a part."""
+    found, said = [], part.render() if part.terms else ""
+    for each in part.terms:
+        form = each.found(said) or replace(each, forms=tuple(map(str.upper, each.forms))).found(said)
         how: Literal["freely", "by constraint", "not"] = "not"
         if form is not None:
-            how = "by constraint" if each.found(part.free) is None else "freely"
+            how = "by constraint" if part.attempt or each.found(part.free) is None else "freely"
         found.append(TermUse(each.source, each.forms, form, how))
     return found

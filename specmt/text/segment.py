@@ -13,28 +13,85 @@ Segment = tuple[str, str]
 MAX_CHARACTERS_PER_PIECE: Final = 32
 """A text with more characters per allowed piece than this is split without counting."""
 
-_GERMAN: Final = """
-abb abs abschn allg anm art aufl bd bes bspw bzgl bzw ca dgl dipl dr ebd einschl engl etc evtl exkl fa ff fr frl geb gem
-gest ggf hbf hl hr hrn hrsg inh inkl ing jh jhd kap kath lat lfd lt max med min mind mio mrd nr österr phil prof rd rel
-sog st std str tab tel tsd usf usw verf vgl vs zzgl zt jan feb mär apr jun jul aug sep sept okt nov dez
-"""
-_ENGLISH: Final = """
-approx apt ave blvd capt cf co col corp dept ed eds est fig figs gen gov inc jr ltd messrs mr mrs ms mt nos op pp rev
-sen sgt sr vol vols oct dec
-"""
-_OWN: Final = ("de", "deu", "en", "eng")
-"""The languages, two of them, that the rules here know."""
+_OWN: Final = {"de": "de", "deu": "de", "en": "en", "eng": "en"}
+"""The languages that the rules here know."""
 
-_ABBREVIATIONS: Final = frozenset(_GERMAN.split() + _ENGLISH.split())
-_CLOSERS: Final = "\"'”“’‘»«›‹)]}*_"
+_NEVER: Final = """
+approx bspw bzgl bzw ca cf dipl dr ebd einschl evtl exkl fr frl ggf hl hr hrn ing inkl lfd lt mag messrs mr mrs ms mt
+nr prof sog st vgl viz vs zzgl
+"""
+"""What no sentence ends with: titles before names, and words before what they speak of."""
+
+_TITLES: Final = """
+adm al apr aug bros capt cmdr co col corp cpl dec dept etc feb gen gov hon inc incl intl jan jr jul jun lieut lt ltd
+maj max min nov oct okt pres rep rev sen sep sept sgt sr supt vol
+"""
+_GERMAN: Final = """
+abb abl abs abschn abt adr allg anm art aufl ausg autom bd bes bf bgbl bhf bj bsp chr dez dgl dt ehem engl fa ff fig
+franz geb gegr gem ges geschw gest ggü hbf hrsg inh insb int jg jh jhd joh kap kath lat led mär med mind mio mrd no
+österr op pf phil pkt pl pos rd rel resp rn röm rz sek std str tab teilw tel tsd übers usf usw verf verh vers vorm wg
+ziff zit zt zw
+"""
+_ENGLISH: Final = "assn asst ave blvd calif colo dist div ed eds est ft ln mfg natl op pp pvt sec univ vols"
+"""What a sentence may end with, where a word follows that often begins one."""
+
+_GERMAN_STARTERS: Final = """
+Aber Alle Allerdings Als Also Am An Andere Auch Auf Aus Außerdem Bei Bereits Bis Bisher Bitte Da Dabei Dadurch Dafür
+Dagegen Daher Damals Damit Danach Dann Daran Darauf Daraus Darin Darüber Darum Das Dass Davon Dazu Denn Dennoch Der Des
+Deshalb Die Dies Diese Diesem Diesen Dieser Dieses Doch Dort Du Durch Ein Eine Einem Einen Einer Eines Einige Er Es Für
+Gegen Gestern Hat Hier Hinter Ich Ihr Ihre Im Immer In Insgesamt Ist Ja Jede Jeder Jedes Jedoch Jetzt Kann Kein Keine
+Können Man Manche Mein Meine Mit Nach Nachdem Natürlich Neben Nein Nicht Niemand Noch Nun Nur Ob Obwohl Oder Ohne Schon
+Sehr Seine Seit Seitdem Sie Sind So Sogar Sollte Somit Später Trotz Trotzdem Über Um Und Uns Unser Unsere Unter Viele
+Vielleicht Vom Von Vor Während Wann Warum Was Weder Wegen Weil Weitere Welche Wenn Wer Wie Wieder Wir Wird Wo Wobei
+Woher Wohin Zu Zudem Zum Zunächst Zur Zwar Zwischen
+"""
+_ENGLISH_STARTERS: Final = """
+A After All Also Although An And Another Are As At Be Because Before Both But By Can Despite Did Do Does During Each
+Even Every For From Had Has Have He Her Here His How However I If In Instead Into Is It Its Later Let Many Maybe
+Meanwhile Most My Nor Not Now On Once Only Or Our Perhaps Please She Should Since So Some Still Such Than That The
+Their Then There These They This Those Though Through Thus To Today Under Until Was We Were What When Where Whether
+Which While Who Why With Without Yes Yet You Your
+"""
+_ZONES: Final = """
+BST CDT Central CEST CET CST CT Eastern EDT EST ET Friday GMT MDT Monday Mountain MST MT Pacific PDT PST PT Saturday
+Sunday Thursday Tuesday UTC Wednesday
+"""
+"""What follows a time of day and begins no sentence."""
+
+_NEVER_LAST: Final = frozenset(_NEVER.split())
+_SOMETIMES_LAST: Final = {"de": frozenset((_TITLES + _GERMAN).split()), "en": frozenset((_TITLES + _ENGLISH).split())}
+_STARTERS: Final = {"de": frozenset(_GERMAN_STARTERS.split()), "en": frozenset(_ENGLISH_STARTERS.split())}
+_AFTER_TIMES: Final = frozenset(_ZONES.split())
+_NUMBERED: Final = frozenset(
+    ("art", "arts", "ch", "fig", "figs", "mar", "no", "nos", "par", "sat", "sec", "secs", "sun")
+)
+"""Words that are abbreviations before a number."""
+
+_NAMES: Final = frozenset(("jeopardy", "yahoo", "yum"))
+"""Names that end with an exclamation mark."""
+
+_VOWELS: Final = frozenset("aeiouyäöüéèàáóAEIOUYÄÖÜ")
+CLOSERS: Final = "\"'”“’‘»«›‹)]}*_†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
 _OPENERS: Final = "\"'„“”‘’‚»«›‹([{*_–—- "
 LAYOUT: Final = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
-MARK: Final = "\ufeff"
-"""A byte order mark, or a space of no width, which no model should see either."""
-
-_MARKS: Final = re.compile(rf"{MARK}[{MARK}\s]*")
-_BLANK: Final = re.compile(rf"\s(?:[{MARK}\s]*\s)?(?:{MARK}+$)?")
 _SPACE: Final = re.compile(r"\s+")
+_MARK_AND_SPACE: Final = re.compile(r"[.!?…][^\s.!?…]*\s")
+_BREAK: Final = re.compile(
+    rf"[.!?…](?P<closers>[{re.escape(CLOSERS)}]*(?:(?:%[0-9]{{1,6}}|[\[(]\w{{1,4}}[\])])[{re.escape(CLOSERS)}]*)*)"
+    rf"(?P<note>[0-9]{{1,2}}(?:[,–-][0-9]{{1,2}}){{0,4}})?(?P<space>\s+)"
+    rf"|(?<!\s)(?P<layout>[^\S{LAYOUT.pattern[1:-1]}]*{LAYOUT.pattern}\s*)"
+)
+"""White space behind a full stop, perhaps with brackets, quotation marks and footnote marks between, or with layout."""
+
+_NEXT: Final = re.compile(r"[\W_]{0,16}([^\W_]*)(\.?)")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_WORD: Final = re.compile(r"(?:%[0-9]+|\w+)$")
+_CHAIN: Final = re.compile(r"(?<!\w)[^\W\d_A-ZÄÖÜ]\.\s?[^\W\d_mwDÄ]$")
+"""Letters like “z. B”, but no “p. m”, “u. s. w”, “a. D” and “o. Ä”, which may end a sentence."""
+
+_CLOCK: Final = re.compile(r"[0-9]\s?[ap]\.\s?m$", re.IGNORECASE)
+_ROMAN: Final = re.compile("[IVX]+")
+_WINDOW: Final = 48
 _CLAUSE_ENDS: Final = ",;:.!?…–—)"
 _WIDE_ENDS: Final = re.compile("[。！？；，、：](?=[^。！？；，、：」』）])")
 _OPENS: Final = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
@@ -47,21 +104,11 @@ _FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _STAND_IN_START: Final = re.compile("%[0-9]{0,6}$")
 
 
-def _is_layout(blank: re.Match[str]) -> bool:
-    # At the end, for the sake of the space that would be the last then, and lost.
-    return LAYOUT.search(blank[0]) is not None or (blank.end() == len(blank.string) and MARK in blank[0])
-
-
 def split_layout(text: str) -> list[Segment]:
-    """Splits text at tabs, control characters, U+2028/U+2029 and a byte order mark in front, or behind spaces at
-    the end: layout, which no model should see.
-    """
-    mark = _MARKS.match(text)  # a file that was joined from others has them in the middle
-    if mark is not None:
-        return [("", mark[0]), *split_layout(text[mark.end() :])]
-    if LAYOUT.search(text) is None and not text.endswith(MARK):
+    """Splits text at tabs, control characters and U+2028/U+2029: layout, which no model should see."""
+    if LAYOUT.search(text) is None:
         return [(text, "")]
-    return list(_cut(text, (run.span() for run in _BLANK.finditer(text) if _is_layout(run))))
+    return list(_cut(text, (run.span() for run in _SPACE.finditer(text) if LAYOUT.search(run[0]))))
 
 
 def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]:
@@ -86,9 +133,16 @@ def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]
 
 
 def split_sentences(text: str, language: str = "de") -> list[Segment]:
-    """Splits text into sentences: German and English by the rules here, other languages by those of sentencex."""
-    if re.split("[-_]", language)[0].lower() in _OWN:
-        return list(_cut(text, _sentence_ends(text)))
+    """Splits text into sentences: German and English by the rules here, other languages by those of sentencex.
+
+    What is copied may have the stand-ins %1, %2, … A text that begins with a small letter, so has no capitals where
+    sentences begin, is cut before small letters too.
+    """
+    own = _OWN.get(language[:3].rstrip("-_").lower())
+    if own is not None:
+        if _MARK_AND_SPACE.search(text) is None and LAYOUT.search(text) is None:  # most lines
+            return [(text, "")]
+        return list(_cut(text, _sentence_ends(text, own)))
     import sentencex  # here, for those who need it
 
     parts = sentencex.segment(language, text)
@@ -111,30 +165,67 @@ def _cut(text: str, separators: Iterator[tuple[int, int]]) -> Iterator[Segment]:
         yield text[start:], ""
 
 
-def _sentence_ends(text: str) -> Iterator[tuple[int, int]]:
-    for run in _SPACE.finditer(text):
-        if run[0] == " " and text[run.start() - 1].isalnum():  # most of them
+def _sentence_ends(text: str, language: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for found in _BREAK.finditer(text):
+        if found["layout"] is not None:
+            yield found.span("layout")
+        elif LAYOUT.search(found["space"]) or _is_sentence_end(found, start, language):
+            yield found.span("space")
+        else:
             continue
-        if _is_sentence_end(text, *run.span()):
-            yield run.span()
+        start = found.end()
 
 
-def _is_sentence_end(text: str, left: int, right: int) -> bool:
-    if LAYOUT.search(text, left, right):
-        return True
-    before = text[max(0, left - 48) : left].rstrip(_CLOSERS)
-    if not before or before[-1] not in ".!?…":
+def _is_sentence_end(found: re.Match[str], start: int, language: str) -> bool:
+    """Whether a sentence, begun at ``start``, ends with a mark that space follows."""
+    text, mark = found.string, found.start()
+    before = text[max(start, mark - _WINDOW) : mark].rstrip(".!?… ")
+    word = _WORD.search(before.rstrip(CLOSERS))
+    following, stop = _NEXT.match(text, found.end()).groups()  # type: ignore[union-attr]
+    if not following and found.end() < len(text):  # only marks, at the end of a comment perhaps
         return False
-    after = text[right : right + 16].lstrip(_OPENERS)
-    if after and after[0].islower():
+    if word is None:
+        return _LETTER.search(before) is not None and not following[:1].islower()
+    if found["note"] and not (len(word[0]) > 2 and word[0].isalpha() and following[:1].isupper()):
         return False
-    if before[-1] != "." or before.endswith(".."):
+    if text[mark] in "!?":
+        is_end = word[0].lower() not in _NAMES
+    elif text[mark] == "…" or text[mark - 1] == ".":
+        is_end = not following[:1].islower()
+    else:
+        begins = not stop and following in _STARTERS[language]
+        is_first = mark - start == len(before) and before.strip(_OPENERS) == word[0]
+        is_end = _may_end(word[0], before, following, language, is_first=is_first, begins=begins)
+    if is_end and following[:1].islower():
+        first = _LETTER.search(text)
+        return not found["closers"] and first is not None and first[0].islower() and " " in before.strip()
+    return is_end
+
+
+def _may_end(word: str, before: str, following: str, language: str, *, is_first: bool, begins: bool) -> bool:
+    """Whether a sentence may end with a word and a full stop, which ends abbreviations and ordinals, too.
+
+    :param is_first: whether the word is all that the sentence has
+    :param begins: whether what follows is a word that often begins a sentence
+    """
+    lower = word.lower()
+    if word[0] == "%":
         return True
-    word = (before[:-1].split() or [""])[-1].lstrip(_OPENERS)
-    last = word.rsplit(".", 1)[-1]
-    is_ordinal = (last.isdigit() and len(last) <= 2) or re.fullmatch(r"[IVX]+", last) is not None
-    is_initial = len(last) == 1 and last.isalpha()
-    return not (is_ordinal or is_initial or last.lower() in _ABBREVIATIONS)
+    if lower in _NEVER_LAST or _CHAIN.search(before):
+        return False
+    if word.isdigit():
+        return not is_first and (begins or language == "en" or len(word) > 3)
+    if language == "en" and _CLOCK.search(before):
+        return following[:1].isupper() and following not in _AFTER_TIMES
+    is_letter = len(word) == 1 and before[-2:-1] not in ("-", "/")
+    if is_letter or lower in _SOMETIMES_LAST[language] or lower.endswith(("nr", "str")):
+        return begins
+    if word.isalpha() and word[1:].islower() and _VOWELS.isdisjoint(word):  # Bj., jmdn., Hrsg.
+        return begins
+    if language == "de" and _ROMAN.fullmatch(word):
+        return begins
+    return lower not in _NUMBERED or not following[:1].isdigit()
 
 
 def _windows(text: str, limit: int, count: Callable[[str], int]) -> Iterator[Segment]:

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final, Generic, TypeVar
 from xml.parsers import expat
 
 from specmt.errors import DataError
+from specmt.text.languages import primary
 from specmt.text.lines import reading
 
 T = TypeVar("T")
@@ -79,11 +80,6 @@ class StreamedXml(ABC, Generic[T]):
 
     def _refuse_unknown(self, entity: str, *_: object) -> None:
         raise self.error(f"uses the entity {entity}, which it does not declare")
-
-
-def primary(language: str) -> str:
-    """Returns the language of a code such as ``de-AT``."""
-    return language.strip().replace("_", "-").partition("-")[0].lower()
 
 
 def language_of(attributes: Mapping[str, str]) -> str:

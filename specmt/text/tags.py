@@ -2,16 +2,18 @@
 
 A target word takes the tags of the source words that it is aligned with. A pair of tags is around one run of words: the
 one that has most of its words and fewest others, within the run of the pair that it is in and beside those that came
-before it. A placeholder is where its stand-in is. So none is lost, none is invented, and they nest as before.
+before it. A placeholder is where its stand-in is. A point stays behind the word that it touches, or before the next
+one. So none is lost, none is invented, and they nest as before.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, final
 
 from specmt.types import Span, Tag, Tagged
@@ -21,8 +23,11 @@ Alignment = Sequence[tuple[int, int]]
 
 _WORD: Final = re.compile(r"\S+")
 _OPENING: Final = re.compile(r"[\"'„“”‘’‚»«›‹(\[¿¡]")
-_CLOSING: Final = re.compile(r"[\"'“”’‘»«›‹)\].,;:!?…]\Z")
+_STOPS: Final = "\"'“”’‘»«›‹)].,;:!?…"
+_CLOSING: Final = re.compile(rf"[{re.escape(_STOPS)}]\Z")
 """Marks beside a word that need not be in a pair around it."""
+
+_SENTENCE_END: Final = re.compile(r"""[.!?…。！？][\"'“”’‘»«›‹)\]]*\Z""")
 
 
 def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tuple[Tagged, bool]:
@@ -99,6 +104,11 @@ class _Words:
             if one < len(self.source) and other < len(self.target):
                 self._sources[other].append(one)
                 self._targets[one].append(other)
+        self._ends = [end for _, end in self.source]
+        # The last partner of the words up to each one, and the first of those behind it.
+        self._last = list(accumulate((max(words, default=0) for words in self._targets), max))
+        firsts = (min(words, default=len(self.target)) for words in reversed(self._targets))
+        self._next = [*[*accumulate(firsts, min)][-2::-1], len(self.target)]
 
     def place(self, tags: Sequence[Tag], room: Span) -> tuple[Tag, ...]:
         """Returns tags of the source in the target, those of a pair within it, in order.
@@ -121,8 +131,13 @@ class _Words:
                 span = best.start, best.end
             gaps = [part for gap in gaps for part in _without(gap, span)]
             placed.append((span, self._trimmed(tag, span, room)))
+        around = list(placed)
         for tag in tags:
-            if tag.start == tag.end:
+            if self._touches(tag) and room[0] < room[1]:
+                place = self._behind(tag, room)
+                place = next((pair.end for _, pair in around if pair.start < place < pair.end), place)
+                placed.append(((room[1], room[1]), replace(tag, start=place, end=place)))
+            elif tag.start == tag.end:
                 word = self._place_of_point(tag, room)
                 # Not in the middle of a pair that is beside it.
                 word = next((span[0] for span, _ in placed if span[0] < word < span[1]), word)
@@ -192,12 +207,37 @@ class _Words:
 
     def _place_of_point(self, tag: Tag, room: Span) -> int:
         """Returns before which target word a point is: the first partner of the word that follows it in the source."""
-        following = [number for number, (start, end) in enumerate(self.source) if end > tag.start]
-        for number in following:
+        for number in range(bisect_right(self._ends, tag.start), len(self.source)):
             partners = [word for word in self._targets[number] if room[0] <= word <= room[1]]
             if partners:
                 return min(partners)
         return room[1]
+
+    def _touches(self, tag: Tag) -> bool:
+        """Whether a tag is a point right behind a word, and not in it."""
+        before, after = self._source_text[tag.start - 1 : tag.start], self._source_text[tag.start : tag.start + 1]
+        return tag.close is None and tag.start == tag.end and before.strip() != "" and not after.isalnum()
+
+    def _behind(self, tag: Tag, room: Span) -> int:
+        """Returns where the partner of the word ends that a point touches, or of the sentence, if it is behind that."""
+        number = bisect_right(self._ends, tag.start - 1)
+        head = self._source_text[self.source[number][0] : tag.start]
+        first = max(self._targets[number], default=self._last[number])
+        if _SENTENCE_END.search(head):
+            first = self._last[number]
+            ends = (word for word in range(first, self._next[number]) if _SENTENCE_END.search(self._said(word)))
+            first = next(ends, first)
+        word = min(max(first, room[0]), room[1] - 1)
+        said = self._said(word)
+        self.is_sure &= not self._is_guess or head in said
+        if said.lower().startswith(head.lower()) and not said[len(head) : len(head) + 1].isalnum():
+            said = said[: len(head)]
+        elif not _CLOSING.search(head):
+            said = said.rstrip(_STOPS) or said
+        return self.target[word][0] + len(said)
+
+    def _said(self, word: int) -> str:
+        return self._target_text[slice(*self.target[word])]
 
     def _start_of(self, word: int, room: Span) -> int:
         """Returns where a word starts, or the room ends."""

@@ -8,7 +8,8 @@ from typing import BinaryIO, Final, final
 from typing_extensions import override
 
 from specmt.errors import DataError
-from specmt.text.streamed_xml import StreamedXml, language_of, primary
+from specmt.text.languages import primary
+from specmt.text.streamed_xml import StreamedXml, language_of
 
 _MAX_CHARACTERS: Final = 1 << 16
 """The most characters of the terms of an entry."""

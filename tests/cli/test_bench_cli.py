@@ -124,7 +124,7 @@ def test_a_lack_of_memory_leaves_what_is_there(
         (["--json", "none/x.json"], 74, "none/x.json: cannot be written"),
         (["none.de"], 66, "none.de: no such file."),
         (["in.de"], 65, "in.de: has no line of text."),
-        (["--from", "fi"], 69, "No bundled model translates fi→en"),
+        (["--from", "fi"], 69, "No bundled model translates fi→…"),
         (["--model", "none"], 69, "none: is no model folder"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,9 @@ def test_a_folder_becomes_a_folder(tiny_model: Path, tmp_path: Path) -> None:
     ]
     written = (target / "a.po").read_text()
     assert 'msgstr "unclear"' in written and 'msgstr "File %s\\n"' in written and 'msgstr "done"' in written
-    assert "2 documents, 8 segments: 5 translated, 2 from memory, 1 kept" in result.stderr.decode()
+    # The model says nonsense, some of which is known to be damaged and is not written.
+    said = re.search(r"2 documents, 8 segments: (\d) translated, 2 from memory, (\d) kept", result.stderr.decode())
+    assert said is not None and int(said[1]) + int(said[2]) == 6 and int(said[2]) >= 1
     page = report.read_text()
     assert f"{source}/a.po" in page and "<h2>Warnings</h2>" in page
     # Of what is there already nothing is left to do.
@@ -178,3 +181,13 @@ def test_memory_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == "specmt: note: 1 pairs\n"
     assert list(read_memory(out, "de", "en")) == [("fertig", "done")]
     assert run(["memory", "export", str(out), "-o", str(out)]) == 2
+    for languages, pair in (
+        (["--from", "en"], ["en", "de"]),
+        (["--to", "DE"], ["en", "de"]),
+        (["--from", "EN-gb", "--to", "de"], ["EN-gb", "de"]),
+        (["--from", "fr", "--to", "de"], ["fr", "de"]),
+    ):
+        assert run(["memory", "export", str(tmp_path / "a.po"), *languages, "-o", str(out)]) == 0
+        assert re.findall('xml:lang="(.*?)"', out.read_text()) == pair
+    assert run(["memory", "export", str(tmp_path / "a.po"), "--from", "fr"]) == 2
+    assert "`from` and `to` must both be given." in capsys.readouterr().err

@@ -15,10 +15,10 @@ from specmt.cli.main import run
 from specmt.errors import DataError, OutputError
 from specmt.jobs import manifest
 from specmt.jobs.documents import Recorded
-from specmt.jobs.folder import JobFolder
+from specmt.jobs.folder import JobFolder, Shard
 from specmt.jobs.manifest import Manifest, survey
 from specmt.options import DecodingOptions
-from specmt.types import Line, Stats
+from specmt.types import Line
 from tests.cli.test_translate_cli import model_options
 from tests.commands import ROOT, execute
 
@@ -117,11 +117,11 @@ def test_what_a_job_over_documents_must_not_go_on_with(
     assert translate(folder, output, tiny_model, "--column", "de", "--shard", "1/2", "-q") == 0
     fails(65, "is a job over other text", output, "--column", "x", "--resume")
     fails(2, "is in", folder / "out", "--column", "de", "--resume")
-    fails(2, "leave them out", output, "--column", "de", "--shard", "1/2", "--report", str(tmp_path / "report.html"))
+    fails(2, "leave it out", output, "--column", "de", "--shard", "1/2", "--report", str(tmp_path / "report.html"))
     job = JobFolder.open(output)
     with pytest.raises(DataError, match="shard-000001: is missing"):
         list(Recorded(job).translate([Line(index, "") for index in range(8)], DecodingOptions()))
-    job.write(1, job.read(0)[0], Stats())
+    job.write(1, Shard(job.read(0).output))
     for count in (7, 9):
         with pytest.raises(DataError, match="has changed while it was translated"):
             list(Recorded(job).translate([Line(index, "") for index in range(count)], DecodingOptions()))
@@ -145,6 +145,35 @@ def test_parts_on_several_machines(
     assert translate(text, tmp_path / "plain.gz", tiny_model) == 0
     assert output.read_bytes() == (tmp_path / "plain.gz").read_bytes()
     assert run(["jobs", "status", str(output)]) == 66
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_warnings_are_those_of_a_run_at_one_go(
+    text: Path, folder: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def warnings(source: Path, output: Path, *options: str) -> tuple[int, list[str]]:
+        code = translate(source, output, tiny_model, *options)
+        return code, [line for line in capfd.readouterr().err.splitlines() if "warning" in line]
+
+    code, plain = warnings(text, tmp_path / "plain.en", "--strict")
+    assert code == 65
+    assert plain[-1] == f"specmt: error: the check has {len(plain) - 1} warnings; the output is written."
+    assert all(line.startswith(f"specmt: warning: {text}:") for line in plain[:-1])
+    output = tmp_path / "out.en"
+    assert warnings(text, output, "--check", "--shard", "2/3") == (0, [])
+    assert warnings(text, output, "--check", "--resume") == (0, plain[:-1])
+    assert warnings(text, output, "--strict", "--processes", "2") == (65, plain)
+    assert output.read_bytes() == (tmp_path / "plain.en").read_bytes()
+    assert translate(text, tmp_path / "b.en", tiny_model, "--check", "--shard", "1/1") == 0
+    capfd.readouterr()
+    assert run(["jobs", "merge", str(tmp_path / "b.en"), "--strict"]) == 65
+    merged = [line for line in capfd.readouterr().err.splitlines() if "warning" in line]
+    assert merged == [line.replace(f"{text}:", "in.de:") for line in plain]
+
+    code, plain = warnings(folder, tmp_path / "plain", "--strict", "--column", "de")
+    assert code == 65 and len(plain) > 1
+    assert warnings(folder, tmp_path / "jobs", "--strict", "--column", "de", "--resume") == (65, plain)
+    assert contents(tmp_path / "jobs") == contents(tmp_path / "plain")
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -255,5 +284,5 @@ def test_lines_that_cannot_be_translated(
         assert translate(source, output, tiny_model, "--resume", "-q") == 65
         assert f"{source}: line 14 is not valid" in capfd.readouterr().err
         assert JobFolder.open(output).done() == {0, 1, 2} and not output.exists()
-    made = b"".join(JobFolder.open(output).read(shard)[0] for shard in range(3))
+    made = b"".join(JobFolder.open(output).read(shard).output for shard in range(3))
     assert made.split(b"\n")[:-1] == plain.split(b"\n")[:12]

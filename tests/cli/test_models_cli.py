@@ -66,9 +66,9 @@ def test_models_are_listed_with_what_they_have(toy: Path, capfd: pytest.CaptureF
 
 
 def test_a_users_model_is_known_by_name(toy: Path) -> None:
-    assert find("toy", source="", target="").path == toy
+    assert find("toy").path == toy
     with pytest.raises(ModelError, match="is no model folder"):
-        find("toys", source="", target="")
+        find("toys")
 
 
 def test_a_broken_model_does_not_hide_the_others(toy: Path, capfd: pytest.CaptureFixture[str]) -> None:

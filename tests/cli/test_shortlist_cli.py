@@ -13,7 +13,7 @@ from specmt.decoding.session import decode
 from specmt.models.folder import SHORTLIST, ModelFolder
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
-from tests.commands import COMMAND, MACHINE, execute
+from tests.commands import AS_SAID, COMMAND, MACHINE, execute
 
 LINES = [f"Der Hund Nummer {number} sieht {number * 7} Katzen." for number in range(60)]
 
@@ -53,7 +53,7 @@ def test_what_is_learnt_goes_into_the_folder_and_is_used(
     assert json.loads(capfd.readouterr().out)["shortlist"]["frequent"] == 30
     assert run(["models", "verify", str(folder)]) == 0
 
-    translating = [*COMMAND, "translate", "--model", folder, *MACHINE, "--shortlist", "--format", "jsonl"]
+    translating = [*COMMAND, "translate", "--model", folder, *MACHINE, "--shortlist", "--format", "jsonl", *AS_SAID]
     result = execute(*translating, "--block-size", "3", data="\n".join(LINES[:5]).encode())
     assert result.returncode == 0
     assert result.stderr.decode().startswith(

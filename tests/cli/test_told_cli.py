@@ -68,6 +68,21 @@ def test_checks_warn_with_line_numbers(tmp_path: Path, capfd: pytest.CaptureFixt
     )
 
 
+def test_wrapped_text_keeps_its_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mail.de"
+    path.write_bytes(b"> Dieser Satz ist so lang, dass er nicht auf\n> eine einzige Zeile passt.\r\n\nKurz.\n" * 4)
+    assert run(["translate", str(path), "--threads", "1"]) == 0
+    assert "note: many lines end in the middle of a sentence; `--wrapped`" in capfd.readouterr().err
+    stats = tmp_path / "stats.json"
+    assert run(["translate", str(path), "--threads", "1", "--wrapped", "--stats", str(stats), "-v"]) == 0
+    said = capfd.readouterr()
+    lines = said.out.split("\n")
+    assert [line[:2] == "> " for line in lines] == [True, True, False, False] * 4 + [False]
+    assert [line.endswith("\r") for line in lines] == [False, True, False, False] * 4 + [False]
+    assert "--wrapped" not in said.err and "attempts 8 / 0 / 0, 0 left in their language" in said.err
+    assert [json.loads(stats.read_text())[name] for name in ("lines", "attempts", "left")] == [16, [8, 0, 0], 0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -9,6 +9,7 @@ import pytest
 from specmt.models.folder import ModelFolder, bundled
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
+from tests.golden.hostile import KINDS, find_faults, made
 from tests.golden.robustness import LISTED, SHAPES, listed, unlisted
 
 GREEDY = DecodingOptions(strategy="greedy")
@@ -69,7 +70,7 @@ def test_odd_shapes_are_kept(folder: ModelFolder, shapes: Shapes) -> None:
     assert shapes["tab"].count("\t") == 1
     assert shapes["tags"].startswith("<p>") and shapes["tags"].endswith("</p>")
     assert any(f" {form} " in shapes["short form"].replace(",", "") for form in FOR_EXAMPLE[folder.target])
-    assert '"' in shapes["quotes"] or {"„", "“"} <= set(shapes["quotes"])
+    assert {"en": {"“", "”"}, "de": {'"'}}[folder.target] <= {*shapes["quotes"]}
 
 
 def test_numbers_are_written_as_the_language_writes_them(folder: ModelFolder, shapes: Shapes) -> None:
@@ -77,3 +78,8 @@ def test_numbers_are_written_as_the_language_writes_them(folder: ModelFolder, sh
     assert thousands in shapes["thousands"]
     assert decimal in shapes["decimal"]
     assert "3" in shapes["ordinal"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_must_hold_of_hostile_lines(kind: str, folder: ModelFolder, translator: Translator) -> None:
+    assert not find_faults(translator, made(folder.source, kind, 50), GREEDY)

@@ -5,66 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 import polib
 import pysubs2
 import pytest
 
-from specmt.documents import Finished, Selection, read_document, translate_documents
+from specmt.documents import Selection, read_document, translate_documents
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
 from specmt.options import DecodingOptions
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.memory import read_memory
-from specmt.translator import Translator
-from specmt.types import Line, Translation
-from tests.documents import PO, SAMPLES, shout
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned(Translation):
-    """A translation of a decoder that says which words belong together."""
-
-    alignment: list[tuple[int, int]] = field(default_factory=list)
-
-
-class Shouting:
-    """A translator that writes in capitals, or what it was told."""
-
-    def __init__(self, answers: dict[str, str] | None = None, *, aligns: bool = True) -> None:
-        self.asked: list[str] = []
-        self.aligned: list[bool] = []
-        self.answers = answers or {}
-        self.aligns = aligns
-
-    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
-        for line in lines:
-            self.asked.append(line.text)
-            self.aligned.append(line.aligned)
-            text = self.answers.get(line.text, shout(line.text))
-            if self.aligns:
-                yield Aligned(line, text, alignment=[(number, number) for number in range(len(text.split()))])
-            else:
-                yield Translation(line, text)
-
-
-def run(
-    translator: Shouting, *sources: tuple[str, str | bytes], selection: Selection | None = None, **options: Any
-) -> list[Finished]:
-    documents = [
-        (
-            f"{number}.{name}",
-            read_document(
-                data.encode() if isinstance(data, str) else data, f"{number}.{name}", name, FormatOptions(**options)
-            ),
-        )
-        for number, (name, data) in enumerate(sources)
-    ]
-    return list(translate_documents(cast(Translator, translator), documents, DecodingOptions(), selection))
+from tests.documents import PO, SAMPLES, Shouting, run
 
 
 def test_sentences_are_asked_for_once_and_in_order() -> None:
@@ -79,6 +32,14 @@ def test_sentences_are_asked_for_once_and_in_order() -> None:
     assert second.data == b"DAS IST ZWEI.\nDAS IST DREI."
     assert (first.summary.translated, first.summary.repeated, second.summary.repeated) == (2, 1, 1)
     assert first.pairs[0] == ("Das ist Eins. Das ist Zwei.", "DAS IST EINS. DAS IST ZWEI.")
+
+
+def test_segments_stay_whole_where_sentences_are_not_cut() -> None:
+    translator = Shouting()
+    page = read_document(b"<p>Das ist <b>Eins.</b> Das ist Zwei.</p>", "a", "html", FormatOptions())
+    (document,) = translate_documents(translator, [("a", page)], DecodingOptions(split=False))
+    assert translator.asked == ["Das ist Eins. Das ist Zwei."]
+    assert document.data == b"<p>DAS IST <b>EINS.</b> DAS IST ZWEI.</p>"
 
 
 def test_only_what_has_tags_is_aligned() -> None:
@@ -168,7 +129,7 @@ def test_a_directive_that_the_model_changed_is_refused() -> None:
     catalogue = polib.pofile(document.data.decode())
     entry = catalogue.find("Datei %s\n")
     assert entry is not None and entry.msgstr == ""
-    assert (10, "k", "kept as it was: its c-format directives are not those of the message") in [
+    assert (10, "k", "kept as it was: '%s' is not in the translation") in [
         (remark.line, remark.context, remark.text) for remark in document.summary.warnings
     ]
     assert document.summary.kept == 3
@@ -192,11 +153,11 @@ def test_markup_that_would_be_read_otherwise_is_refused() -> None:
         b"THIS IS *IMPORTANT\\*and* good.\n\n1\\. HAUS\n",
         b"THIS IS *IMPORTANT\\*and good.*\n\n1\\. HAUS\n",
     )
-    (document,) = run(Shouting({"Haus": "# a | *b* <c> [d](e) - `f`"}), ("markdown", "Haus\n\n| Haus |\n|-|\n"))
+    (document,) = run(Shouting({"Haus": "# a | *b* <c> [d] - _f_"}), ("markdown", "Haus\n\n| Haus |\n|-|\n"))
     from markdown_it import MarkdownIt
 
     page = MarkdownIt("commonmark").enable("table").render(document.data.decode())
-    assert page.count("# a | *b* &lt;c&gt; [d](e) - `f`") == 2
+    assert page.count("# a | *b* &lt;c&gt; [d] - _f_") == 2
 
 
 def test_sentences_over_cues_are_whole_and_cut_again() -> None:
@@ -211,6 +172,26 @@ def test_sentences_over_cues_are_whole_and_cut_again() -> None:
     assert all(len(line) <= 42 for event in subtitles for line in event.plaintext.split("\n"))
     (quick,) = run(Shouting({"Ja?": "x" * 100}), ("subtitles", source))
     assert any("characters a second are more than 21" in remark.text for remark in quick.summary.warnings)
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "what"),
+    [
+        ("Haus %s", "HOUSE", "'%s' is not in the translation"),
+        ("Haus", "HOUSE %s", "'%s' is in the translation only"),
+        ("Haus <img>", "HOUSE", "an inline tag is not in the translation"),
+        ("Haus <img>", "{t1} HOUSE {t1}", "an inline tag (1 of 2) is in the translation only"),
+        ("Haus", "HO\ufffdUSE", "the character '\ufffd' is in the translation only"),
+        ("Haus", " ", "the model says nothing"),
+    ],
+)
+def test_a_damaged_sentence_is_not_written(source: str, said: str, what: str) -> None:
+    html = f"<p>{source} ist da. Gut.</p><p>Hof</p>"
+    (document,) = run(Shouting({f"{source.replace('<img>', '{t1}')} ist da.": said}), ("html", html))
+    assert document.data.decode() == html.replace("Hof", "HOF")
+    assert [remark.text for remark in document.summary.warnings] == [f"kept as it was: {what}"]
+    assert (document.summary.kept, document.summary.translated) == (1, 1)
+    assert [pair[0] for pair in document.pairs] == ["Hof"]
 
 
 def test_nothing_is_lost_where_the_model_says_nothing() -> None:
@@ -229,14 +210,14 @@ def test_messages_name_the_file() -> None:
 def test_pairs_come_from_documents_and_go_to_memories(tmp_path: Path) -> None:
     path, memory = tmp_path / "a.po", tmp_path / "a.tmx"
     (document,) = run(
-        Shouting({"fertig": "a <b> & \x01c"}), ("po", PO), selection=Selection(translated=True), fuzzy=False
+        Shouting({"fertig": "a < b & \x01c"}), ("po", PO), selection=Selection(translated=True), fuzzy=False
     )
     path.write_bytes(document.data)
     pairs = list(read_pairs(path, "de", "en"))
-    assert ("%d Dateien", "%d DATEIEN") in pairs and ("fertig", "a <b> & \x01c") in pairs
-    memory.write_text("".join(write_tmx([*pairs, ("x", "a <b> & c"), ("x", "a <b> & c")], "de", "en")))
+    assert ("%d Dateien", "%d DATEIEN") in pairs and ("fertig", "a < b & \x01c") in pairs
+    memory.write_text("".join(write_tmx([*pairs, ("x", "a < b & c"), ("x", "a < b & c")], "de", "en")))
     read = list(read_memory(memory, "de", "en"))
-    assert read == [pair for pair in pairs if pair[0] != "fertig"] + [("x", "a <b> & c")]
+    assert read == [pair for pair in pairs if pair[0] != "fertig"] + [("x", "a < b & c")]
     xliff = tmp_path / "b.xlf"
     xliff.write_bytes(next(sample for sample in SAMPLES if sample.format == "xliff").data)
     assert list(read_pairs(xliff, "de", "en")) == [("fertig", "done")]

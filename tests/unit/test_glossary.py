@@ -1,4 +1,4 @@
-"""Glossaries and numbers: what is found in a text, what a translation must have, and bad input."""
+"""Glossaries: what is found in a text, what a translation must have, and bad input."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.options import DecodingOptions
-from specmt.text.checks import check
 from specmt.text.glossary import Entry, Glossary, make_glossary, read_glossary
-from specmt.text.numbers import find_numbers, forms_of, required_numbers
 from specmt.text.pieces import load_pieces
 from specmt.text.required import Required
 from specmt.translator import Translator
@@ -141,61 +139,12 @@ def test_fifty_thousand_terms_are_no_slower_than_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "source", "target", "forms"),
-    [
-        ("1.234,56", "de", "en", ("1,234.56", "1.234,56", "1234.56")),
-        ("1,234.56", "en", "de", ("1.234,56", "1,234.56", "1234,56")),
-        ("1.234", "de", "en", ("1,234", "1.234", "1234")),
-        ("10 000", "de", "en", ("10,000", "10 000", "10000")),
-        ("3,5", "de", "en", ("3.5", "3,5")),
-        ("3.5", "en", "fr", ("3,5", "3.5")),
-        ("3.5", "de", "en", ("3.5",)),
-        ("3.10.2", "de", "en", ("3.10.2",)),
-        ("2014", "de", "en", ("2014", "2,014")),
-        ("12", "de", "en", ("12", "twelve")),
-        ("1", "en", "de", ("1", "eins", "ein", "eine", "einen", "einem", "einer", "eines")),
-        ("007", "de", "en", ("007",)),
-    ],
-)
-def test_numbers_are_written_as_the_other_language_does(
-    number: str, source: str, target: str, forms: tuple[str, ...]
-) -> None:
-    assert forms_of(number, source, target) == forms
-
-
-def test_numbers_are_found_but_not_in_names_and_stand_ins() -> None:
-    text = "Von 1.234,56 Euro, x86, 3,5 %, %1, 10\u00a0000 Mann (42) am 5. Mai, 1990er, v2."
-    assert [each.text for each in find_numbers(text)] == ["1.234,56", "3,5", "10\u00a0000", "42", "5"]
-    assert [each.source for each in required_numbers("Um 12:30", "de", "en")] == ["12", "30"]
-
-
-@pytest.mark.parametrize(
-    ("source", "translation", "problems"),
-    [
-        ("Um 3,5 Prozent.", "By 3.5 percent.", []),
-        ("Zwei von 3.", "Two of three.", []),
-        ("Im Jahr 2013.", "In the year.", ["the number 2013 is not in the translation"]),
-        ("Siehe http://a.de/b.", "See it.", ["'http://a.de/b' is not in the translation"]),
-        ("Ja?", "Yes.", ["the source ends with '?', the translation with '.'"]),
-        ("Ja", "Yes.", ["the source ends with no mark, the translation with '.'"]),
-        ("„Ja.“", 'He said "yes."', []),
-        ("Ja.", " ", ["the translation is empty"]),
-        ("Ein Satz, der lang ist, und noch einer.", "Short one.", ["the source has 39 characters, the translation 10"]),
-        ("", "", []),
-    ],
-)
-def test_translations_are_checked(source: str, translation: str, problems: list[str]) -> None:
-    assert check(source, translation, ("de", "en")) == problems
-
-
-@pytest.mark.parametrize(
     ("more", "what"),
     [({"strategy": "beam"}, "beam search"), ({"temperature": 1.0}, "sampling"), ({"shortlist": True}, "a `shortlist`")],
 )
 def test_beams_samples_and_shortlists_take_no_terms(more: dict[str, object], what: str) -> None:
-    for name, value in (("glossary", Path("terms.tsv")), ("keep_numbers", True)):
-        with pytest.raises(UsageError, match=f"`{name}` does not go together with {what}"):
-            DecodingOptions(**more, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"`glossary` does not go together with {what}"):
+        DecodingOptions(**more, glossary=Path("terms.tsv"))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -291,6 +291,8 @@ def test_languages_by_name_or_tokenizer(name: str, record: dict[str, Any], langu
     [
         (LANGUAGES, {"language": "deu"}, ">>deu<<"),
         (LANGUAGES, {"language": "de"}, ">>deu<<"),
+        (LANGUAGES, {"language": "DE_at"}, ">>deu<<"),
+        ([">>de<<", ">>fr_FR<<"], {"language": "fr-fr"}, ">>fr_FR<<"),
         ([">>de<<", ">>fr_FR<<"], {"language": "deu"}, ">>de<<"),
         ([">>de<<", ">>fr_FR<<"], {"language": "fr"}, ">>fr_FR<<"),
         (LANGUAGES, {"token": "fra", "language": "de"}, ">>fra<<"),

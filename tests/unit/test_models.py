@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -50,6 +51,7 @@ from specmt.models.folder import (
     ModelFolder,
     add_drafter,
     find,
+    pair_of,
     write_calibration,
 )
 from specmt.models.hub import Model, load_model
@@ -57,6 +59,7 @@ from specmt.models.modules import create_verifier, tie_weights
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
+from specmt.translator import Translator
 from specmt.types import BOS, EOS
 from tests.folders import trust, write_model
 from tests.networks import autoregressive_network, drafter_network
@@ -185,6 +188,47 @@ def test_bundled_models_are_found_by_name_and_direction(
     cards = {card["name"]: card for card in asset_cards()}
     assert set(cards) == {"specmt-de-en", "specmt-de-en-drafter", "specmt-de-en-autoregressive"}
     assert cards["specmt-de-en"]["checkpoint"] == (tmp_path / "toy-de-en" / VERIFIER).as_uri()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        (None, None, "de-en"),
+        ("DE", None, "de-en"),
+        ("de-AT", "EN_us", "de-en"),
+        ("en", None, "en-de"),
+        (None, "de_DE", "en-de"),
+        (None, " EN ", "de-en"),
+    ],
+)
+def test_languages_are_found_in_any_spelling(source: str | None, target: str | None, found: str) -> None:
+    assert find(None, source=source, target=target).path.name == found
+    assert find(found, source=source, target=target).path.name == found
+    assert "-".join(pair_of(source, target)) == (f"{source}-{target}" if source and target else found)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target", "code", "message"),
+    [
+        (None, "de", "de", 2, "`to` must be another language than `from`, de, but is 'de' instead."),
+        (None, "de-DE", "DE", 2, "`to` must be another language than `from`, de-DE, but is 'DE' instead."),
+        ("en-de", "de", None, 2, "`from` must be en, as the model is en-de, but is 'de' instead."),
+        ("en-de", "en-GB", "deu_Latn", 2, "`to` must be de, as the model is en-de, but is 'deu_Latn' instead."),
+        (None, "fi", None, 69, "No bundled model translates fi→… (there is: de→en, en→de); name one that does."),
+        (None, "", None, 69, "No bundled model translates"),
+    ],
+)
+def test_languages_that_no_model_has(
+    name: str | None, source: str, target: str | None, code: int, message: str
+) -> None:
+    with pytest.raises((ModelError, UsageError), match=re.escape(message)) as caught:
+        find(name, source=source, target=target)
+    assert caught.value.exit_code == code
+    with pytest.raises((ModelError, UsageError), match=re.escape(message)):
+        Translator.from_pretrained(name, source=source, target=target)
+    if name is None:
+        with pytest.raises(UsageError, match=re.escape(message)):
+            pair_of(source, target)
 
 
 @pytest.mark.parametrize(("native", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -412,6 +413,19 @@ def test_why_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("SPECMT_KERNELS", str(tmp_path / "damaged.so"))
     assert library.kernels() is None
     assert library.why_absent().startswith("they cannot be loaded: ")
+
+
+def test_kernels_that_do_not_fit_into_memory_are_not_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch in their place might say something else."""
+
+    def fail(path: str) -> None:
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    silent = Mock(specmt_variants=Mock(return_value=None))
+    for load in (fail, lambda _: silent):
+        monkeypatch.setattr("ctypes.CDLL", load)
+        with pytest.raises(MemoryError):
+            library._load("kernels.so")
 
 
 @pytest.mark.usefixtures("needs_kernels")

@@ -199,8 +199,3 @@ def test_what_has_no_effect_is_refused(name: str, options: dict[str, Any], neede
 )
 def test_what_has_an_effect_is_not(options: dict[str, Any]) -> None:
     check_effects(DecodingOptions(**options), options.keys() | {"quiet"})
-
-
-def test_samples_are_never_protected() -> None:
-    with pytest.raises(UsageError, match="`protect` has no effect with a `temperature`"):
-        check_effects(DecodingOptions(temperature=1.0, protect=True), {"protect"})

@@ -23,7 +23,7 @@ def join(parts: list[tuple[str, str]]) -> str:
         ["Sie kaufte z. B. Äpfel, d. h. Obst, bzw. Birnen.", "Dann ging sie."],
         ["Dr. Müller wohnt in der Nr. 5, Prof. Weiß ggf. nicht.", "Wer weiß?"],
         ["Johann S. Bach und J. R. R. Tolkien trafen sich nie.", "Schade!"],
-        ["Es kostet ca. 3.50 Euro usw. Das reicht."],
+        ["Es kostet ca. 3.50 Euro usw.", "Das reicht."],
         ["Mr. Smith, i.e. John, met Mrs. Jones, e.g. Mary.", "They talked."],
         ["Ludwig XIV. Herrschte lange.", "Er starb 1715.", "Danach kam sein Urenkel."],
         ["„Komm!“, sagte er.", "„Nein.“", "(So war es.)", "Ende."],
@@ -34,6 +34,48 @@ def join(parts: list[tuple[str, str]]) -> str:
 )
 def test_sentences(sentences: list[str]) -> None:
     assert split_sentences(" ".join(sentences)) == [(s, " ") for s in sentences[:-1]] + [(sentences[-1], "")]
+
+
+GERMAN = """
+Anna wohnt in Neustadt. | Ihr Bruder auch! | Wirklich? | Ja …
+ich komme morgen. | bis dann. | hast du zeit?
+wir sehen uns am 3. oktober, z. b. im park usw. und dann nicht mehr.
+Das ist wichtig.1 | Und das.[2] | Und dies.%1 | Und jenes.“3,4 | Und mehr.¹ | Ende.
+Siehe %1. | Dann weiter. | %2 ist da! | %3 Danke.
+Es gab Äpfel, Birnen usw. | Der Rest war leer.
+Dipl.-Ing. Karl fährt ein Auto Bj. 2010 aus der Hauptstr. 12 nach Süden.
+Dr. Meier, u. a. Karl, d. h. Er, traf Nr. %1 vs. Berlin und Maj. Otto.
+Im 19. Jahrhundert, am 12. März und beim 100. Geburtstag war es so.
+Nach § 5 Abs. 2 Satz 1 gilt Kap. 3 nicht.
+Er ist 42. | Dann kam Karl V. Otto und das Vitamin C. | Das war 1995. | Karl ging.
+1. Öffnen Sie die Tür. | 2. Schließen Sie sie.
+Er kam und ... dann ging er. | ... Und dann?
+Die Firma Yahoo! Inc wartet.
+„Wirklich?“, fragte er. | „Wirklich?“ fragte sie. | „Wirklich!“ | So war es.
+Version 3.5 ist da. | 4.0 kommt.
+Die Serviceartikelnr. 4 aus dem ABl. L 12 ist da. */
+DAS IST AM 3. UND 4. MAI. | ENDE.
+"""
+ENGLISH = """
+We met at 5 p.m. | Then he left. | We met at 6 a.m. | Trains ran. | We met at 7 p.m. Monday.
+He joined Example Inc. | The firm grew. | Example Inc. Chairman Smith left.
+See No. 5, Sec. 4 and Fig. 2 there. | I said no. | He said yes.
+Smith et al. (2010) met Rep. Jones, Mr. He and J. R. R. Smith in the U.S. Senate.
+He left the U.S. | The plane was late. | Cities, e.g. Berlin, i.e. The City, are big.
+He is 42. | Peter is 12. | It was World War II. | Peter was there.
+i will come. | see you then. | do you have time? | yes
+"Really?" he asked. | "Really?" | He asked again.
+She has a Ph.D. | He has none (p. 5). | Of course.
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("de", line) for line in GERMAN.strip().splitlines()] + [("en", line) for line in ENGLISH.strip().splitlines()],
+)
+def test_sentences_end_where_they_do_in(language: str, line: str) -> None:
+    sentences = line.split(" | ")
+    assert [sentence for sentence, _ in split_sentences(" ".join(sentences), language)] == sentences
 
 
 @pytest.mark.parametrize(
@@ -74,7 +116,9 @@ def test_layout_is_separated_exactly() -> None:
     assert split_layout("") == [("", "")]
 
 
-@pytest.mark.parametrize("unit", ["Ein Satz. ", "wort ", "x", ".", " ", "a. ", '()" ', "e\u0301"])
+@pytest.mark.parametrize(
+    "unit", ["Ein Satz. ", "wort ", "x", ".", " ", "a. ", '()" ', "e\u0301", ".%1", "a.[1]", "! ", "1.1,", "a.)"]
+)
 def test_a_long_line_takes_linear_time(unit: str) -> None:
     text = unit * (200_000 // len(unit))
     started = time.process_time()

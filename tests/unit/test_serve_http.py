@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from specmt.models.hub import Model
 from specmt.serve import gate, server
 from specmt.serve.clients import Keys, Limits
 from specmt.translator import Translator
+from specmt.types import Hypothesis, Stats
 from tests.serving import serving
 from tests.sessions import FakeModel, FakeSession, reverse
 
@@ -251,6 +253,37 @@ def test_deepl_joins_lines_where_they_do_not_end_sentences(client: httpx.Client)
     assert say(f"  {whole}", preserve_formatting="1") == f"  {say(whole)}"
 
 
+def test_deepl_cuts_lines_but_where_it_is_told_not_to() -> None:
+    def load() -> Translator:
+        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
+
+    with serving(load) as client:
+        body = {"text": ["Da bellt. Er geht"], "target_lang": "EN", "source_lang": "DE"}
+        html = {"text": ["<p>Da bellt. Er geht</p>"], "tag_handling": "html"}
+        for more in ({}, html, {}):  # cached, too
+            for split in ("1", "nonewlines", "0"):
+                answer = client.post("/v2/translate", json=body | more | {"split_sentences": split}).json()
+                words = "Er bellt. Da" if split == "0" else "bellt. Da geht Er"
+                assert words in answer["translations"][0]["text"], (more, split)
+
+
+def test_nothing_is_answered_or_cached_before_the_last_attempt() -> None:
+    model = FakeModel()
+
+    def lose(sources: list[list[int]]) -> list[Hypothesis]:
+        """Says no numbers, and stand-ins at the end."""
+        kept = [[i for i, word in zip(ids, model.pieces.pieces(ids), strict=True) if word[0] > "9"] for ids in sources]
+        held = [[i for i in ids if model.pieces.words[i][0] == "%"] for ids in sources]
+        return [Hypothesis(one + other, 0.0, Stats(sentences=1)) for one, other in zip(kept, held, strict=True)]
+
+    with serving(lambda: Translator(model, session=FakeSession(lose))) as client:  # type: ignore[arg-type]
+        for _ in range(2):
+            said = client.post(
+                "/translate", json={"q": "da 12 bellt. Er geht\n7 e", "source": "de", "target": "en"}
+            ).json()
+            assert said == {"translatedText": "da bellt. 12 Er geht\ne 7"}
+
+
 def test_deepl_languages_and_usage(client: httpx.Client) -> None:
     assert client.get("/v2/languages").json()[0] == {"language": "DE", "name": "German"}
     assert client.get("/v2/languages?type=target").json()[1]["supports_formality"] is False
@@ -269,7 +302,14 @@ def test_documents(client: httpx.Client, expected: str) -> None:
     assert url.endswith(".Mein_Text_en.txt")
     fetched = client.get(url)
     assert fetched.content.decode() == expected
-    assert "attachment" in fetched.headers["content-disposition"]
+    assert fetched.headers["content-disposition"].startswith(f'attachment; filename="{url.rpartition("/")[2]}";')
+    url = send("übersicht 手引き.txt", TEXT.encode()).json()["translatedFileUrl"]
+    key, dot, name = unquote(url).rpartition("/")[2].partition(".")
+    assert url.isascii() and name == "übersicht_手引き_en.txt"
+    fetched = client.get(url)
+    assert fetched.content.decode() == expected
+    plain, coded = f"{key}.ubersicht__en.txt", quote(key + dot + name)
+    assert fetched.headers["content-disposition"] == f"attachment; filename=\"{plain}\"; filename*=UTF-8''{coded}"
     for name, content in (("a.exe", b"x"), ("a.txt", b""), ("a.txt", b"\xff"), ("", b"x"), ("a.txt.gz", b"\x1f\x8b")):
         assert (send(name, content).status_code, list(send(name, content).json())) == (400, ["error"])
     for name in ("x.txt", "..%2f..%2fetc%2fpasswd", "%00"):
@@ -277,6 +317,21 @@ def test_documents(client: httpx.Client, expected: str) -> None:
     missing = client.post("/translate_file", data={"source": "de", "target": "en"})
     assert missing.json() == {"error": "Invalid request: missing file parameter"}
     assert client.post("/translate_file", data={"file": "text", "source": "de", "target": "en"}).status_code == 400
+
+
+def test_head_is_answered_as_get_without_a_body(client: httpx.Client, log: list[str]) -> None:
+    paths = ["/", "/docs", "/page/page.js", "/health", "/readyz", "/languages", "/frontend/settings", "/openapi.json"]
+    paths += ["/v2/languages", "/v2/usage", "/v2/glossary-language-pairs", "/v2/glossaries", "/v2/glossaries/none"]
+    paths += ["/translate?q=Ja.&source=de&target=en", "/download_file/none", "/suggest", "/nothing", "/metrics"]
+    for path in paths:
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b""), path
+        if path != "/metrics":  # which counts them
+            assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
+    client.head("/health")
+    time.sleep(0.05)  # an entry comes after its answer
+    entry = json.loads(log[-1])
+    assert (entry["method"], entry["path"], entry["status"], entry["sent"]) == ("HEAD", "/health", 200, 0)
 
 
 def test_a_look_inside_is_a_stream_of_events(client: httpx.Client) -> None:
@@ -295,6 +350,8 @@ def test_a_look_inside_is_a_stream_of_events(client: httpx.Client) -> None:
         said += [token["token"] for token in step["tokens"]]
         said = [] if said[-1] == "</s>" else said
     assert any(step["drafts"] for step in data[:-1])
+    assert [(step["line"], step["sentence"]) for step in data[:-1] if step["prefix"] == []] == [(0, 0), (0, 1)]
+    assert {(step["attempt"], step["fragment"]) for step in data[:-1]} == {(0, 0)}
     assert client.post("/look", data={"q": "x" * 2001, "source": "de", "target": "en"}).status_code == 400
 
 

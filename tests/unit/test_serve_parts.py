@@ -199,6 +199,13 @@ def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
             return [type("Answer", (), {"text": text.upper()}) for text in texts]
 
     uploads = Uploads()
-    for name, end in (("..\\..\\x y.txt", ".x_y_en.txt"), ("/etc/ü.TXT", ".__en.txt"), ("a\r\nb.txt", ".a_b_en.txt")):
+    for name, end in (
+        ("..\\..\\x y.txt", ".x_y_en.txt"),
+        ("/etc/ü.TXT", ".ü_en.txt"),
+        ("u\u0308.txt", ".ü_en.txt"),
+        ("a\r\nb.txt", ".a_b_en.txt"),
+        ("हिन्दी-1.txt", ".हिन्दी-1_en.txt"),
+        ('a\u202e"\ud800;.txt', ".a__en.txt"),
+    ):
         found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), None))  # type: ignore[arg-type]
         assert found.endswith(end) and uploads.find(found) == b"ABC"

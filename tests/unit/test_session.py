@@ -5,6 +5,7 @@ DESIGN §2.4, §2.6, §9.3, §9.10, §9.12.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,9 +23,9 @@ from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.request import Request
 from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import State, is_out_of_memory
+from specmt.engine.backend import State
 from specmt.engine.native import NativeVerifier
-from specmt.errors import ModelError, UsageError
+from specmt.errors import ModelError, UsageError, is_out_of_memory
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import Hypothesis
@@ -391,6 +392,13 @@ def test_a_sentence_that_does_not_fit_by_itself_is_dropped_and_the_others_go_on(
 
 def test_other_errors_are_not_taken_for_it(model: Model, few: Sources) -> None:
     assert not is_out_of_memory(RuntimeError("shape mismatch"))
+    assert is_out_of_memory(ImportError("libtorch_cpu.so: failed to map segment from shared object"))
+    assert is_out_of_memory(OSError(errno.ENOMEM, "Cannot allocate memory"))
+    assert not is_out_of_memory(OSError(errno.ENOENT, "No such file", "out of memory.txt"))
+    damaged = ModelError("out of memory.txt: is no model folder.")
+    assert not is_out_of_memory(damaged)
+    damaged.__cause__ = RuntimeError("unable to mmap 8 bytes: Cannot allocate memory (12)")
+    assert is_out_of_memory(damaged)
     cramped = Cramped(model.verifier, "score", 0, RuntimeError("shape mismatch"))
     with pytest.raises(RuntimeError, match="shape"):
         decode(replace(model, verifier=cramped), few, GREEDY)

@@ -76,9 +76,9 @@ def align(pairs: str) -> list[tuple[int, int]]:
         # Placeholders are where the model says.
         ("Drücke <b><x> jetzt</b> bitte", "Please press {t1} now", "3-0 0-1 1-2 2-3", "Please press <b><x> now</b>"),
         ("Haus <b>b</b><x> c", "A B{t1} C", "0-0 1-1 2-2", "A <b>B</b><x> C"),
-        # Points stay before the word that they were before.
+        # Points stay behind the word that they touch, or before the next one.
         ("a <br>b c", "B A C", "0-1 1-0 2-2", "<br>B A C"),
-        ("a <b>b<br> c</b> d", "A B C D", "0-0 1-1 2-2 3-3", "A <b>B <br>C</b> D"),
+        ("a <b>b<br> c</b> d", "A B C D", "0-0 1-1 2-2 3-3", "A <b>B<br> C</b> D"),
     ],
 )
 def test_each_word_takes_the_tags_of_its_source(source: str, target: str, alignment: str, expected: str) -> None:

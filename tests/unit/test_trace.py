@@ -156,11 +156,25 @@ def test_figures_of_a_chain() -> None:
     trace = shown(CHAIN)
     assert (trace.source, trace.translation) == ("The cat.", "The dogs sleep")
     assert trace.figures == (
+        ("Attempt", "0: freely"),
         ("Verifier calls", "2 for 5 tokens: 2.50 a call"),
         ("Drafts", "6 drafted, 4 accepted (67%)"),
         ("Method", "speculative, drafter masked, tree chain, block size 3"),
         ("Output", "lossless: exactly what greedy decoding says"),
     )
+
+
+def test_the_attempt_is_named_and_what_is_written() -> None:
+    trace = replace(CHAIN, attempt=1, line="Nr. 12 .", text="The dogs 12", alignment=[(0, 0), (1, 2)])
+    assert shown(trace).figures[:3] == (
+        ("Written", "The dogs 12"),
+        ("Attempt", "1: numbers and what is copied held fast"),
+        ("Alignment", "Nr.–The  12–12"),
+    )
+    assert "Attempt 1: numbers and what is copied held fast" in " ".join(drawn(shown(trace), 100).split())
+    assert "<dd>1: numbers and what is copied held fast</dd>" in page(shown(trace))
+    found = record(trace, Vocabulary(), LOSSLESS)
+    assert (found["attempt"], found["line"], found["text"]) == (1, "Nr. 12 .", "The dogs 12")
 
 
 def test_greedy_decoding_has_no_drafts_and_no_slots() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +36,13 @@ def test_space_around_a_line_and_layout_inside_it_are_kept() -> None:
     assert texts("  a b\u00a0\r", "a b\tc d\u2028 e", "a b\n") == ["  b a\u00a0\r", "b a\td c\u2028 e", "b a\n"]
 
 
-def test_a_mark_of_no_width_is_kept_in_front_and_in_what_is_copied_and_left_out_elsewhere() -> None:
-    assert texts("\ufeffa b", "a\ufeffa b\ufeff", "a \ufeff b", "\ufeff") == ["\ufeffb a", "b aa", "b a", "\ufeff"]
+def test_a_mark_of_no_width_is_kept_at_the_ends_and_in_what_is_copied_and_left_out_elsewhere() -> None:
+    assert texts("\ufeffa b", "a\ufeffa b\ufeff", "a \ufeff b", "\ufeff") == [
+        "\ufeffb a",
+        "b aa\ufeff",
+        "b a",
+        "\ufeff",
+    ]
     assert texts("a\t\ufeffb c", "ist\ufeff https://a.de/\ufeffb.") == ["a\tc b", "https://a.de/\ufeffb. ist"]
 
 
@@ -52,8 +57,31 @@ def test_lines_keep_index_and_ending() -> None:
 def test_a_long_line_is_translated_in_parts_with_a_warning() -> None:
     (translation,) = translator().translate(["a b c. d e f g h i j"])
     assert translation.text == "c. b a h g f e d j i"
-    assert translation.warnings == ["line is longer than 5 pieces and was translated in 3 parts"]
-    assert translation.stats == Stats(lines=1, sentences=3, tokens=13, verifier_calls=3)
+    what = "a sentence is longer than 5 pieces; its 3 parts were translated by themselves"
+    assert translation.warnings == [what]
+    assert translation.stats == Stats(lines=1, sentences=3, tokens=13, verifier_calls=3, attempts=[3, 0, 0])
+
+
+def test_attempts_and_what_is_left_are_counted() -> None:
+    model = FakeModel()
+
+    def lose(sources: Sequence[list[int]]) -> list[Hypothesis]:
+        """Says no numbers, no stand-ins beside an x, and a number behind a y."""
+        found = []
+        for words in map(model.pieces.pieces, sources):
+            said = [word for word in words if not word.isdecimal() and not ("x" in words and word.startswith("%"))]
+            text = " ".join(said).replace("y", "y 7")
+            found.append(Hypothesis(model.pieces.encode(text), 0.0, Stats(sentences=1)))
+        return found
+
+    lines = ["a b", "a 12 b", "x 34 b", "y 56 b"]
+    translator = Translator(model, session=FakeSession(lose))  # type: ignore[arg-type]
+    found = list(translator.translate(lines, DecodingOptions(check=True)))
+    assert [each.text for each in found] == lines
+    assert [each.stats.attempts for each in found] == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert [each.warnings for each in found] == [[]] * 3 + [["'y' stays as it is: what the model says is damaged"]]
+    total = sum((each.stats for each in found), Stats())
+    assert (total.attempts, total.left, total.warnings) == ([1, 1, 2], 1, 1)
 
 
 def test_scores_only_where_asked_for() -> None:
@@ -253,14 +281,17 @@ def test_the_signature_says_what_is_protected() -> None:
         translator().signature(options)["protect"]
         for options in (greedy, replace(greedy, protect=False), replace(greedy, temperature=0.5))
     ]
-    assert found == [True, False, False]
+    assert found == [True, False, True]
 
 
-def test_whether_text_is_protected_is_up_to_the_model_where_nobody_says() -> None:
+@pytest.mark.parametrize(("protect", "seen"), [(None, ["a {x} b"]), (True, ["a %1 b"]), (False, ["a {x} b"])])
+def test_whether_there_are_stand_ins_is_up_to_the_model_where_nobody_says(
+    protect: bool | None, seen: list[str]
+) -> None:
     model = FakeModel()
     model.protects = False
-    found = [translator(model).signature(DecodingOptions(protect=each))["protect"] for each in (None, True, False)]
-    assert found == [False, True, False]
+    rules = translator(model).cutter(DecodingOptions(protect=protect)).rules
+    assert [part.text for part in rules.split("a {x} b")] == seen
 
 
 def test_what_is_wrong_with_a_memory_is_said_before_anything_is_read(tmp_path: Path) -> None:

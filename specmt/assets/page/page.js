@@ -175,7 +175,11 @@ async function show(step, number, signal) {
   prefix.className = "prefix";
   prefix.textContent = `${joined(step.prefix)} `;
   const drafts = document.createElement("span");
-  row.append(name, prefix, drafts);
+  const attempt = document.createElement("span");
+  attempt.className = "attempt";
+  attempt.textContent = ["", "held fast ", "between "][step.attempt];
+  attempt.title = ["", "again, with numbers and what is copied held fast", "the texts between, each by itself"][step.attempt];
+  row.append(name, attempt, prefix, drafts);
   steps.append(row);
   if (pace) {
     drafts.replaceChildren(...step.drafts.map(() => token("\u2003", "slot")));

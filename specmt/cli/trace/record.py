@@ -12,8 +12,13 @@ window that one verifier call scores: 0 is the last committed token, i the i-th 
     Whether the translation is what greedy decoding says.
 ``stats``
     ``tokens`` (EOS included), ``verifier_calls``, ``drafted``, ``accepted``, ``mean_accepted_length``.
+``line``, ``text``
+    The sentence as it was given, and its translation as it is written.
+``attempt``
+    0 where that is what the model said freely, 1 with numbers and what is copied held fast, 2 where the texts between
+    those were translated by themselves, since what is shown lost some of it.
 ``alignment``
-    Pairs of a source word and a word of the translation that comes from it, counted from 0.
+    Pairs of a word of ``line`` and a word of ``text`` that comes from it, counted from 0.
 ``iterations``
     A list of objects, one a verifier call:
 
@@ -102,6 +107,9 @@ def record(trace: Trace, pieces: PieceModel, options: DecodingOptions) -> Record
             "accepted": verdicts_.count("accepted"),
             "mean_accepted_length": count / calls if calls else 0.0,
         },
+        "line": trace.line,
+        "text": trace.text,
+        "attempt": trace.attempt,
         "alignment": [list(pair) for pair in trace.alignment],
         "iterations": iterations,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from specmt.decoding.verdicts import Origin, Verdict, mask_slots, origins, reached, ruled_out, verdicts
 from specmt.options import DecodingOptions
+from specmt.text.parts import ATTEMPTS
 from specmt.types import EOS
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def view(trace: Trace, pieces: PieceModel, options: DecodingOptions) -> View:
         source_tokens=tuple(map(_token, trace.source, pieces.source_pieces(trace.source))),
         translation=pieces.decode(trace.tokens),
         steps=steps,
-        figures=(*_alignment(trace, pieces), *_figures(trace, steps, options)),
+        figures=(*_written(trace, pieces), *_figures(trace, steps, options)),
         legend=tuple(_legend(steps)),
     )
 
@@ -216,11 +217,14 @@ def _token(token: int, piece: str) -> Token:
     return Token(token, text.replace(_SPACE, _SPACE_SHOWN) or _SPACE_SHOWN, text == piece)
 
 
-def _alignment(trace: Trace, pieces: PieceModel) -> Iterator[tuple[str, str]]:
-    words, others = pieces.decode_source(trace.source).split(), pieces.decode(trace.tokens).split()
-    pairs = [(one, other) for one, other in trace.alignment if one < len(words) and other < len(others)]
-    if pairs:
-        yield "Alignment", "  ".join(f"{words[one]}–{others[other]}" for one, other in pairs)
+def _written(trace: Trace, pieces: PieceModel) -> Iterator[tuple[str, str]]:
+    """Yields what becomes of the words that the model said."""
+    if trace.text not in ("", pieces.decode(trace.tokens)):
+        yield "Written", trace.text
+    yield "Attempt", f"{trace.attempt}: {ATTEMPTS[trace.attempt]}"
+    words, others = trace.line.split(), trace.text.split()
+    if trace.alignment:
+        yield "Alignment", "  ".join(f"{words[one]}–{others[other]}" for one, other in trace.alignment)
 
 
 def _figures(trace: Trace, steps: Sequence[Step], options: DecodingOptions) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ def _masked(model: Model, capacity: int, options: DecodingOptions, _: Translatio
     if model.drafter is None:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
-            "or leave --drafter and --tolerance out."
+            "or decode without it."
         )
     return MaskedDrafter(model.drafter, capacity, make_shape(options), _draft_shortlist(model, options))
 
@@ -49,7 +49,7 @@ def _autoregressive(model: Model, capacity: int, options: DecodingOptions, _: Tr
     if model.autoregressive is None:
         raise ModelError(
             f"{model.path}: the model has no autoregressive drafter; train one with "
-            "`specmt train drafter --kind autoregressive`, or use another."
+            "`specmt train drafter --kind autoregressive`, or decode without it."
         )
     shape, shortlist = make_shape(options), _draft_shortlist(model, options)
     return AutoregressiveDrafter(model.autoregressive, capacity, shape, shortlist)

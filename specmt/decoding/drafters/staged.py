@@ -22,8 +22,9 @@ from specmt.decoding.policy import confident, survival
 from specmt.decoding.request import Request
 from specmt.decoding.shortlist import Shortlist
 from specmt.decoding.tree import Tree, no_tree, prune
-from specmt.engine.backend import EncoderOutput, Scorer, State, is_out_of_memory
+from specmt.engine.backend import EncoderOutput, Scorer, State
 from specmt.engine.fused import Confidence, Drafting
+from specmt.errors import is_out_of_memory
 from specmt.types import EOS
 
 logger = logging.getLogger(__name__)

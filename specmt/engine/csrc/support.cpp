@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <new>
 #include <string>
 
 #include "structures.h"
@@ -127,10 +128,12 @@ EXPORT int specmt_matches(int revision, size_t bytes) {
     return revision == REVISION && bytes == BYTES;
 }
 
-// The variants that this processor runs, the fastest first.
-EXPORT const char* specmt_variants() {
+// The variants that this processor runs, the fastest first; null where there is no memory to say so.
+EXPORT const char* specmt_variants() try {
     static const std::string variants = find_variants();
     return variants.c_str();
+} catch (const std::bad_alloc&) {
+    return nullptr;
 }
 
 // What it takes for the least of them.

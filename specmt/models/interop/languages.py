@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from specmt.errors import UsageError
+from specmt.text.languages import find_code
 
 _CODES: Final = """
 af:afr_Latn ak:aka_Latn am:amh_Ethi ar:arb_Arab as:asm_Beng ay:ayr_Latn az:azj_Latn/azb_Arab ba:bak_Cyrl be:bel_Cyrl
@@ -55,6 +56,8 @@ def find_language(code: str, known: Collection[str]) -> str:
 
     :raises UsageError: it stands for none, or for several.
     """
+    if code not in known:
+        code = find_code(code, {*known, *_LONG}) or code
     if code in known:
         return code
     meant = [long for long in _LONG.get(code, ()) if long in known]
@@ -113,6 +116,7 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
     codes = {_code(each): each for each in tokens}
     if language is None:
         raise UsageError(f"The model has several targets; name one with --to or --target-token: {_listed(tokens)}.")
+    language = find_code(language, {*codes, *_ISO}) or language
     names = [language, _ISO.get(language, language), *(short for short, long in _ISO.items() if long == language)]
     for name in names:
         found = [code for code in codes if code == name] or [code for code in codes if code.startswith(f"{name}_")]

@@ -1,0 +1,105 @@
+"""Accelerators in labels of menus and buttons, as in ``&File`` and ``_Edit``, which the model does not see.
+
+One that a label has is taken out, and its translation gets one: on a letter that none of its neighbours has, the first
+of a word if there is such, and the same one if there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from specmt.formats.document import Edit, RefusedError, Segment, Tell
+from specmt.types import Tagged
+
+_LONGEST: Final = 80
+"""How many characters a label has at most."""
+
+_REACH: Final = 10
+"""How many segments away the sisters of a label are at most."""
+
+_MARK: Final = re.compile(
+    r"""(?<![&\w])&(?=[^\W_])(?!\#?\w+;) | (?<=[^\W_])&(?=[a-zß-öø-ÿ])(?!\w+;|(?:drop|paste|play|click|roll|white)\b)
+        | (?<!\w)(?!\A_[a-z])_(?=[^\W_]) | (?<=[^\W_])_(?=[a-zß-öø-ÿ])(?!(?:in|innen|n|r|s)\b)""",  # no „jede_r“
+    re.VERBOSE,
+)
+_SENTENCE: Final = re.compile(r"[^.][.!]\s|[^.][.!]\Z|\n|[=<>\\]|_(?:[\W_]|\Z)")
+"""What no label has."""
+
+_COPIED: Final = re.compile(r"\{[^{}]*\}|\S*(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*|\b[a-z]\w*_\w+")
+"""Placeholders, addresses, names of files and variables."""
+
+_LITERAL: Final = re.compile(r"(?<=\w\s)&&(?=\s\w)")
+_NO_ALPHABET: Final = re.compile("[\u2e80-\ud7ff\uf900-\ufaff]")
+_END: Final = re.compile(r"[\s.…:：]*\Z")
+
+
+def hide(segments: Sequence[Segment]) -> list[Segment]:
+    """Returns the segments of a catalogue, the labels among them without their accelerators and with & for &&."""
+    menu = {number: letter for number, segment in enumerate(segments) if (letter := _letter(segment.target))}
+    return [_hide(segment, number, menu) for number, segment in enumerate(segments)]
+
+
+def _hide(segment: Segment, number: int, menu: dict[int, str]) -> Segment:
+    """
+    :param menu: takes the letters of the labels of a catalogue
+    """
+    text = segment.source.text
+    place = find(text)
+    doubled = bool(_LITERAL.search(text)) and len(text) <= _LONGEST
+    if segment.source.tags or (place is None and not doubled):
+        return segment
+
+    def edits(translation: Tagged, tell: Tell) -> Iterator[Edit]:
+        said = translation.text.replace("&", "&&") if doubled else translation.text
+        if place is not None:
+            sisters = {menu.get(number + step, "") for step in range(-_REACH, _REACH + 1) if step}
+            said, menu[number] = _put(said, text[place], text[place + 1].lower(), sisters)
+        yield from segment.edits(replace(translation, text=said), tell)
+
+    near = tuple((plain(source), plain(target)) for source, target in segment.near)
+    return replace(segment, source=Tagged(plain(text)), edits=edits, target=plain(segment.target), near=near)
+
+
+def find(text: str) -> int | None:
+    """Returns where the one accelerator of a label is, or nothing where there is none, or it is no label."""
+    if len(text) > _LONGEST or ("&" not in text and "_" not in text) or _SENTENCE.search(text):
+        return None
+    places = [match.start() for match in _MARK.finditer(_blank(text))]
+    return places[0] if len(places) == 1 else None
+
+
+def plain(text: str) -> str:
+    """Returns a label without its accelerator and with & for &&."""
+    place = find(text)
+    text = text if place is None else text[:place] + text[place + 1 :]
+    return _LITERAL.sub("&", text) if len(text) <= _LONGEST else text
+
+
+def _blank(text: str) -> str:
+    """Returns a label with spaces for what is copied."""
+    return _COPIED.sub(lambda match: " " * len(match[0]), text)
+
+
+def _letter(text: str) -> str:
+    place = find(text)
+    return "" if place is None else text[place + 1].lower()
+
+
+def _put(text: str, mark: str, letter: str, sisters: set[str]) -> tuple[str, str]:
+    """Returns a translation with an accelerator, and the letter that it is on.
+
+    :raises RefusedError: it has no letter for one.
+    """
+    if _NO_ALPHABET.search(text):
+        return _END.sub(lambda end: f"({mark}{letter.upper()}){end[0]}", text, count=1), letter
+    blank = _blank(text)
+    letters = [(place, char.lower()) for place, char in enumerate(blank) if char.isalpha()]
+    if not letters:
+        raise RefusedError("there is no letter for its accelerator")
+    place, char = min(
+        letters, key=lambda each: (each[1] in sisters, blank[: each[0]][-1:].isalnum(), each[1] != letter, each[0])
+    )
+    return f"{text[:place]}{mark}{text[place:]}", char

@@ -1,0 +1,249 @@
+"""Whether a translation keeps the numbers of its source and what is to be copied, and says nothing new of either."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from specmt.text.numbers import TIME, Number, base, find_numbers, target_form
+from specmt.text.placeholders import find_copied
+
+_WORDS: Final = {
+    "en": (
+        r"0:zero|no|null 1:an?(?!\.)|one|once|single|first 2:two|twice|both|second|pair|couple|double 3:three|third "
+        r"4:four|quarter 5:five|fifth 6:six 7:seven 8:eight|eighth 9:nine|ninth 10:ten|decade 11:eleven "
+        r"12:twelve|twelfth|dozen|noon|midday 13:thirteen 14:fourteen|fortnight|(?<=two\s)week 15:fifteen 16:sixteen "
+        r"17:seventeen 18:eighteen 19:nineteen 20:twent(?:y|ie) 30:half|thirt(?:y|ie) 40:fort(?:y|ie) 50:fift(?:y|ie) "
+        r"60:sixt(?:y|ie) 70:sevent(?:y|ie) 80:eight(?:y|ie) 90:ninet(?:y|ie) 100:hundred|century 1000:thousand"
+    ),
+    "de": (
+        r"0:null|kein 1:ein|erst 2:zwei|zwo|beid|doppel|paar 3:drei|dritt 4:vier 5:fünf 6:sech 7:sieb 8:acht 9:neun "
+        r"10:zehn|jahrzehnt 11:elf 12:zwölf|dutzend|mittag 13:dreizehn 14:vierzehn|(?<=zwei\s)woche 15:fünfzehn "
+        r"16:sechzehn|achtelfinal 17:siebzehn 18:achtzehn 19:neunzehn 20:zwanzig 30:halb|drei(?:ß|ss)ig 40:vierzig "
+        r"50:fünfzig 60:sechzig 70:siebzig 80:achtzig 90:neunzig 100:hundert|jahrhundert 1000:tausend"
+    ),
+}
+"""How the words of numbers begin: German ones may go on in any way."""
+
+_MONTHS: Final = {
+    "en": "m1:jan m2:feb m3:mar m4:apr m5:may m6:jun m7:jul m8:aug m9:sep m10:oct m11:nov m12:dec",
+    "de": "m1:jan m2:feb m3:mär m4:apr m5:mai m6:jun m7:jul m8:aug m9:sep m10:okt m11:nov m12:dez",
+}
+_SCALES: Final = {
+    "en": "2:hundred 3:thousand|k 6:million|mn?|mio 9:billion|bn 12:trillion|tn",
+    "de": "2:hundert 3:tausend|tsd 6:million(?:en)?|mio 9:milliarden?|mrd 12:billion(?:en)?",
+}
+"""Powers of ten as words."""
+
+_ENDINGS: Final = {"en": r"(?:s|ths?|fold)?(?![^\W\d_])", "de": ""}
+_HALVES: Final = re.compile(r"\d\s?[ap]\.?\s?m\b|noon|evening|night|abend|mittag|nacht", re.IGNORECASE)
+"""What says that hours are counted to twelve."""
+
+_HOURS: Final = re.compile(r"\bUhr\b|\bo.clock\b|\bGMT\b|\bUTC\b")
+"""What says that numbers are times."""
+
+_APOSTROPHES: Final = ("'", "’", "‘")
+_MISSING: Final = "not in the translation"
+_NEW: Final = "in the translation only"
+_ZERO: Final = re.compile(r"^0(?=[1-9]$)")
+_has_digit: Final = re.compile(r"\d").search
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def _entries(table: str) -> str:
+    """Returns a pattern with a group for each entry of a table, the last one first: 14 is before 4."""
+    return "|".join(f"(?P<n{key}>{words})" for key, _, words in (e.partition(":") for e in table.split()[::-1]))
+
+
+_SPELLED: Final = {
+    language: re.compile(
+        rf"(?<![^\W\d_])(?:(?:{_entries(words)}){_ENDINGS[language]}|{_entries(_MONTHS[language])})", re.IGNORECASE
+    )
+    for language, words in _WORDS.items()
+}
+_SCALED: Final = {
+    language: re.compile(
+        r"(?:[\s-]{0,2}(?:bis|to|und|and|oder|or|[-–])[\s$€£]{0,2}[\d.,]{1,12})?[\s-]{0,2}"
+        rf"(?:{_entries(words)}){_ENDINGS[language]}",
+        re.IGNORECASE,
+    )
+    for language, words in _SCALES.items()
+}
+"""What is behind a number, perhaps with another one between: 5 to 6 million."""
+
+
+class _Said(NamedTuple):
+    """A number that one text has, and perhaps the other."""
+
+    text: str
+    """As it is shown."""
+
+    readings: tuple[str, ...]
+    """What it may say."""
+
+    parts: bool = False
+    """Whether it is several numbers."""
+
+
+def judge(
+    source: str,
+    said: str,
+    languages: tuple[str, str],
+    *,
+    numbers: bool = True,
+    copied: Sequence[str] | None = None,
+    unlearnt: re.Pattern[str] | None = None,
+) -> list[str]:
+    """Returns what a translation loses, changes or adds: nothing, if it is to be accepted.
+
+    :param languages: of the source and of the translation
+    :param numbers: whether numbers count
+    :param copied: what of the source is to be copied, if that counts
+    :param unlearnt: finds the characters that a translation may have only if its source has them
+    """
+    problems = _judge_numbers(source, said, languages) if numbers and (_has_digit(source) or _has_digit(said)) else []
+    if copied is not None and [*copied] != (after := find_copied(said)):
+        had, has = Counter(copied), Counter(after)
+        problems += _told(repr, _lacking(had, has, said), had, _MISSING)
+        problems += _told(repr, _lacking(has, had, source), has, _NEW)
+    if not said.isascii():
+        found = {"\ufffd", *unlearnt.findall(said)} if unlearnt else {"\ufffd"}
+        new = sorted(found.intersection(said).difference(source))
+        problems += [f"the character {char!r} is {_NEW}" for char in new]
+    return problems
+
+
+def _lacking(tokens: Counter[str], others: Counter[str], text: str) -> Counter[str]:
+    """Returns what is to be copied that another text lacks; within a word, as in x.xml-Dateien, it is there, too."""
+    return Counter({each: count for each, count in (tokens - others).items() if text.count(each) < tokens[each]})
+
+
+def _told(show: Callable[[str], str], lacking: Counter[str], total: Counter[str], where: str) -> list[str]:
+    """Returns problems, each with how many one text has more."""
+    return [
+        f"{show(text)}{f' ({count} of {total[text]})' * (count < total[text])} is {where}"
+        for text, count in lacking.items()
+    ]
+
+
+def _judge_numbers(source: str, said: str, languages: tuple[str, str]) -> list[str]:
+    """Compares numbers by what they say, then by what they may say, then part by part, and then with words."""
+    before, after = find_numbers(source, languages[0]), find_numbers(said, languages[1])
+    had, has = (Counter(number.value for number in numbers) for numbers in (before, after))
+    if had == has:
+        return []
+    missing = _leftovers(before, had - has, source, languages[0], languages[1])
+    new = _leftovers(after, has - had, said, languages[1])
+    missing, new = _unpaired(missing, new)
+    if missing and new:
+        missing, new = _unpaired(_apart(missing), _apart(new))
+    if missing or new:
+        words, others = _unpaired(_spelled(source, base(languages[0])), _spelled(said, base(languages[1])))
+        missing, new = _unpaired(missing, _apart(others))[0], _unpaired(new, _apart(words))[0]
+    lost, all_lost, invented, all_new = (
+        Counter(each.text for each in found) for found in (missing, before, new, after)
+    )
+    show = "the number {}".format
+    return _told(show, lost, all_lost, _MISSING) + _told(show, invented, all_new, _NEW)
+
+
+def _leftovers(
+    numbers: Iterable[Number], more: Counter[str], text: str, language: str, target: str = ""
+) -> list[_Said]:
+    """Returns the numbers that there are more of in one text.
+
+    :param target: the language that they are written in after one failure
+    """
+    found = []
+    to_twelve = _HALVES.search(text) is not None
+    are_times = to_twelve or _HOURS.search(text) is not None
+    for number in numbers:
+        if more[number.value] > 0:
+            more[number.value] -= 1
+            form = target_form(number, language, target) if target else number.text
+            end = number.span[1] - len(number.after)
+            readings = (
+                *_readings(number.value, are_times, to_twelve),
+                *_years(number.value, number.after, text[max(0, number.span[0] - 1) : number.span[0]]),
+                *_scaled(number.value, text, end, base(language)),
+                f"={form}",
+            )
+            found.append(_Said(number.text, readings, number.parts))
+    return found
+
+
+def _readings(value: str, are_times: bool, to_twelve: bool) -> Iterator[str]:
+    """Yields what a number may say."""
+    yield from (value, _ZERO.sub("", value))
+    time = TIME.fullmatch(value)
+    if time and (":" in value or are_times):
+        hour, minute = int(time[1]), time[2] or "00"
+        for each in (hour, (hour + 12) % 24) if to_twelve and hour <= 12 else (hour,):
+            yield f"{each}:{minute}"
+            if minute == "00":
+                yield str(each)
+
+
+def _years(value: str, after: str, before: str) -> Iterator[str]:
+    """Yields what years and decades may say: 1990 and '90, 1990s, 90s and the nineties."""
+    is_decade = after in ("s", "er", "ern")
+    short = value[2:] if value[:2] in ("19", "20") and len(value) == 4 else value
+    if short != value or is_decade or before in _APOSTROPHES:
+        yield f"'{short}"
+    if is_decade:
+        yield short
+
+
+def _scaled(value: str, text: str, end: int, language: str) -> Iterator[str]:
+    """Yields a number times what the words behind it say: 60 thousand is 60000, and 8 hundred thousand, too."""
+    for _ in range(2):
+        scale = _SCALED[language].match(text, end) if language in _SCALED else None
+        if scale is None or not value.replace(".", "", 1).isdecimal():
+            return
+        value, end = f"{Decimal(value).scaleb(int(str(scale.lastgroup)[1:])):f}", scale.end()
+        yield value
+
+
+def _unpaired(some: list[_Said], others: list[_Said]) -> tuple[list[_Said], list[_Said]]:
+    """Returns what is left of both when those that may say the same have gone."""
+    places: dict[str, list[int]] = {}
+    for place in reversed(range(len(others))):
+        for reading in others[place].readings:
+            places.setdefault(reading, []).append(place)
+    taken: set[int] = set()
+    rest = []
+    for each in some:
+        for reading in each.readings:
+            same = places.get(reading, [])
+            while same and same[-1] in taken:
+                same.pop()
+            if same:
+                taken.add(same.pop())
+                break
+        else:
+            rest.append(each)
+    return rest, [each for place, each in enumerate(others) if place not in taken]
+
+
+def _apart(numbers: list[_Said]) -> list[_Said]:
+    """Returns the parts of dates, times and the like instead of these: those of dates are none of times."""
+    found = []
+    for number in numbers:
+        kinds = "tt" if ":" in number.text else "dm"
+        parts = [(part, _ZERO.sub("", part)) for part in _DIGITS.findall(number.text) if number.parts]
+        either = (*number.readings, *(what + each for each in number.readings for what in "dt"))
+        whole = number._replace(readings=either)
+        found += [_Said(part, (kinds[0] + part, *(kind + short for kind in kinds))) for part, short in parts] or [whole]
+    return found
+
+
+def _spelled(text: str, language: str) -> list[_Said]:
+    """Returns the numbers that a text has in words, months too."""
+    found = []
+    for match in _SPELLED[language].finditer(text) if language in _SPELLED else ():
+        value = str(match.lastgroup)[1:]
+        found.append(_Said(match[0], (value, *_scaled(value, text, match.end(), language))))
+    return found

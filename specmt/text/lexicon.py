@@ -1,0 +1,134 @@
+"""What a model folder says of the text that its model was trained on: known characters, and how words are spelled."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Final
+
+from specmt.errors import ModelError
+
+LEXICON: Final = "lexicon.txt.gz"
+
+WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
+"""A word as it is looked up; words with hyphens are several."""
+
+MOST: Final = 1 << 24
+"""The most bytes of the text in the file; the bundled ones have half a million."""
+
+_TAIL: Final = 4
+"""The fewest letters of the last word of a compound."""
+
+_LONGEST: Final = 80
+"""The most letters of a compound."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Characters that a model has learnt, and spellings of words of its source language.
+
+    The file has the characters on its first line, then a spelling a line, and behind an empty line the keywords'.
+    """
+
+    letters: frozenset[str] = frozenset()
+    """The characters that were frequent in the training text; Latin letters are known anyway."""
+
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """Words in capitals, ``STRASSE`` for ``Straße``, and their usual spelling within a sentence."""
+
+    keywords: frozenset[str] = frozenset()
+    """Those of the words that may be meant in capitals: the SELECT of a database, and what may be a name."""
+
+    def is_learnt(self, character: str) -> bool:
+        """Returns whether the model knows a character."""
+        return character in self.letters or _is_latin(character)
+
+    @cached_property
+    def unlearnt(self) -> re.Pattern[str] | None:
+        """Finds characters that the model has not learnt; ``None`` where that is not known."""
+        if not self.letters:
+            return None
+        known = "".join(map(re.escape, sorted(self.letters)))
+        return re.compile(rf"[^\s\x00-\x7e\xc0-\xd6\xd8-\xf6\xf8-\u024f\u1e00-\u1eff„“”‚‘’«»‹›–—…\ufffc{known}]")
+
+    def spell(self, word: str) -> str:
+        """Returns the usual spelling of a word in capitals.
+
+        A compound is spelled like its last word: ``STRASSENFEST`` like ``Fest``. Short words that are not listed are
+        taken for abbreviations, others are written small.
+        """
+        key = to_key(word)
+        head, apostrophe, tail = key.partition("'")
+        if key not in self.spellings and apostrophe:
+            return f"{self.spell(head)}'{tail.lower()}"
+        if key not in self.spellings and self.spellings and len(word) <= _TAIL:
+            return word
+        spelling = self.spellings.get(key) or self._spell_compound(key)
+        return spelling if "ß" in spelling or not {*"ßẞ"} & {*word} else spelling[0] + word[1:].lower()
+
+    def is_word(self, word: str) -> bool:
+        """Returns whether a word in capitals is listed, or a compound with a listed noun at its end."""
+        key = to_key(word)
+        return key in self.spellings or not self._spell_compound(key).islower()
+
+    def _spell_compound(self, key: str) -> str:
+        for cut in range(_TAIL, min(len(key), _LONGEST) - _TAIL + 1):
+            tail = self.spellings.get(key[cut:])
+            if tail is not None:
+                head = self.spellings.get(key[:cut], key[:cut]).lower()
+                return (head.capitalize() if tail[0].isupper() else head) + tail.lower()
+        return key.lower()
+
+
+def to_key(word: str) -> str:
+    """Returns a word in capitals as it is looked up: SS for ß and ẞ, the straight apostrophe."""
+    return word.upper().replace("ẞ", "SS").replace("’", "'")
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_latin(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("LATIN ")
+
+
+def load_lexicon(names: Container[str], locate: Callable[[str], Path], letters: Iterable[str] = frozenset()) -> Lexicon:
+    """Returns the lexicon of a model; without the file, one without spellings.
+
+    :param names: the names of the model's files
+    :param locate: returns the path of a file of the model
+    :param letters: the characters that are learnt if the model does not say it
+    :raises ModelError: the file is not what it should be.
+    """
+    return read_lexicon(locate(LEXICON)) if LEXICON in names else Lexicon(frozenset(letters))
+
+
+def read_lexicon(path: Path) -> Lexicon:
+    """Returns the lexicon in a file.
+
+    :raises ModelError: the file is missing or is not what it should be.
+    """
+    try:
+        with gzip.open(path) as stream:
+            data = stream.read(MOST + 1)
+        if len(data) > MOST:
+            raise ValueError(f"it has more than {MOST:,} bytes")
+        letters, _, words = data.decode().partition("\n")
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise ModelError(f"{path}: is no lexicon ({error}).") from error
+    spellings = dict(zip(to_key(words).split("\n"), words.split("\n"), strict=True))
+    spellings.pop("", None)
+    return Lexicon(frozenset(letters), spellings, frozenset(to_key(words).partition("\n\n")[2].split()))
+
+
+def write_lexicon(path: Path, lexicon: Lexicon) -> None:
+    """Writes a lexicon; equal ones give equal bytes."""
+    words = sorted(lexicon.spellings.items())
+    parts = ([word for key, word in words if (key in lexicon.keywords) is wanted] for wanted in (False, True))
+    plain, keywords = map("\n".join, parts)
+    text = f"{''.join(sorted(lexicon.letters))}\n{plain}\n\n{keywords}"
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

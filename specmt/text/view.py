@@ -1,0 +1,111 @@
+"""The view of a text: its characters as a model has learnt them, and where each of them is in the text as it came."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+INVISIBLE: Final = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb"
+)
+"""Control characters, soft hyphens, and what else has no width, as a class of a regular expression."""
+
+ANSI: Final = r"\x1b(?:\[[0-9:;<=>?]{0,60}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\))"
+"""What colours text on a terminal."""
+
+_JOINERS: Final = "\u200c\u200d"
+_SPACES: Final = {ord(c): " " for c in "\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))}
+_SPACE: Final = re.compile(f"[{''.join(map(chr, _SPACES))}]")
+_LIGATURES: Final = "\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06"
+_ODD: Final = re.compile(f"[{INVISIBLE}{_LIGATURES}\uff01-\uff5e]")
+_KEPT: Final = re.compile(ANSI)
+_WIDE: Final = ("zh", "ja", "ko")
+"""Languages whose own marks are wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A text as a model sees it, its spaces as they came."""
+
+    text: str
+    raw: str
+    """The text as it came."""
+
+    starts: Sequence[int] | None = None
+    """Where each character begins in the raw text, and where that ends; ``None`` where both are the same."""
+
+    @property
+    def plain(self) -> str:
+        """The text with plain spaces, character for character."""
+        return plain(self.text)
+
+    def copied(self, start: int, end: int) -> str:
+        """Returns a part of the text as it came."""
+        return self.text[start:end] if self.starts is None else self.raw[self.starts[start] : self.starts[end]]
+
+
+def plain(text: str) -> str:
+    """Returns a text with plain spaces, character for character."""
+    return text if text.isascii() or not _SPACE.search(text) else text.translate(_SPACES)
+
+
+def view(raw: str, language: str = "") -> View:
+    """Returns the view of a text: composed letters (NFC), no ligatures and wide forms, nothing that is invisible.
+
+    Joiners stay in emoji and in scripts that need them, wide marks in languages that write them.
+
+    :param language: the text's, such as ``de``
+    """
+    if raw.isascii() and not _ODD.search(raw):
+        return View(raw, raw)
+    if not _ODD.search(raw) and unicodedata.is_normalized("NFC", raw):
+        return View(raw, raw)
+    keeps_wide = language.partition("-")[0] in _WIDE
+    said: list[str] = []
+    starts: list[int] = []
+    place = 0
+    while place < len(raw):
+        end = place + 1
+        kept = _KEPT.match(raw, place) if raw[place] == "\x1b" else None
+        if kept:
+            end = kept.end()
+        elif _ODD.match(raw, place):
+            new = _plain_form(raw, place, keeps_wide)
+            # Of the spaces around what is invisible one stays: they are no column.
+            end += not new and said[-1:] == [" "] and raw[end : end + 1] == " "
+            said += [new] if new else []
+            starts += [place] * len(new)
+            place = end
+            continue
+        else:
+            while end < len(raw) and _continues(raw[end]):
+                end += 1
+        new = raw[place:end]
+        composed = new if end == place + 1 and new < "\u0340" else unicodedata.normalize("NFC", new)
+        said.append(composed)
+        starts += [min(place + number, end - 1) for number in range(len(composed))]
+        place = end
+    return View("".join(said), raw, [*starts, len(raw)])
+
+
+def _plain_form(raw: str, place: int, keeps_wide: bool) -> str:
+    """Returns what a character that is odd is in the view."""
+    c = raw[place]
+    if c in _JOINERS:
+        before = raw[place - 1 : place]
+        # In emoji, and in Arabic, Indic and other scripts whose letters change with their neighbours.
+        return c if "\u0600" <= before < "\u1e00" or before >= "\u2190" else ""
+    if c in _LIGATURES or "\uff01" <= c <= "\uff5e":
+        return c if keeps_wide and not unicodedata.normalize("NFKC", c).isalnum() else unicodedata.normalize("NFKC", c)
+    return ""
+
+
+def _continues(c: str) -> bool:
+    """Whether a character may be composed with the one before it."""
+    if c < "\u0300":
+        return False
+    return unicodedata.category(c)[0] == "M" or "\u1161" <= c <= "\u11c2"

@@ -1,0 +1,98 @@
+"""What messages advise: options that the command takes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from specmt.cli.main import cli
+from tests.commands import ROOT, fails
+
+SHOWN_BY = {
+    "cli/bench.py": ["bench"],
+    "cli/documents.py": ["translate"],
+    "cli/evaluate.py": ["evaluate"],
+    "cli/job.py": ["translate"],
+    "cli/models.py": ["translate"],  # it says how placeholders are translated
+    "cli/serve.py": ["serve"],
+    "cli/shortlist.py": ["shortlist"],
+    "cli/trace/command.py": ["trace"],
+    "cli/train.py": ["train drafter"],
+    "cli/train_from_corpus.py": ["train drafter"],
+    "cli/translate.py": ["translate"],
+    "evaluation/payoff.py": ["translate"],  # it says so
+    "jobs/ray.py": ["translate"],
+    "models/interop/languages.py": ["import marian"],
+    "models/interop/marian.py": ["import marian"],
+    "text/lines.py": ["translate"],
+    "training/pipeline.py": ["train drafter"],
+}
+"""By module, the commands that show its messages with options; all other modules have none."""
+
+DEFINING = ("cli/options.py", "evaluation/report.py")
+"""What defines options, and what writes commands of sacreBLEU."""
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Yields what may be shown: strings that are no docstrings and no arguments of decorators."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        decorators = getattr(node, "decorator_list", [])
+        skipped |= {id(part) for decorator in decorators for part in ast.walk(decorator)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.value
+
+
+def command_of(names: str) -> click.Command:
+    command: click.Command = cli
+    for name in names.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return command
+
+
+def test_messages_name_options_of_the_command_that_shows_them() -> None:
+    seen = set()
+    for path in sorted((ROOT / "specmt").rglob("*.py")):
+        module = path.relative_to(ROOT / "specmt").as_posix()
+        for text in texts_of(path) if module not in DEFINING else ():
+            own = re.sub(r"`(?:specmt|sacrebleu|hf) [^`]*`", "", text)
+            for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", own)) - {"--help"}:
+                assert module in SHOWN_BY, f"{module}: {text}"
+                seen.add(module)
+                for name in SHOWN_BY[module]:
+                    known = {
+                        each for option in command_of(name).params for each in (*option.opts, *option.secondary_opts)
+                    }
+                    assert option in known, f"{module}: {text}"
+    assert {"text/lines.py", "cli/bench.py"} <= seen <= set(SHOWN_BY)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("translate -q a.de", "convert it, or use `--errors replace`.\n"),
+        ("evaluate a.de a.de", "convert it.\n"),
+        ("bench a.de", "convert it.\n"),
+        ("serve --api-keys a.de", "convert it.\n"),
+    ],
+)
+def test_bytes_that_are_not_utf8(
+    command: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.de").write_bytes(b"Caf\xe9\n")
+    fails(capfd, command.split(), 65, f"a.de: line 1 is not valid UTF-8 at byte offset 3; {says}")

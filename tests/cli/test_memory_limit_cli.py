@@ -1,0 +1,77 @@
+"""Where memory is limited, a command does its work or ends in one line, whatever library meets the end of it first."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from specmt import signals
+from tests.commands import COMMAND, ENVIRONMENT, MACHINE, TIMEOUT
+
+MEBIBYTE = 1 << 20
+TRANSLATE = ["translate", "-q", *MACHINE]
+TEXT = b"Wo ist der Bahnhof?\nGuten Morgen.\n"
+PEAK = """
+import re
+from specmt.cli.main import run
+assert run({arguments}) == 0
+print("peak", re.search(r"VmPeak:\\s*(\\d+)", open("/proc/self/status").read())[1])
+"""
+
+pytestmark = pytest.mark.skipif(
+    signals.compiled is None or sys.platform != "linux", reason="aborts are heard where the handler was compiled"
+)
+
+
+def execute(command: list[str], limit: int | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command in so many bytes of address space."""
+
+    def set_limit() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    return subprocess.run(
+        command,
+        input=TEXT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        timeout=TIMEOUT,
+        preexec_fn=set_limit,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def peak() -> int:
+    """The address space that a translation takes."""
+    done = execute([sys.executable, "-c", PEAK.format(arguments=TRANSLATE)])
+    *_, last = done.stdout.split(b"\n")[:-1]
+    return int(last.removeprefix(b"peak ")) << 10
+
+
+SIZES: dict[str, Callable[[int], int]] = {
+    "20 MiB": lambda _: 20 * MEBIBYTE,
+    "a tenth": lambda peak: peak // 10,
+    "half": lambda peak: peak // 2,
+    **{f"{less} MiB less": lambda peak, less=less: peak - less * MEBIBYTE for less in range(20, 460, 40)},  # type: ignore[misc]
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_wherever_memory_ends_there_is_one_line(size: str, peak: int) -> None:
+    done = execute([*COMMAND, *TRANSLATE], SIZES[size](peak))
+    if done.returncode == 0:  # it does with less than it takes where there is more
+        assert done.stdout.count(b"\n") == TEXT.count(b"\n")
+    else:
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert done.stderr == b"specmt: error: out of memory.\n"
+
+
+def test_an_abort_for_another_reason_stays_one(peak: int) -> None:
+    code = "from specmt import signals; signals.install(); import os; os.abort()"
+    assert execute([sys.executable, "-c", code], peak).returncode == -6
+    assert execute([sys.executable, "-c", code]).returncode == -6

@@ -1,0 +1,109 @@
+"""Accelerators of labels: hidden from the model, and one in the translation."""
+
+from __future__ import annotations
+
+import re
+
+import polib
+import pytest
+
+from specmt.formats.accelerators import find, plain
+from tests.documents import Shouting, read, run
+
+HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+
+
+def translated(answers: dict[str, str], *labels: str) -> tuple[list[str], list[str]]:
+    """Returns what is asked for labels of a catalogue, and their translations."""
+    translator = Shouting(answers)
+    source = HEAD + "\n".join(f'msgid "{label}"\nmsgstr ""\n' for label in labels)
+    (document,) = run(translator, ("po", source), source="en", target="de")
+    return translator.asked, [entry.msgstr for entry in polib.pofile(document.data.decode())]
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("&File", "File"),
+        ("E&xit", "Exit"),
+        ("Be&enden", "Beenden"),
+        ("_Edit", "Edit"),
+        ("E_xit", "Exit"),
+        ("Add to _favorites", "Add to favorites"),
+        ("Suchen && &Ersetzen…", "Suchen & Ersetzen…"),
+        ("Fahr zu R&D und &weiter", "Fahr zu R&D und weiter"),
+    ],
+)
+def test_the_accelerator_of_a_label_is_hidden(label: str, shown: str) -> None:
+    assert find(label) is not None
+    assert plain(label) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("AT&T", "R&D", "Q&A", "Plug&Play", "Copy&paste", "Text & mehr", "a &amp; b", "ein&nbsp;Wort", "&#160;x"),
+        *(
+            "snake_case",
+            "__init__",
+            "_foo_",
+            "_Foo bar_",
+            "MAX_SIZE",
+            "jede_r Nutzer_innen",
+            "_id",
+            "https://a.b/?x=1&y",
+        ),
+        *("&Eins &Zwei", "Das ist ein Satz mit &Mark.", "Das ist &" + "lang" * 30, ""),
+    ],
+)
+def test_what_is_no_accelerator_stays(text: str) -> None:
+    assert find(text) is None
+    assert plain(text) == text
+
+
+def test_each_translation_has_one() -> None:
+    answers = {
+        "Exit": "Beenden",
+        "Add to favorites": "Zu den Favoriten",
+        "Close Tab": "Tab schließen",
+        "Undo": "Zurück",
+    }
+    asked, said = translated(answers, "E&xit", "Add to _favorites", "Close &Tab", "&Undo", "Save && Close", "AT&T")
+    assert asked == ["Exit", "Add to favorites", "Close Tab", "Undo", "Save & Close", "AT&T"]
+    assert said == ["&Beenden", "Zu den _Favoriten", "&Tab schließen", "&Zurück", "SAVE && CLOSE", "AT&T"]
+
+
+def test_sisters_have_other_letters() -> None:
+    answers = {"File": "Datei", "Print": "Drucken", "Through": "Durch", "Odd": "dd", "All": "%s {x} 1"}
+    _, said = translated(answers, "&File", "&Print", "&Through", "&Odd", "&All")
+    assert said[:3] == ["&Datei", "D&rucken", "D&urch"]
+    assert said[3] == "&dd"  # there is no other
+    assert said[4] == ""  # there is none at all
+    (document,) = run(
+        Shouting({"Print": "Drucken"}),
+        ("po", HEAD + 'msgid "&File"\nmsgstr "&Datei"\n\nmsgid "&Print"\nmsgstr ""\n'),
+    )
+    assert b'msgstr "D&rucken"' in document.data
+
+
+def test_placeholders_have_none() -> None:
+    asked, said = translated({"Open %s now": "%s jetzt öffnen"}, "&Open %s now")
+    assert (asked, said) == (["Open %s now"], ["%s &jetzt öffnen"])
+
+
+def test_scripts_without_an_alphabet() -> None:
+    (document,) = run(Shouting({"File...": "文件..."}), ("properties", "a=&File..."), target="zh")
+    assert document.data.endswith(b"(&F)...")
+
+
+def test_units_of_several_segments_and_other_formats() -> None:
+    xliff = (
+        '<xliff version="1.2"><file><body><trans-unit id="a"><source>E&amp;xit. _Edit</source><seg-source>'
+        '<mrk mtype="seg" mid="1">E&amp;xit</mrk> <mrk mtype="seg" mid="2">_Edit</mrk></seg-source></trans-unit>'
+        "</body></file></xliff>"
+    )
+    (document,) = run(Shouting(), ("xliff", xliff))
+    assert re.findall(r'mid="\d">([^<]*)<', document.data.decode())[-2:] == ["&amp;EXIT", "E_DIT"]
+    for name in ("html", "markdown", "text", "json"):
+        data = '{"a": "_Edit"}' if name == "json" else "_Edit\n"
+        assert [segment.source.text for segment in read(name, data.encode()).segments] == ["_Edit"]

@@ -1,0 +1,47 @@
+"""What `--check` says of translations, also of those that people wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from specmt.text.checks import check
+
+LOST = "the number {} is not in the translation".format
+NEW = "the number {} is in the translation only".format
+ENDS = "the source ends with {}, the translation with {}".format
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "problems"),
+    [
+        ("Um 3,5 Prozent.", "By 3.5 percent.", []),
+        ("Zwei von 3.", "Two of three.", []),
+        ("Im Jahr 2013.", "In the year.", [LOST("2013")]),
+        ("Im Jahr.", "In the year 2013.", [NEW("2013")]),
+        ("Tel. (555) 12, Fax (555) 34", "Tel. (55) 12, fax (555) 34", [LOST("555 (1 of 2)"), NEW("55")]),
+        ("Von 8:30 bis 18 Uhr", "From 8:30 a.m. 1:30 to 6 pm", [NEW("1:30")]),
+        ("Siehe http://a.de/b.", "See it.", ["'http://a.de/b' is not in the translation"]),
+        ("Grün", "Gr\ufffdn", ["the character '\ufffd' is in the translation only"]),
+        ("Ja?", "Yes.", [ENDS("'?'", "'.'")]),
+        ("Ja", "Yes.", [ENDS("no mark", "'.'")]),
+        ("Sehr geehrte Frau Muster,", "Dear Ms. Muster", [ENDS("','", "no mark")]),
+        ("So; ", "So:", [ENDS("';'", "':'")]),
+        ("Und dann –", "And then -", []),
+        ("Und...", "And…", []),
+        ("„Ja.“", 'He said "yes."', []),
+        ("Ja.", " ", ["the translation is empty"]),
+        ("„“", '""', ["a text without letters is changed"]),
+        ("?!", "?!?", ["a text without letters is changed"]),
+        ("1.234,50 €", "€1,234.50", []),
+        ("12.03 !", "12.03!", []),
+        ("Das ist nicht gut.", "Das ist nicht gut!", [ENDS("'.'", "'!'"), "the text is not translated"]),
+        ("Microsoft Visual Studio Code", "Microsoft Visual Studio Code", []),
+        ("Rom in Italien", "Rom in Italien", ["the text is not translated"]),
+        ("Max Muster", "Max Muster", []),
+        ("{name} {of_the} `this and that`", "{name} {of_the} `this and that`", []),
+        ("Ein Satz, der lang ist, und noch einer.", "Short one.", ["the source has 39 characters, the translation 10"]),
+        ("", "", []),
+    ],
+)
+def test_translations_are_checked(source: str, translation: str, problems: list[str]) -> None:
+    assert check(source, translation, ("de", "en")) == problems
