@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recipe.augment import vary
+from recipe.augment import is_sentence, join, vary
 from recipe.cleaning import Deduplicator, find_fault, modern_spelling, normalise, plain_quotes
 from recipe.synthetic import Pair, synthesise
 
@@ -30,6 +30,8 @@ SOURCES = Path(__file__).parent / "recipe" / "sources.txt"
 """A domain a line, its sources and how often a pair of each counts; the order decides who keeps a pair that several
 have. General text is about half of all words.
 """
+DOCUMENTS = {"news", "parliament", "talks", "web", "reports", "books", "documentation", "back-translated"}
+"""Domains whose sources are running text: the line before is the sentence before."""
 NOISY = {"opus100-sample", "opennmt-wmt10k-detok"}
 VALID = ("docs-valid", "everyday-valid", "multi30k.val", "newstest2013")
 TRANSLATIONS = 3
@@ -80,6 +82,7 @@ class Writer:
         rng = random.Random(f"{self.seed} {name}")
         faults: Counter[str] = Counter()
         kept, pairs, words = 0, 0, 0
+        run: list[Pair] = []  # sentences of one document, up to this one
         with self._open(name) as write:
             for texts in read_pairs(*files):
                 # A model that reads German must know the old spelling, one that writes it must not.
@@ -89,12 +92,16 @@ class Writer:
                     fault = "duplicate"
                 if fault is not None:
                     faults[fault] += 1
+                    run = []
                     continue
                 kept += 1
                 if self.side == 0:
                     english = plain_quotes(english)
+                pair = (german, english)
+                run = [*run[-3:], pair] if domain in DOCUMENTS and is_sentence(pair) else []
                 for _ in range(copies(weight, rng)):
-                    write(vary((german, english), rng, source=self.side))
+                    german, english = vary(join(run or [pair], rng), rng, source=self.side)
+                    write((german, english))
                     pairs += 1
                     words += german.count(" ") + english.count(" ") + 2
         self.record[name] = {"domain": domain, "weight": weight, "kept": kept, "written": pairs, "words": words}

@@ -218,7 +218,8 @@ def translate_documents(
         for translation in translator.translate(lines(group), drafting if is_near else options):
             said, pending = asked.popleft()
             said.text, said.alignment = translation.text, translation.alignment or None
-            said.damage = damage(said.source, translation.text)
+            is_left = translation.stats.left > 0
+            said.damage = "what the model says is damaged" if is_left else damage(said.source, translation.text)
             said.warnings, said.is_there = translation.warnings, True
             pending.stats += translation.stats
             while waiting and waiting[0].is_done():
@@ -325,12 +326,12 @@ def _finish(pending: _Pending) -> Finished:
             tell(number, segment.reason)
     for plan in pending.plans:
         source = segments[plan.number].source
-        for warning in (warning for said, _ in plan.parts for warning in said.warnings):
-            tell(plan.number, warning)
         damages = [said.damage for said, _ in plan.parts if said.damage]
         if damages:
             tell(plan.number, f"kept as it was: {damages[0]}")
             continue
+        for warning in (warning for said, _ in plan.parts for warning in said.warnings):
+            tell(plan.number, warning)
         target, alignment = _join(plan.parts)
         translation, is_sure = carry(source, target, alignment)
         if not is_sure:

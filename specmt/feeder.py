@@ -164,7 +164,7 @@ class Cutter:
 
     def missing_in(self, part: Part) -> Missing | None:
         """Returns what tells the session what a translation still lacks."""
-        return self.requirements.missing_in(part) if self.requirements and part.required else None
+        return self.requirements.missing_in(part) if self.requirements and part.required and not part.attempt else None
 
     def cut(self, line: Line) -> Pending:
         """Returns a line with its parts."""

@@ -268,7 +268,7 @@ class Translator:
         signature |= {"text": VERSION, "protect": options.protect is not False, "keep_numbers": options.keep_numbers}
         if options.protect and not self.model.protects:
             signature["stand_ins"] = True
-        signature["split"] = options.split
+        signature |= {"split": options.split, "longest": self.model.max_source_length - 1}
         signature["threads"] = torch.get_num_threads()
         signature["batch_size"] = options.batch_size
         return signature

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from recipe.cleaning import WORD
 from recipe.synthetic import NAMES, Pair, emoji, foreign, literal, url
 from specmt.text.patterns import LITERAL
+
+_END: Final = re.compile(r"[.!?…][\"'“”»«)]*$")
 
 Change = Callable[[str, str, random.Random], Pair]
 
@@ -103,6 +105,12 @@ CHANGES: Final[tuple[tuple[float, Change], ...]] = (
 LOWERED: Final = 0.012
 """How often the source side, and it alone, is written small."""
 
+SWISS: Final = 0.02
+"""How often German that is read has ss for ß."""
+
+JOINED: Final = 0.06
+"""How often a sentence of running text comes with those before it: 3% of all pairs."""
+
 
 def vary(pair: Pair, rng: random.Random, *, source: int, rate: float = 1.0) -> Pair:
     """Returns a pair as it is, mostly, or changed in one of the ways above.
@@ -118,4 +126,18 @@ def vary(pair: Pair, rng: random.Random, *, source: int, rate: float = 1.0) -> P
     if draw < LOWERED:
         lowered = pair[source].lower()
         return (lowered, pair[1]) if source == 0 else (pair[0], lowered)
+    if source == 0 and draw < LOWERED + SWISS:
+        return pair[0].replace("ß", "ss"), pair[1]
     return pair
+
+
+def join(pairs: Sequence[Pair], rng: random.Random) -> Pair:
+    """Returns the last of neighbouring pairs as it is, mostly, or on one line with one to three of those before it."""
+    count = rng.randint(2, 4) if rng.random() < JOINED else 1
+    german, english = zip(*pairs[-count:], strict=True)
+    return " ".join(german), " ".join(english)
+
+
+def is_sentence(pair: Pair) -> bool:
+    """Tells whether both sides end as sentences do."""
+    return all(_END.search(text) for text in pair)

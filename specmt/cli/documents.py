@@ -213,6 +213,8 @@ def translate_tasks(
             rows.append((task.name, each.summary))
             stats += each.stats
     stats.seconds = time.perf_counter() - started
+    if options.check:
+        stats.warnings += sum(warning.text.startswith("kept") for warning in total.warnings)
     if not quiet:
         note(_sentence(total, len(tasks)))
     if report is not None:

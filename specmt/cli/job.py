@@ -156,7 +156,8 @@ def documents_run(
 
     def finish(job: JobFolder) -> Stats:
         recorded = Recorded(job)
-        translate_tasks(recorded, languages, tasks, options, documents, report, quiet=quiet)
+        written = translate_tasks(recorded, languages, tasks, options, documents, report, quiet=quiet)
+        recorded.stats.warnings += written.warnings
         job.remove([task.target for task in tasks if task.target is not None])
         return recorded.stats
 

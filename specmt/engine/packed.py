@@ -111,7 +111,7 @@ def pack(name: str, dtype: torch.dtype, *parts: Rows) -> Parts:
     offsets = torch.empty(outputs, dtype=torch.int32, device=device)
     end = 0
     for weight, bias in () if panels.is_meta else _in_order(parts):
-        padded = pad(weight, (0, 0, 0, -len(weight) % LANES))
+        padded = pad(weight, (0, 0, 0, -len(weight) % LANES)) if len(weight) % LANES else weight
         begin, end = end, end + len(padded)
         if bias is not None:
             biases[begin : begin + len(bias)] = bias

@@ -14,6 +14,7 @@ from typing import Any, Final
 from specmt.errors import ModelError
 from specmt.models import folder
 from specmt.models.folder import AUTOREGRESSIVE, CARD, DRAFTER, VERIFIER, ModelFolder
+from specmt.models.int8 import is_scale
 from specmt.models.reading import MOST_JSON, check_regular, read_bytes, unreadable
 from specmt.text.printable import printable
 
@@ -87,7 +88,8 @@ def _read_shapes(path: Path) -> dict[str, list[int]]:
             if length > min(path.stat().st_size, MOST_JSON):
                 raise ValueError("its header is cut off")
             header = json.loads(stream.read(length))
-        shapes = {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        shapes = {name: entry["shape"] for name, entry in tensors.items() if not is_scale(name, tensors)}
         if not all(type(size) is int and 0 <= size < 1 << 48 for shape in shapes.values() for size in shape):
             raise ValueError("its shapes are none")
         return shapes

@@ -30,6 +30,7 @@ from specmt.models.config import (
     read_calibration,
     read_heads,
 )
+from specmt.models.int8 import to_int8
 from specmt.models.reading import check_regular, read_json, read_tensors
 from specmt.options import AlignmentHeads, Calibration
 from specmt.text.languages import check_pair, find_code
@@ -46,9 +47,10 @@ VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
 SHORTLIST: Final = "shortlist.safetensors"
+NETWORKS: Final = (VERIFIER, DRAFTER, AUTOREGRESSIVE)
 
-FORMAT: Final = 1
-"""The version of the configuration's fields; a folder of a later one is refused."""
+FORMAT: Final = 2
+"""The latest version of a folder, in which weights may be in int8; a folder of a later one is refused."""
 
 MOST_CONFIG: Final = 1 << 20
 """The most bytes of a configuration; the bundled ones have 3,000."""
@@ -154,9 +156,9 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
     """
     :raises KeyError, TypeError, ValueError, UsageError: the configuration is none.
     """
-    form = record.get("format", FORMAT)
+    form = record.get("format", 1)
     if type(form) is not int or form < 1:
-        raise ValueError(f"`format` must be {FORMAT}, but is {shortened(form)} instead")
+        raise ValueError(f"`format` must be a number from 1 to {FORMAT}, but is {shortened(form)} instead")
     if form > FORMAT:
         raise ModelError(f"{path / CONFIG}: was made by a newer specmt, as format {shortened(form)}; update this one.")
     verifier = VerifierConfig(**record["verifier"])
@@ -240,7 +242,7 @@ def write_folder(
     with whole(path / VERIFIER) as temporary:
         save_file(_half(verifier_weights, exact=exact), temporary)
     record: dict[str, Any] = {
-        "format": FORMAT,
+        "format": 1,
         "source": source,
         "target": target,
         "protect": protect,
@@ -293,6 +295,25 @@ def add_lexicon(path: Path, lexicon: Lexicon) -> None:
         write_lexicon(temporary, lexicon)
         files = {**record["files"], LEXICON: file_sha256(temporary)}
     _write_config(path, {**record, "files": files})
+
+
+def store_in_int8(path: Path, model: ModelFolder) -> ModelFolder:
+    """Writes a model folder that is another one with its networks in int8 (specmt.models.int8), without the card.
+
+    :raises ModelError: a file of the other folder is missing or damaged.
+    """
+    from safetensors.torch import save_file
+
+    path.mkdir(parents=True, exist_ok=True)
+    for name in model.files:
+        if name in NETWORKS:
+            with whole(path / name) as temporary:
+                save_file(to_int8(model.weights(name)), temporary)
+        else:
+            shutil.copyfile(model.verified(name), path / name)
+    files = {name: file_sha256(path / name) for name in model.files}
+    _write_config(path, {**_read_record(model.path), "format": FORMAT, "files": files})
+    return ModelFolder.read(path)
 
 
 def _add_file(

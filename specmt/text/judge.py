@@ -138,8 +138,11 @@ def _judge_numbers(source: str, said: str, languages: tuple[str, str]) -> list[s
     missing = _leftovers(before, had - has, source, languages[0], languages[1])
     new = _leftovers(after, has - had, said, languages[1])
     missing, new = _unpaired(missing, new)
+    # A date may be said part by part, but not with other marks between some of them.
+    is_torn = _has_date(missing) != _has_date(new) and not any(map(_names_month, (source, said), languages))
     if missing and new:
-        missing, new = _unpaired(_apart(missing), _apart(new))
+        parts = _unpaired(_apart(missing), _apart(new))
+        missing, new = (missing, new) if is_torn and not any(parts) else parts
     if missing or new:
         words, others = _unpaired(_spelled(source, base(languages[0])), _spelled(said, base(languages[1])))
         missing, new = _unpaired(missing, _apart(others))[0], _unpaired(new, _apart(words))[0]
@@ -226,6 +229,15 @@ def _unpaired(some: list[_Said], others: list[_Said]) -> tuple[list[_Said], list
         else:
             rest.append(each)
     return rest, [each for place, each in enumerate(others) if place not in taken]
+
+
+def _has_date(numbers: list[_Said]) -> bool:
+    return any(each.parts and ":" not in each.text and len(_DIGITS.findall(each.text)) == 3 for each in numbers)
+
+
+def _names_month(text: str, language: str) -> bool:
+    months = _SPELLED.get(base(language))
+    return months is not None and any(str(match.lastgroup).startswith("nm") for match in months.finditer(text))
 
 
 def _apart(numbers: list[_Said]) -> list[_Said]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import re
-import unicodedata
 import zlib
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -45,13 +44,9 @@ class Lexicon:
     keywords: frozenset[str] = frozenset()
     """Those of the words that may be meant in capitals: the SELECT of a database, and what may be a name."""
 
-    def is_learnt(self, character: str) -> bool:
-        """Returns whether the model knows a character."""
-        return character in self.letters or _is_latin(character)
-
     @cached_property
     def unlearnt(self) -> re.Pattern[str] | None:
-        """Finds characters that the model has not learnt; ``None`` where that is not known."""
+        """Finds characters that were not learnt; Latin letters always were. ``None``: it is not known."""
         if not self.letters:
             return None
         known = "".join(map(re.escape, sorted(self.letters)))
@@ -89,11 +84,6 @@ class Lexicon:
 def to_key(word: str) -> str:
     """Returns a word in capitals as it is looked up: SS for ß and ẞ, the straight apostrophe."""
     return word.upper().replace("ẞ", "SS").replace("’", "'")
-
-
-@lru_cache(maxsize=1 << 12)
-def _is_latin(character: str) -> bool:
-    return unicodedata.name(character, "").startswith("LATIN ")
 
 
 def load_lexicon(names: Container[str], locate: Callable[[str], Path], letters: Iterable[str] = frozenset()) -> Lexicon:

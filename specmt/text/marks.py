@@ -11,6 +11,9 @@ _MARKS: Final = f",:;，：；、،؛{_DASHES}{_SPACES}"
 _STOPS: Final = ".!?…。！？"
 _PLAIN: Final = str.maketrans("，：；、،؛", ",:;,,;", _SPACES)
 
+_FULL_STOP: Final = re.compile(r"[^\W\d_]{5}\.$|(?<!\w)[^\W\d_]{1,40} [^\W_]{4}\.$")
+"""A full stop behind a word that is hardly an abbreviation."""
+
 _QUOTE: Final = re.compile("[\"“”„‟«»'‘’‚‹›]")
 _OPENERS: Final = frozenset("([{/-–—")
 _CLOSERS: Final = frozenset(".,;:!?…)]}/-–—")
@@ -41,7 +44,7 @@ def match_ends(source: str, translation: str) -> str:
     """Returns a translation with the commas, colons, semicolons and dashes that are at the ends of the source.
 
     They take the place of a stop: ``Dear Ms. Smith,`` is no ``Liebe Frau Smith.``; stops are as the model says them
-    otherwise. A hyphen that touches a word is part of it.
+    otherwise, but for a full stop that the source has none of. A hyphen that touches a word is part of it.
     """
     (first, text, last), (before, said, after) = _cut(source), _cut(translation)
     if not text or not said:
@@ -57,6 +60,8 @@ def match_ends(source: str, translation: str) -> str:
         elif not last and said == bare:
             said += text[len(text.rstrip(_STOPS)) :]
         after = last
+    if not after and text[-1].isalnum() and (sentence := _FULL_STOP.search(said)):
+        said = said[: sentence.end() - 1]
     return f"{before}{said}{after}"
 
 

@@ -90,11 +90,8 @@ class Part:
     translation: str = ""
     """What it said at last."""
 
-    terms: list[Required] = field(default_factory=list)
-    """The terms in it."""
-
     required: list[Required] = field(default_factory=list)
-    """Those of them that the model is asked for."""
+    """Terms that its translation must contain."""
 
     free: str = ""
     """What the model said before it was asked for what must be there."""

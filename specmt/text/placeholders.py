@@ -249,11 +249,6 @@ def touches(text: str) -> list[tuple[bool, bool]]:
     return [_touches(text, match) for match in _STAND_IN.finditer(text)]
 
 
-def has_words(text: str) -> bool:
-    """Returns whether there are letters or digits between the stand-ins of a text."""
-    return any(c.isalnum() for c in _STAND_IN.sub("", text))
-
-
 def _touches(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     start, end = match.span()
     return text[start - 1 : start].isalnum(), text[end : end + 1].isalnum()

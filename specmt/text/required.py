@@ -47,16 +47,18 @@ def _pattern(form: str) -> re.Pattern[str]:
 def are_met(required: Sequence[Required], translation: str) -> bool:
     """Returns whether a translation has every term once for each time that the source has it, in one form alone."""
     for each, count in Counter(replace(each, span=(0, 0)) for each in required).items():
-        found = sum(len(_pattern(form).findall(translation)) for form in each.forms)
-        if found != count or (each.source not in each.forms and _pattern(each.source).search(translation)):
+        places = {match.start() for form in each.forms for match in _pattern(form).finditer(translation)}
+        if len(places) != count or (
+            each.source.lower() not in map(str.lower, each.forms) and _pattern(each.source).search(translation)
+        ):
             return False
     return True
 
 
 def uses(part: Part) -> list[TermUse]:
     """Returns what became of the terms in a part."""
-    found, said = [], part.render() if part.terms else ""
-    for each in part.terms:
+    found, said = [], part.render() if part.required else ""
+    for each in part.required:
         form = each.found(said) or replace(each, forms=tuple(map(str.upper, each.forms))).found(said)
         how: Literal["freely", "by constraint", "not"] = "not"
         if form is not None:

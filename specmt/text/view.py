@@ -84,10 +84,14 @@ def view(raw: str, language: str = "") -> View:
         else:
             while end < len(raw) and _continues(raw[end]):
                 end += 1
-        new = raw[place:end]
-        composed = new if end == place + 1 and new < "\u0340" else unicodedata.normalize("NFC", new)
+        new, begin = raw[place:end], place
+        if said and _continues(new[0]):  # what was between is invisible
+            begin = starts[-len(said[-1])]
+            del starts[-len(said[-1]) :]
+            new = said.pop() + new
+        composed = new if len(new) == 1 and new < "\u0340" else unicodedata.normalize("NFC", new)
         said.append(composed)
-        starts += [min(place + number, end - 1) for number in range(len(composed))]
+        starts += [min(begin + number, end - 1) for number in range(len(composed))]
         place = end
     return View("".join(said), raw, [*starts, len(raw)])
 

@@ -180,6 +180,7 @@ def test_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     assert (signature["tolerance"], signature["block_size"], signature["batch_size"]) == (9.0, 4, 2)
     text = (report / "report.md").read_text(encoding="utf-8")
     assert "sacrebleu a.reference1.txt a.reference2.txt -i a.greedy.txt" in text
+    assert signature["split"] is False  # references are of whole lines
     assert signature["model_sha256"] in text
     assert not (tmp_path / ".specmt").exists()
 

@@ -187,6 +187,7 @@ RUNS: Final = {
 _INVISIBLE: Final = "\xad\u200b\u2060\ufeff\u200e\u200f\u202a\u061c"
 _THIN: Final = "\xa0\u2009\u202f\u2002"
 _COMMAS: Final = str.maketrans(",.", ".,")
+_SAYS: Final = {"de": "Er sagte: ", "en": "He said: "}
 _EDGES: Final = r"\w(?:.*[\w.!])?"
 """Text without white space at its ends."""
 
@@ -267,21 +268,20 @@ def _runs(language: str, rng: random.Random) -> Made:
 
 
 def _capitals(language: str, rng: random.Random) -> Made:
-    return Made(rng.choice(TEXTS[language]).upper(), pattern="[^a-zäöüß]*")
+    line = rng.choice(TEXTS[language]).upper()
+    return Made(line, pattern=f"(?!{re.escape(line)})[^a-zäöüß]*")
 
 
 def _shouted(language: str, rng: random.Random) -> Made:
-    return Made(rng.choice(SHOUTED[language]), pattern=r"(?=.*[a-z]).*\b[A-ZÄÖÜ]{3,}\b.*")
+    line = rng.choice(SHOUTED[language])
+    word = re.search("[A-Z]{3,}", line)[0]  # type: ignore[index]
+    return Made(line, pattern=rf"(?=.*[a-z])(?!.*{word}).*\b[A-ZÄÖÜ]{{3,}}\b.*")
 
 
 def _quotes(language: str, rng: random.Random) -> Made:
-    opening, closing = rng.choice(('""', {"de": "„“", "en": "“”"}[language]))
-    there = '""' if opening == '"' else {"de": "“”", "en": "„“"}[language]
-    said = "".join(rng.sample(TEXTS[language], 1))
-    line = rng.choice(
-        {"de": ("Er sagte: {}{}{}", "Sie rief {}{}{}"), "en": ("He said: {}{}{}", "She cried {}{}{}")}[language]
-    )
-    return Made(line.format(opening, said, closing), pattern='[^„“”"]*{}[^„“”"]*{}[^„“”"]*'.format(*there))
+    here, there = rng.choice((('""', '""'), {"de": ("„“", "“”"), "en": ("“”", "„“")}[language]))
+    line = f"{_SAYS[language]}{here[0]}{rng.choice(TEXTS[language])}{here[1]}"
+    return Made(line, pattern='[^„“”"]*{}[^„“”"]*{}[^„“”"]*'.format(*there))
 
 
 def _ends(language: str, rng: random.Random) -> Made:
@@ -388,7 +388,7 @@ def _faults(each: Made, translations: Mapping[str, str]) -> list[str]:
 
 def _digits(text: str) -> Counter[str]:
     """Returns the numbers of a text without marks between digits, full hours with minutes, all to twelve."""
-    text = re.sub(r"(?<![\d:.,])(\d{1,2})(?= ?(?:[ap]\.? ?m\b(?! [A-Z])|Uhr))", r"\1:00", text)
+    text = re.sub(r"(?<![\d:.,])(?<!\d )(\d{1,2})(?= ?(?:[ap]\.? ?m\b(?! [A-Z])|Uhr))", r"\1:00", text)
     text = re.sub(r"(?<![\d:])(\d{1,2})(?=:\d\d)", lambda match: f"{int(match[1]) % 12}", text)
-    text = re.sub(r"\b0(?=\d\.\d)", "", text)
-    return Counter(re.findall(r"\d+", re.sub(r"(?<=\d)[.,'’](?=\d)", "", text)))
+    text = re.sub(r"\b0(?=\d[./]\d)", "", text)
+    return Counter(re.findall(r"\d+", re.sub(r"(?<=\d)[.,/'’](?=\d)", "", text)))

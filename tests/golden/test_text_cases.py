@@ -122,7 +122,7 @@ def test_raised_and_lowered_marks_stay_on_what_they_mark(translators: Mapping[st
     ("line", "pattern"),
     [
         ("Read the %1$sterms of use%2$s and continue.", r"\S.*%1\$s\w.*\w%2\$s .*"),
-        ("Please %slog in%s to see this page.", r"Bitte %s\w.*\w%s .*"),
+        ("Please %slog in%s to see this page.", r"Bitte %s\w.*\w%s\W.*"),
         ("Click {link}here{/link} to continue.", r".*\{link\}hier\{/link\}.*"),
         ("{{#if admin}}You are an admin.{{/if}}", r"\{\{#if admin\}\}Sie .*\.\{\{/if\}\}"),
         ("Hello😀world", "Hallo😀Welt"),
@@ -144,7 +144,7 @@ def test_accelerators_are_on_a_letter_of_the_translation(translators: Mapping[st
     for label, translation in zip(labels, said, strict=True):
         wanted = [mark for mark in "&_" if re.search(rf"(?<!{mark}){mark}\w", label)]
         assert [mark for mark in re.findall(r"(?<!&)[&_](?=\w)", translation)] == wanted, translation
-    assert "&&" in said[2] and "& " in said[6]
+    assert "&" not in said[2].replace("&&", "")
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_terms_are_written_as_the_text_writes_them(translators: Mapping[str, Tra
     lines = ["Read the Apple Tech News of today.", "The CLIENT shall pay the CONTRACTOR."]
     one, other = (each.text for each in translators["en"].translate(lines, GREEDY, glossary=terms))
     assert "Apple Tech News" in one
-    assert sorted(re.findall(r"\b[A-Z]{3,}\b", other)) == ["AUFTRAGGEBER", "AUFTRAGNEHMER"]
+    assert [other.count(word) for word in ("AUFTRAGGEBER", "AUFTRAGNEHMER", "CLIENT", "CONTRACTOR")] == [1, 1, 0, 0]

@@ -18,7 +18,7 @@ from specmt.options import DecodingOptions
 from specmt.text.parts import Part, join, sentences
 from specmt.text.patterns import HINT, TOKEN
 from specmt.text.pieces import PieceModel
-from specmt.text.placeholders import find_copied, has_words, mask, restore, stand_ins
+from specmt.text.placeholders import find_copied, mask, restore, stand_ins
 from specmt.text.rules import Rules
 from specmt.text.segment import LAYOUT
 from specmt.translator import Translator
@@ -136,11 +136,6 @@ def test_lines_without_a_hint_hold_nothing_to_copy(kind: str) -> None:
 def test_stand_ins_get_the_space_that_they_had() -> None:
     assert restore("%1 %2 %0 %", ["a"]) == "a %2 %0 %"
     assert restore("Öffne%1und%2x%3", ["a", "b", "c"], "%1, %2x, y%3") == "Öffne a und bxc"
-
-
-@pytest.mark.parametrize(("text", "words"), [("%1: %2 …", False), ("%1", False), ("Siehe %1", True), ("%1 3", True)])
-def test_a_text_of_stand_ins_alone_has_no_words(text: str, *, words: bool) -> None:
-    assert has_words(text) == words
 
 
 UNITS = (

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from recipe import augment
-from recipe.augment import CHANGES, Change, vary
+from recipe.augment import CHANGES, Change, is_sentence, join, vary
 from recipe.cleaning import (
     MAX_CHARACTERS,
     Deduplicator,
@@ -179,6 +180,38 @@ def test_only_the_source_is_lowered(source: int) -> None:
     lowered = [PAIR[0].lower(), PAIR[1]] if source == 0 else [PAIR[0], PAIR[1].lower()]
     assert tuple(lowered) in pairs
     assert not any(pair[1 - source] == PAIR[1 - source].lower() for pair in pairs)
+
+
+@pytest.mark.parametrize(("source", "share"), [(0, augment.SWISS), (1, 0.0)])
+def test_german_that_is_read_has_ss_for_sz_now_and_then(source: int, share: float) -> None:
+    rng = random.Random(1)
+    pairs = [vary(("Er saß da.", "He sat there."), rng, source=source) for _ in range(3000)]
+    assert pairs.count(("Er sass da.", "He sat there.")) / len(pairs) == pytest.approx(share, abs=0.01)
+
+
+def test_neighbours_share_a_line_now_and_then() -> None:
+    rng = random.Random(1)
+    document = [(f"Satz {n}.", f"Sentence {n}.") for n in range(6)]
+    joined = [join(document[: n % 6 + 1], rng) for n in range(6000)]
+    counts = Counter(english.count(".") for _, english in joined)
+    assert set(counts) == {1, 2, 3, 4}
+    assert joined.count(document[-1]) > 900
+    assert ("Satz 4. Satz 5.", "Sentence 4. Sentence 5.") in joined
+    assert 1 - counts[1] / len(joined) == pytest.approx(5 / 6 * augment.JOINED, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("pair", "ends"),
+    [
+        (("Er kam.", "He came."), True),
+        (("„Er kam!“", '"He came!"'), True),
+        (("Er kam (gestern).", "He came (yesterday.)"), True),
+        (("Er kam", "He came."), False),
+        (("Über uns", "About us"), False),
+    ],
+)
+def test_what_ends_as_a_sentence(pair: Pair, ends: bool) -> None:
+    assert is_sentence(pair) == ends
 
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES])

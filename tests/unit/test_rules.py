@@ -128,7 +128,7 @@ def test_the_best_hypothesis_that_will_do_counts() -> None:
 def test_terms_have_stand_ins_where_asking_for_them_failed() -> None:
     terms = Glossary([Entry("kunde", ("client",), 1), Entry("Acme", ("Acme",), 2)], "terms")
     translation, seen, _ = ask("Der KUNDE von Acme.", lambda text: text.replace("KUNDE", "kunde"), terms=terms)
-    assert seen == ["Der KUNDE von %1.", "Der %1 von %2."]
+    assert seen == ["Der KUNDE von Acme.", "Der %1 von %2."]
     assert translation == "Der CLIENT von Acme."
 
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from specmt.models.hub import Model
+from specmt.options import DecodingOptions
 from specmt.serve import gate, server
 from specmt.serve.clients import Keys, Limits
 from specmt.translator import Translator
@@ -265,6 +266,21 @@ def test_deepl_cuts_lines_but_where_it_is_told_not_to() -> None:
                 answer = client.post("/v2/translate", json=body | more | {"split_sentences": split}).json()
                 words = "Er bellt. Da" if split == "0" else "bellt. Da geht Er"
                 assert words in answer["translations"][0]["text"], (more, split)
+
+
+def test_an_etag_stands_for_rules_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> Translator:
+        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
+
+    def etag(**options: bool) -> str:
+        with serving(load, options=DecodingOptions(**options)) as client:
+            return str(ask(client).headers["etag"])
+
+    plain = etag()
+    assert etag() == plain
+    assert len({plain, etag(split=False), etag(keep_numbers=False), etag(protect=False)}) == 4
+    monkeypatch.setattr("specmt.serve.service.VERSION", 0)
+    assert etag() != plain
 
 
 def test_nothing_is_answered_or_cached_before_the_last_attempt() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from specmt.errors import DataError
+from specmt.feeder import number_of, place_of
 from specmt.serve.cache import Cache, size_of
 from specmt.serve.clients import MOST_CLIENTS, Keys, Rate
 from specmt.serve.errors import RefusedError
@@ -209,3 +210,9 @@ def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), None))  # type: ignore[arg-type]
         assert found.endswith(end) and uploads.find(found) == b"ABC"
+
+
+def test_the_number_of_a_request_tells_its_place() -> None:
+    places = [(0, 0, 0), (7, 1, 0), (7, 2, 0), (7, 2, 300), (0xFFFFF, 0, 0)]
+    assert [place_of(number_of(*place)) for place in places] == places
+    assert len({number_of(*place) for place in places}) == len(places)

@@ -282,6 +282,10 @@ def test_the_signature_says_what_is_protected() -> None:
         for options in (greedy, replace(greedy, protect=False), replace(greedy, temperature=0.5))
     ]
     assert found == [True, False, True]
+    model = FakeModel()
+    model.protects = False
+    free, held = (translator(model).signature(DecodingOptions(protect=protect)) for protect in (None, True))
+    assert {name: held[name] for name in held if held[name] != free.get(name)} == {"stand_ins": True}
 
 
 @pytest.mark.parametrize(("protect", "seen"), [(None, ["a {x} b"]), (True, ["a %1 b"]), (False, ["a {x} b"])])

@@ -34,6 +34,7 @@ from specmt.models.folder import (
     find,
 )
 from specmt.models.hub import load_model
+from specmt.models.int8 import SCALE
 from specmt.text.printable import printable
 from tests.folders import Change, change_config, trust
 
@@ -282,10 +283,10 @@ SHORTLIST = {"frequent": 1, "associated": 1, "sentences": 1, "recall": 0.5, "who
         (put("autoregressive", value="small"), "must be a mapping, not str"),
         (put("verifier", "colour", value="blue"), "unexpected keyword argument 'colour'"),
         (put("autoregressive", "block_size", value=4), "unexpected keyword argument 'block_size'"),
-        (put("format", value=2), "was made by a newer specmt, as format 2"),
+        (put("format", value=3), "was made by a newer specmt, as format 3"),
         (put("format", value=10**30), "was made by a newer specmt"),
-        (put("format", value=0), "`format` must be 1, but is 0 instead"),
-        (put("format", value="1"), "`format` must be 1, but is '1' instead"),
+        (put("format", value=0), "`format` must be a number from 1 to 2, but is 0 instead"),
+        (put("format", value="1"), "`format` must be a number from 1 to 2, but is '1' instead"),
         (put("source", value=["de"]), "`source` must name a language"),
         (put("target", value=ESCAPE), r"`target` must name a language, but is '\x1b]0;owned"),
         (put("protect", value="no"), "`protect` must be true or false, but is 'no' instead"),
@@ -377,6 +378,27 @@ def test_weights_are_of_floating_point(folder: Path) -> None:
     save_file({key: tensor.to(torch.int64) for key, tensor in load_file(folder / VERIFIER).items()}, folder / VERIFIER)
     trust(folder, VERIFIER)
     assert "must be of floating point, but is torch.int64 instead" in error_of(lambda: load_all(folder))
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        (None, "must have a scale for each row, in float32"),
+        (torch.ones(3), "must have a scale for each row, in float32"),
+        (torch.ones(64, dtype=torch.float16), "must have a scale for each row, in float32"),
+        (torch.full((64,), torch.nan), "must be finite, but has NaN or infinite values"),
+        (torch.full((64,), 1e38), "must be finite, but has NaN or infinite values"),
+    ],
+)
+def test_int8_needs_scales(folder: Path, scale: torch.Tensor | None, message: str) -> None:
+    weights = load_file(folder / VERIFIER)
+    key = "encoder.layers.0.ffn.inner_proj.weight"
+    weights[key] = torch.full(weights[key].shape, 127, dtype=torch.int8)
+    if scale is not None:
+        weights[key + SCALE] = scale
+    save_file(weights, folder / VERIFIER)
+    trust(folder, VERIFIER)
+    assert message in error_of(lambda: load_all(folder))
 
 
 def header(content: object, data: bytes = b"") -> bytes:
