@@ -310,7 +310,7 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 @click.option("--widened", default=1, show_default=True, help="Repeat every dimension so often: as if it were larger.")
 @click.option("--beside", help="Another model, whose greedy decoding takes part, such as one of 12+1 layers.")
 @click.option("--threads", default=2, show_default=True)
-@click.option("--dtype", default="auto", show_default=True, help="What specmt computes in, int8 aside.")
+@click.option("--dtype", default="bfloat16", show_default=True, help="What specmt computes in, int8 aside.")
 @click.option("--sets", default="docs-test,newstest2014.de-en", show_default=True)
 @click.option("--lines", default=20, show_default=True, help="How many lines of each set.")
 @click.option("--rounds", default=5, show_default=True)

@@ -80,7 +80,7 @@ class DecodingOptions:
 
     drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
-    itself in its fastest shape and type, a lookup in texts, or nobody; names joined by + draft together. ``auto`` is
+    itself in its fastest shape and type, a lookup in texts, or nobody; with ``+lookup``, both at once. ``auto`` is
     whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups. In beam
     search, the autoregressive one or nobody: what it says decides when two steps are made at once."""
 
@@ -176,11 +176,11 @@ class DecodingOptions:
 
     def _check_together(self) -> None:
         named = self.drafter.split("+")
-        joined = ("auto" in named and not {*named} <= {"auto", "lookup"}) or (
-            len(self.drafters) > 1 and "none" in named
-        )
-        if len(set(named)) < len(named) or joined:
-            raise UsageError(f"`drafter` must name different drafters, but is {self.drafter!r} instead.")
+        if len(named) > 1 and (len(named) > 2 or named.count("lookup") != 1):
+            wanted = "must be one name, or one and lookup, as in masked+lookup"
+            raise UsageError(f"`drafter` {wanted}, but is {self.drafter!r} instead.")
+        if "none" in named and len(self.drafters) > 1:
+            raise UsageError("`drafter` none does not go together with lookup or a `memory`; leave one out.")
         if "self" in self.drafters and not (self.tolerance == 0.0 or self.beta == 1):
             raise UsageError(f"`tolerance` must be 0 with the drafter self, but is {self.tolerance} instead.")
         if "lookup" in self.drafters and not self.lossless:

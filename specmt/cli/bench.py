@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed
-from specmt.cli.options import given_options, model_options
+from specmt.cli.options import model_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, SpecmtError, UsageError, is_out_of_memory
 from specmt.evaluation.bench import DRAFTERS, QUICK, Bench, BenchOptions
@@ -63,11 +62,6 @@ def _listed(name: str, text: str) -> Callable[[F], F]:
 @_listed("block_sizes", "Tokens drafted ahead, where the speed of decoding is measured.")
 @click.option("--repeats", type=click.IntRange(1), metavar="N", help="How often speeds are measured.  [default: 5]")
 @click.option("--quick", is_flag=True, help="Fewer of each, unless said otherwise: done in half a minute.")
-@click.option(
-    "--splits",
-    is_flag=True,
-    help="Measure instead how the processors are best shared among processes of `specmt translate --processes`.",
-)
 @click.option("--json", "json_", type=click.Path(path_type=Path), metavar="FILE", help="Write all figures as JSON.")
 @click.option(
     "--plot", "picture", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw them (or .svg, .pdf)."
@@ -78,7 +72,6 @@ def bench(
     model: str | None,
     loading: dict[str, Any],
     quick: bool,
-    splits: bool,
     json_: Path | None,
     picture: Path | None,
     quiet: bool,
@@ -94,27 +87,18 @@ def bench(
     Examples:
       specmt bench --quick
       specmt bench manual.de --json bench.json --plot bench.png
-      specmt bench --splits
       specmt bench --drafter autoregressive --batch-sizes 1,8 --block-sizes 3,5,7
     """
     values = (QUICK if quick else {}) | {name: value for name, value in chosen.items() if value is not None}
     options = BenchOptions(**values)
     if picture is not None and picture.suffix not in _PICTURES:
         raise UsageError(f"`plot` must end in {', '.join(_PICTURES)}, but is {str(picture)!r} instead.")
-    if splits and (unused := given_options() - {"splits", "file", "model", "loading", "json_", "quiet", *loading}):
-        raise UsageError(f"`{min(unused)}` has no effect with `splits`; leave it out.")
     with ExitStack() as stack:
         # Whatever can go wrong with files does so before the model is loaded.
         out = stack.enter_context(Output(None))
         json_out = None if json_ is None else stack.enter_context(Output(json_))
         plot_out = None if picture is None else stack.enter_context(Output(picture))
-        loading |= {"threads": 1} if splits else {}
         loaded, sources, name = _load(file, model, options, loading, quiet=quiet)
-        if splits:
-            record = _share(loaded, sources, out, quiet=quiet)
-            if json_out is not None:
-                json_out.write(json.dumps(record, indent=2) + "\n")
-            return
 
         from specmt.evaluation.bench_report import draw
         from specmt.evaluation.machine import describe_machine
@@ -164,36 +148,6 @@ def _load(
     if not sources:
         raise DataError(f"{text}: has no line of at most {most} pieces.")
     return model, sources, text
-
-
-def _share(model: Model, sources: list[list[int]], out: Output, *, quiet: bool) -> list[dict[str, Any]]:
-    """Measures how processors are best shared; returns what JSON has of it."""
-    from specmt.evaluation.tables import Table
-    from specmt.jobs.splits import measure, ways
-
-    if model.device != "cpu":
-        raise UsageError(f"`device` must be cpu with `splits`, but is {model.device} instead.")
-    processors = os.cpu_count() or 1
-    found = []
-    with share_bar(quiet=quiet) as show:
-        for split in measure(model, sources, processors):
-            found.append(split)
-            show(f"{split.processes} x {split.threads}", len(found) / len(ways(processors)))
-    rows = [
-        (
-            f"{split.processes} x {split.threads}",
-            f"{split.speed:.0f}",
-            f"{split.speed / found[0].speed:.2f}",
-            "" if split.mebibytes is None else f"{split.mebibytes:.0f}",
-        )
-        for split in found
-    ]
-    notes = (
-        f"{processors} processors; each process decodes {len(sources)} sentences. Memory is that of all processes.",
-    )
-    table = Table("Processes x threads", ("", "sentences/s", "times 1 x 1", "MiB"), rows, notes)
-    out.write(printed(lambda console: console.print(table.rich())))
-    return [split._asdict() for split in found]
 
 
 def _run(found: Bench, model: Model, sources: list[list[int]], *, quiet: bool) -> BaseException | None:

@@ -32,7 +32,7 @@ def place_options(function: F) -> F:
             raise UsageError(f"`device` must be auto, cpu, cuda or cuda:N, but is {device!r} instead.")
         return function(loading=loading, **values)
 
-    dtype = "Number format. auto: bfloat16 where the processor computes in it, else float32."
+    dtype = "Number format. auto: int8 on the kernels, else bfloat16 or float32, unless the model says otherwise."
     options = [
         _option("device", "auto", "Where to compute.", metavar="auto|cpu|cuda[:N]"),
         _option("dtype", "auto", dtype, type=click.Choice(DTYPES)),
@@ -69,7 +69,7 @@ def decoding_options(
             "What proposes tokens in the speculative strategy. masked: a decoder that fills a block of [MASK] slots in "
             "one pass. autoregressive: a small decoder, token by token. self: the verifier in its fastest number "
             "format. lookup: n-grams of the source, of earlier output and of --memory. auto: one that the model has. "
-            "Several together: joined by +.",
+            "One of them and lookups: masked+lookup.",
             "|".join(DRAFTERS),
         ),
         decoding_option(

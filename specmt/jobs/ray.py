@@ -262,7 +262,7 @@ def check_numerics(translator: Translator, numerics: str | None) -> None:
     if numerics is not None and here != numerics:
         raise ModelError(
             f"`numerics` must be {numerics} on every node, but is {here} on {ray.util.get_node_ip_address()}; "
-            "`--dtype float32` gives the same bits on all processors that have kernels."
+            "`--dtype int8` and float32 give the same bits on all processors that have kernels."
         )
 
 

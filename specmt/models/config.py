@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from specmt.engine.architecture import Architecture
 from specmt.errors import UsageError
-from specmt.options import AlignmentHeads, Calibration
+from specmt.options import DTYPES, AlignmentHeads, Calibration
 
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "model_dim": (1, 1 << 16),
@@ -269,6 +269,16 @@ def check_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"`{name}` must be true or false, but is {shortened(value)} instead.")
     return value
+
+
+def check_dtype(value: object) -> str:
+    """Returns the name of a number format of a configuration.
+
+    :raises UsageError: it is none.
+    """
+    if value not in DTYPES:
+        raise UsageError(f"`dtype` must be one of {', '.join(DTYPES)}, but is {shortened(value)} instead.")
+    return str(value)
 
 
 def check_number(name: str, value: object, least: float, most: float) -> float:

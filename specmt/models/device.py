@@ -43,7 +43,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Returns the type of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
+    """Returns the type of a name; ``auto`` is PyTorch's: bfloat16 where the device computes in it, else float32.
 
     :raises UsageError: there is no such type, or the device has no use for it.
     """

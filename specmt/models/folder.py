@@ -23,6 +23,7 @@ from specmt.models.config import (
     ShortlistConfig,
     VerifierConfig,
     check_bool,
+    check_dtype,
     check_files,
     check_fit,
     check_language,
@@ -85,6 +86,9 @@ class ModelFolder:
 
     protect: bool = True
     """Whether placeholders are masked by default; not for imported models, which were trained without the masks."""
+
+    dtype: str = "auto"
+    """The number format that it computes in unless another one is named."""
 
     longest: int | None = None
     """The most source pieces of a sentence that the model translates well, measured: longer ones are cut at clauses."""
@@ -182,6 +186,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
         alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
         protect=check_bool("protect", record.get("protect", True)),
+        dtype=check_dtype(record.get("dtype", "auto")),
         longest=None if record.get("longest") is None else check_whole("longest", record["longest"], 8, 1 << 16),
     )
 

@@ -38,7 +38,7 @@ def distill(
 
     Lines are taken once each, evenly spaced if there are more than ``limit``.
 
-    :raises UsageError: the folder holds shards of other text or of another model.
+    :raises UsageError: the folder holds shards of other text, of another model or in other numerics.
     :raises DataError: no sentence is left.
     """
     lines = distinct_lines(files)
@@ -64,14 +64,15 @@ def distill_sources(
 
     :param name: what stands for the verifier
     :param shard: how many sentences are decoded between two saves
-    :raises UsageError: the folder holds shards of other text or of another model.
+    :raises UsageError: the folder holds shards of other text, of another model or in other numerics.
     :raises DataError: no sentence is left.
     """
     if not sources:
         raise DataError("No sentence is left to distil; see `max_length`.")
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
-    check_same_work(folder, {"model": name, "sentences": len(sources), "sources_sha256": digest, "shard": shard})
+    work = {"model": name, "numerics": model.numerics, "sentences": len(sources), "sources_sha256": digest}
+    check_same_work(folder, {**work, "shard": shard})
     begins = range(0, len(sources), shard)
     paths = [folder / f"shard-{number:05d}.json" for number in range(len(begins))]
     for begin, path in zip(begins, paths, strict=True):
@@ -116,5 +117,7 @@ def check_same_work(folder: Path, work: dict[str, object]) -> None:
     path = folder / WORK
     noted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else work
     if noted != work and any(folder.glob("*[0-9].json")):
-        raise UsageError(f"{folder}: holds the distillation of other text or of another model; name a new folder.")
+        raise UsageError(
+            f"{folder}: holds the distillation of other text, of another model or in other numerics; name a new folder."
+        )
     write_whole(path, json.dumps(work, indent=2) + "\n")

@@ -16,7 +16,6 @@ from specmt.cli.bench import ASSETS
 from specmt.cli.main import run
 from specmt.engine import library
 from specmt.evaluation import bench as measuring
-from specmt.jobs.splits import ways
 from tests.commands import fails
 
 TINY = ["--rows", "1,2", "--batch-sizes", "1,2", "--block-sizes", "2", "--repeats", "1", "--threads", "1"]
@@ -156,19 +155,3 @@ def test_models_that_lack_what_it_takes(
     (foreign / "config.json").write_text(json.dumps(config | {"source": "fi"}), encoding="utf-8")
     assert run(["bench", "--model", str(foreign), "--drafter", "self"]) == 2
     assert "There is no sample in fi, which the model translates from; name a FILE." in capfd.readouterr().err
-
-
-def test_how_processors_are_shared(
-    tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    command = ["bench", "--splits", "--model", str(tiny_model), *CPU]
-    assert run([*command, "--json", str(tmp_path / "splits.json")]) == 0
-    out, _ = capfd.readouterr()
-    assert all(way in out for way in ("1 x 1", "1 x 2", "2 x 1"))
-    found = json.loads((tmp_path / "splits.json").read_text(encoding="utf-8"))
-    assert [(split["processes"], split["threads"]) for split in found] == [(1, 1), (1, 2), (2, 1)]
-    # The second process adds what it computes with, not torch and the model.
-    assert all(split["speed"] > 0 for split in found) and found[2]["mebibytes"] < 1.5 * found[0]["mebibytes"]
-    fails(capfd, [*command, "--rows", "1,2"], 2, "`rows` has no effect with `splits`")
-    assert ways(12) == [(1, 1), (1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1)]

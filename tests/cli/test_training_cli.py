@@ -212,7 +212,7 @@ def test_a_killed_distillation_goes_on_after_its_last_shard(
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
-def test_distilling_other_text_into_a_folder_is_refused(
+def test_distilling_other_text_or_in_another_number_format_into_a_folder_is_refused(
     runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(distill_module, "SHARD", SHARD)
@@ -220,8 +220,9 @@ def test_distilling_other_text_into_a_folder_is_refused(
     (tmp_path / "other.de").write_text("".join(f"{line}\n" for line in reversed(lines)), encoding="utf-8")
     arguments = distill_arguments(runs)
     before = {path.name: path.read_bytes() for path in runs.distilled.iterdir()}
-    assert specmt("distill", runs.distilled, tmp_path / "other.de", *arguments[1:]) == 2
-    assert "holds the distillation of other text" in capfd.readouterr().err
+    for other in ([tmp_path / "other.de", *arguments[1:]], [*arguments, "--dtype", "bfloat16"]):
+        assert specmt("distill", runs.distilled, *other) == 2
+        assert "holds the distillation of other text, of another model or in other" in capfd.readouterr().err
     assert {path.name: path.read_bytes() for path in runs.distilled.iterdir()} == before
 
 

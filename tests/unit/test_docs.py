@@ -88,8 +88,8 @@ def test_the_table_of_the_readme_by_hand() -> None:
     rows = found.split("\n")
     assert rows[0] == "| sentences/s | batch 1 | batch 32 |"
     # Medians of 10, 5, 2.5; of 10, 10, 1.25, the best that drafts in the same type; and of 5, 1.25, 2.5.
-    assert rows[2] == "| specmt greedy | 5 | 20 |"
-    assert rows[3].startswith("| specmt, best drafter | 10 |")
+    assert rows[2] == "| specmt greedy, bfloat16 | 5 | 20 |"
+    assert rows[3].startswith("| specmt, best drafter, bfloat16 | 10 |")
     assert rows[5].startswith("| CTranslate2 greedy, int8 | 2 |")
     assert found.endswith("EPYC, 2 cores; 2026-11-22; commit 3f83263.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -124,6 +125,18 @@ def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_
     assert (model.drafters, model.block_size, model.max_source_length) == (("masked", "autoregressive"), 4, 64)
     bare = load_model(tiny_model_without_drafter, device="cpu", dtype="bfloat16")
     assert (bare.drafters, bare.block_size, bare.dtype) == ((), None, "bfloat16")
+
+
+def test_the_number_format_is_the_one_asked_for_or_the_models_or_the_fastest(folder: Path, kernels: bool) -> None:
+    fastest = "int8" if kernels else str(choose_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
+    for said in ("auto", "bfloat16"):
+        record = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        (folder / CONFIG).write_text(json.dumps(record | {"dtype": said}), encoding="utf-8")
+        for asked, wanted in (("auto", fastest if said == "auto" else said), ("float32", "float32")):
+            assert load_model(folder, device="cpu", dtype=asked, kernels=kernels).dtype == wanted
+    model = ModelFolder.read(folder)
+    assert model.autoregressive is not None
+    assert add_drafter(folder, model, model.autoregressive, model.weights(AUTOREGRESSIVE)).dtype == "bfloat16"
 
 
 CALIBRATION = Calibration(acceptance=(0.5, 0.25), scale=1.0, shift=0.0)

@@ -428,7 +428,7 @@ WAYS: dict[str, dict[str, Any]] = {
     [
         *WAYS.values(),
         {"drafter": "masked+lookup"},
-        {"drafter": "masked+self", "tree": "best-first", "block_size": 3},
+        {"drafter": "masked+lookup", "tree": "best-first", "block_size": 3},
         {"drafter": "masked", "tolerance": 2.0, "beta": 3},
         {"drafter": "masked", "temperature": 1.0, "block_size": 4},
         {"drafter": "autoregressive", "temperature": 1.0, "tree": "sampled", "block_size": 3},

@@ -147,8 +147,8 @@ def test_the_cache_after_each_walk_is_that_of_a_prefill(
         ("self", 6, 2, 4, 33),
         ("self", 12, 3, 3, 3),
         ("autoregressive", 10, 3, 4, 33),
-        ("masked+self", 6, 2, 4, 3),
-        ("self+masked", 12, 3, 3, 33),
+        ("self+lookup", 6, 2, 4, 3),
+        ("lookup+self", 12, 3, 3, 33),
     ],
 )
 def test_trees_of_other_drafters(
@@ -260,7 +260,7 @@ def test_tolerated_trees_do_not_depend_on_the_batch(
     [
         BEST_FIRST,
         replace(BEST_FIRST, tolerance=3.0, beta=4),
-        replace(BEST_FIRST, drafter="masked+self"),
+        replace(BEST_FIRST, drafter="masked+lookup"),
         DecodingOptions(drafter="masked", block_size=4),
         GREEDY,
     ],
