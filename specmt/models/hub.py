@@ -70,7 +70,7 @@ class Model:
     @cached_property
     def lexicon(self) -> Lexicon:
         """What it has learnt of its languages; without a list: the characters that its pieces have whole."""
-        letters = {c for piece in self.pieces.pieces(range(len(self.pieces))) for c in piece}
+        letters = (c for number in range(len(self.pieces)) for c in self.pieces.pieces([number])[0])  # read if need be
         return load_lexicon(self.folder.files, self.folder.verified, letters)
 
     @property
