@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from specmt.evaluation.alignment import Sentence, choose_heads
-from specmt.models.folder import write_heads
 from specmt.models.hub import load_model
+from specmt.models.writing import write_heads
 from specmt.options import AlignmentHeads
 
 

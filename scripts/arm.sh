@@ -28,8 +28,9 @@ fi
 tree=$(mktemp -d)
 trap 'rm -r "$tree"' EXIT
 git ls-files specmt tests data | grep -v '^specmt/assets/page' | tar -c -T - | tar -x -C "$tree"
-aarch64-linux-gnu-g++ -O2 -std=c++20 -pthread -fvisibility=hidden -ffp-contract=off -fPIC -shared -march=armv8-a \
-    specmt/engine/csrc/*.cpp -o "$tree/specmt/engine/kernels.cpython-311-aarch64-linux-gnu.so"
+aarch64-linux-gnu-g++ -O2 -std=c++20 -pthread -fvisibility=hidden -fwrapv -ffp-contract=off -fPIC -shared \
+    -march=armv8-a "$(.venv/bin/python -m specmt.engine.kernels.header)" \
+    specmt/engine/kernels/csrc/{support,neon,neon_bf16}.cpp -o "$tree/specmt/engine/kernels/_kernels.cpython-311-aarch64-linux-gnu.so"
 head -n 24 data/sample.de >"$tree/lines.de"
 on_arm() {
     (cd "$tree" && qemu-aarch64 -L "$folder/root" -E "PYTHONPATH=$tree:$folder/site" \

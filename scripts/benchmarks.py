@@ -312,7 +312,6 @@ def start(repeats: int) -> None:
     """Where the time of translating one line in a fresh process goes."""
     stages = {
         "python": "pass",
-        "and import torch": "import torch",
         "and import specmt": "import specmt.models.hub, specmt.translator",
         "and load the model": "from specmt.translator import Translator; Translator.from_pretrained()",
     }

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-import torch
 from sacrebleu.metrics import CHRF
 
 from specmt.cli.progress import counting_bar
@@ -44,7 +43,6 @@ def main(
     out: Path, data: Path, model: Path, pairs: int, references: int, max_length: int, threads: int, seed: int
 ) -> None:
     """Writes prepared data into OUT; a second call goes on."""
-    torch.set_num_threads(threads)
     train = ParallelData.load(data, "train")
     order = np.random.default_rng(seed).permutation(len(train))
     short = np.maximum(train.source.lengths, train.target.lengths)[order] <= max_length

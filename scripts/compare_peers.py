@@ -30,12 +30,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-import torch
 from rich.console import Console
 from sacrebleu.metrics.bleu import BLEU
 from widen import write_wide
 
 from specmt.decoding.rows import target_limit
+from specmt.engine.threads import use_threads
 from specmt.errors import SpecmtError
 from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.evaluation.tables import Table
@@ -81,7 +81,7 @@ class Way:
 
 
 class Peers:
-    """The other programs, each in processes of its own, whose threads do not fight with those of PyTorch here."""
+    """The other programs, each in processes of its own, whose threads do not fight with those of this one."""
 
     def __init__(self, model: Model, converted: Path, threads: int) -> None:
         """
@@ -145,7 +145,7 @@ def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) 
     options = replace(options, protect=False)
 
     def translate(lines: Sequence[str]) -> Result:
-        torch.set_num_threads(threads)
+        use_threads(threads)
         started = time.perf_counter()
         found = list(translator.translate(lines, options))
         return Result(time.perf_counter() - started, [each.text for each in found], [each.tokens for each in found])
@@ -157,6 +157,7 @@ def fairseq2_way(model: Model, batch_size: int, threads: int) -> Way:
     """Returns fairseq2's beam search, in float32."""
 
     def translate(lines: Sequence[str]) -> Result:
+        import torch
         from peers.fairseq2_search import search
 
         torch.set_num_threads(threads)

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 from recipe.spellings import learn
 
-from specmt.models.folder import ModelFolder, add_lexicon
+from specmt.models.folder import ModelFolder
+from specmt.models.writing import add_lexicon
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,10 +15,11 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from specmt.engine.library import CHOICE, variants
+from specmt.engine.kernels import header
+from specmt.engine.kernels.library import CHOICE, variants
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ROOT / "specmt/engine/csrc"
+SOURCES = ROOT / "specmt/engine/kernels/csrc"
 # Without -fwrapv, which Python's own flags carry. Threads are checked without the others: they exclude each other.
 BUILDS = {"address,undefined": "libasan.so", "thread": "libtsan.so"}
 EXCEPTIONS = "libstdc++.so.6"  # loaded with the sanitizer, which finds no exceptions otherwise
@@ -49,7 +50,7 @@ TERMS = {"der": ["this one"], "Sie": ["one", "you all"], "und": ["plus"], "werde
 
 def work() -> None:
     """Decodes a few lines by every strategy, and runs out of memory again and again."""
-    from specmt.engine import backends, library
+    from specmt.engine.kernels import backend, library
     from specmt.models.hub import load_model
     from specmt.options import DecodingOptions
     from specmt.translator import Translator
@@ -57,7 +58,7 @@ def work() -> None:
     kernels = library.kernels()
     if kernels is None:
         sys.exit(f"There are no kernels, because {library.why_absent()}.")
-    backends.NARROW = 0  # drafters of codes, which wide ones are
+    vars(backend)["NARROW"] = 0  # drafters of codes, which wide ones are
     lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:5]
     for dtype in ("float32", "bfloat16", "int8"):
         translator = Translator(load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2))
@@ -86,7 +87,8 @@ def main() -> None:
             sources = [SOURCES / f"{name.replace('-', '_')}.cpp" for name in ("support", *wanted)]
             flags = ["-O1", "-g", "-std=c++20", "-fPIC", "-shared", "-pthread", "-fno-omit-frame-pointer"]
             flags += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-Wno-maybe-uninitialized"]
-            subprocess.run(["g++", *flags, "-ffp-contract=off", *sources, "-o", built], check=True)
+            flags += ["-ffp-contract=off", header.definition()]
+            subprocess.run(["g++", *flags, *sources, "-o", built], check=True)
             names = [f"-print-file-name={name}" for name in (runtime, EXCEPTIONS)]
             preload = " ".join(subprocess.check_output(["g++", name], text=True).strip() for name in names)
             for variant in wanted:

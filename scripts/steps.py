@@ -19,10 +19,11 @@ from time import perf_counter
 from typing import Any
 
 import click
-import torch
+import numpy as np
 from compare_peers import console, read_pairs
 from widen import write_wide
 
+from specmt.engine.kernels.backend import BITS
 from specmt.evaluation.bench import BenchOptions, call_seconds
 from specmt.evaluation.tables import Table
 from specmt.models.folder import find
@@ -58,22 +59,20 @@ class Timed:
         return result
 
 
-def step_bytes(model: Model) -> int:
+def step_bytes(model: Model) -> float:
     """Returns the bytes of weights that a greedy step reads."""
-    verifier: Any = model.verifier
-    network = verifier.decoder.struct
-    layer = (6 * network.width + 2 * network.ffn) * network.width
-    weights = network.layers * layer * verifier.dtype.itemsize
-    # In bfloat16 the projection is looked through in int8, and few outputs are computed exactly.
-    return weights + network.vocab * network.width
+    config = model.folder.verifier
+    layer = (6 * config.model_dim + 2 * config.ffn_dim) * config.model_dim
+    # Whatever the format, the projection is looked through in int8, and few outputs are computed exactly.
+    return config.decoder_layers * layer * BITS[model.dtype] / 8 + config.vocab_size * config.model_dim
 
 
 def read_speed(repeats: int = 12) -> float:
-    """Returns the bytes a second that all threads read from memory at best, in PyTorch's product with a vector."""
-    matrix, vector = torch.ones(1 << 14, 1 << 13), torch.ones(1 << 13)
+    """Returns the bytes a second that all threads read from memory at best, in NumPy's product with a vector."""
+    matrix, vector = np.ones((1 << 14, 1 << 13), dtype=np.float32), np.ones(1 << 13, dtype=np.float32)
     seconds = []
     for _ in range(repeats):
-        timed = Timed(matrix.mv)
+        timed = Timed(matrix.dot)
         timed(vector)
         seconds.append(timed.seconds)
     return matrix.nbytes / min(seconds)
@@ -113,7 +112,6 @@ def measure(model: Model, lines: list[str], rounds: int) -> dict[str, tuple[floa
 @click.option("--threads", default=2, show_default=True)
 def main(copies: str, lines: int, layers: int | None, pieces: int | None, rounds: int, threads: int) -> None:
     """Prints where the time of decoding goes, by width."""
-    torch.set_num_threads(threads)
     memory = 0.0
     steps, costs, shares = [], [], []
     folder = find(None, source="de", target="en").path

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from specmt.models.folder import ModelFolder, store_in_int8
+from specmt.models.folder import ModelFolder
+from specmt.models.writing import store_in_int8
 
 
 @click.command()

@@ -10,29 +10,23 @@ Example: python scripts/widen.py specmt/assets/de-en 4 /tmp/de-en-1024 && specmt
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import click
-import torch
+import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
-from torch import Tensor
 
+from specmt.engine.arrays import Floats
+from specmt.engine.weights import Weights, floats
 from specmt.errors import SpecmtError, UsageError
 from specmt.models.config import NetworkConfig
-from specmt.models.folder import (
-    AUTOREGRESSIVE,
-    DRAFTER,
-    SHORTLIST,
-    VERIFIER,
-    ModelFolder,
-    add_drafter,
-    add_shortlist,
-    write_folder,
-)
+from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, SHORTLIST, VERIFIER, ModelFolder
+from specmt.models.tensors import read_arrays
+from specmt.models.writing import add_drafter, add_shortlist, write_folder
+from specmt.text.lexicon import LEXICON
 from specmt.text.pieces import PIECES
 from specmt.types import UNK
 
@@ -59,39 +53,39 @@ def widen_config(config: Config, copies: int) -> Config:
     )
 
 
-def widen(weights: Mapping[str, Tensor], config: NetworkConfig, copies: int) -> dict[str, Tensor]:
+def widen(weights: Weights, config: NetworkConfig, copies: int) -> dict[str, Floats]:
     """Returns the weights of a network with every dimension repeated; a sum over all copies counts once."""
     # What a table is multiplied by makes up for this where it grows with the width.
     table = copies**-0.5 if config.scaled_embedding else 1.0
     last = 1 / (copies * table)  # of the last norm, whose sums with the table are the logits
-    wide = {}
+    wide: dict[str, Floats] = {}
     for name, stored in weights.items():
-        tensor = stored.float()
+        weight = floats(stored)
         if name in NARROW:
-            wide[name] = tensor
+            wide[name] = weight
         elif name in TABLES:
-            wide[name] = tensor.repeat(1, copies) * table
+            wide[name] = np.tile(weight, (1, copies)) * table
         elif name == "correction.gates.weight":  # (2 R, 2 D + R) over hidden states, scaled embeddings and states
-            hidden, embedded, state = tensor.tensor_split((config.model_dim, 2 * config.model_dim), dim=1)
-            parts = hidden.repeat(1, copies) / (copies * last), embedded.repeat(1, copies) / copies, state
-            wide[name] = torch.cat(parts, dim=1)
+            hidden, embedded, state = np.split(weight, (config.model_dim, 2 * config.model_dim), axis=1)
+            parts = np.tile(hidden, (1, copies)) / (copies * last), np.tile(embedded, (1, copies)) / copies, state
+            wide[name] = np.concatenate(parts, axis=1)
         elif name == "correction.output.weight":  # (D, R), multiplied by the table
-            wide[name] = tensor.repeat(copies, 1) / (copies * table)
-        elif tensor.dim() == 2:
-            wide[name] = tensor.repeat(copies, copies) / copies
+            wide[name] = np.tile(weight, (copies, 1)) / (copies * table)
+        elif weight.ndim == 2:
+            wide[name] = np.tile(weight, (copies, copies)) / copies
         else:
-            wide[name] = tensor.repeat(copies) * (last if name.startswith(LAST_NORM) else 1.0)
+            wide[name] = np.tile(weight, copies) * (last if name.startswith(LAST_NORM) else 1.0)
     return wide
 
 
-def deepen(weights: dict[str, Tensor], stack: str, layers: int, wanted: int) -> None:
+def deepen(weights: dict[str, Floats], stack: str, layers: int, wanted: int) -> None:
     """Adds layers to a stack of which nothing comes out, so that its residual sums stay what they are."""
     first = f"{stack}.layers.0."
     for name in [name for name in weights if name.startswith(first)]:
         silent = "output_proj" in name
         for number in range(layers, wanted):
-            added = weights[name].clone()
-            weights[f"{stack}.layers.{number}.{name.removeprefix(first)}"] = added.zero_() if silent else added
+            added = np.zeros_like(weights[name]) if silent else weights[name]
+            weights[f"{stack}.layers.{number}.{name.removeprefix(first)}"] = added
 
 
 @click.command()
@@ -116,11 +110,11 @@ def add_pieces(path: Path, wanted: int) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-def lengthen(weights: dict[str, Tensor], wanted: int) -> None:
+def lengthen(weights: dict[str, Floats], wanted: int) -> None:
     """Adds rows to the tables of a network; they are those of UNK, which comes first and so is said instead of them."""
     for name in TABLES:
         if (table := weights.get(name)) is not None:
-            weights[name] = torch.cat([table, table[UNK].expand(wanted - len(table), -1)])
+            weights[name] = np.concatenate([table, np.tile(table[UNK], (wanted - len(table), 1))])
 
 
 def write_wide(
@@ -144,14 +138,14 @@ def write_wide(
         config = replace(config, encoder_layers=layers, decoder_layers=layers)
     piece_files = [name for name in folder.files if not name.endswith(".safetensors")]
     count = pieces or config.vocab_size
-    if count < config.vocab_size or (count > config.vocab_size and set(piece_files) != {PIECES}):
+    if count < config.vocab_size or (count > config.vocab_size and {*piece_files} - {LEXICON} != {PIECES}):
         raise UsageError(
             f"`--pieces` must be at least {config.vocab_size}, of a model with one {PIECES}, but is {count} instead."
         )
     with TemporaryDirectory() as scratch:
         copied = [Path(shutil.copy(folder.verified(name), scratch)) for name in piece_files]
         if count > config.vocab_size:
-            add_pieces(copied[0], count)
+            add_pieces(Path(scratch, PIECES), count)
             lengthen(weights, count)
         wide = write_folder(
             out,
@@ -171,9 +165,9 @@ def write_wide(
             wide_config = replace(widen_config(drafter, copies), vocab_size=count)
             wide = add_drafter(out, wide, wide_config, drafter_weights, calibration)
     if folder.shortlist is not None:
-        lists = folder.weights(SHORTLIST)
+        lists = read_arrays(folder.verified(SHORTLIST))
         starts = lists["starts"]
-        lists["starts"] = torch.cat([starts, starts[-1:].expand(count + 1 - len(starts))])
+        lists["starts"] = np.pad(starts, (0, count + 1 - len(starts)), mode="edge")
         add_shortlist(out, folder.shortlist, lists)
     return ModelFolder.read(out)
 

@@ -155,7 +155,7 @@ static PyObject *register_folder(PyObject *module, PyObject *path) {
         for (int slot = 0; slot < SLOTS; slot++) folders[slot] = NULL;
         owner = getpid();
     }
-    char *copy = strdup(PyBytes_AS_STRING(bytes));
+    char *copy = strdup(PyBytes_AsString(bytes));
     Py_DECREF(bytes);
     if (copy == NULL) return PyErr_NoMemory();
     for (int slot = 0; slot < SLOTS; slot++)
@@ -172,7 +172,7 @@ static PyObject *unregister_folder(PyObject *module, PyObject *path) {
     PyObject *bytes = NULL;
     if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
     for (int slot = 0; slot < SLOTS; slot++)
-        if (folders[slot] != NULL && strcmp(folders[slot], PyBytes_AS_STRING(bytes)) == 0) folders[slot] = NULL;
+        if (folders[slot] != NULL && strcmp(folders[slot], PyBytes_AsString(bytes)) == 0) folders[slot] = NULL;
     Py_DECREF(bytes);
     Py_RETURN_NONE;
 }

@@ -17,8 +17,8 @@ from specmt.text.rules import Rules
 from specmt.types import Hypothesis, Line, Tagged
 
 if TYPE_CHECKING:
-    from specmt.decoding.memory import TranslationMemory
     from specmt.decoding.trace import Recorder
+    from specmt.decoding.translation_memory import TranslationMemory
     from specmt.requirements import Requirements
 
 AHEAD: Final = 6

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import itertools
+import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, final
+from typing import Any, Final, final
+
+import platformdirs
 
 from specmt import signals
 from specmt.errors import OutputError
@@ -151,3 +155,27 @@ def _locked(folder: str) -> int:
     except OSError:
         pass
     return descriptor
+
+
+def cache_folder() -> Path:
+    """Returns the program's folder for what can be made again."""
+    return platformdirs.user_cache_path("specmt")
+
+
+def cached(kind: str, key: str, find_out: Callable[[], Any]) -> Any:
+    """Returns what was found out under a key by this user on any day, or finds it out and keeps it.
+
+    A cache that cannot be read or written is done without.
+
+    :param find_out: returns a value that JSON can hold
+    """
+    path = cache_folder() / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["key"] == key:
+            return record["value"]
+    value = find_out()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps({"key": key, "value": value}))
+    return value

@@ -80,9 +80,9 @@ class DecodingOptions:
 
     drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
-    itself in its fastest shape and type, a lookup in texts, or nobody; with ``+lookup``, both at once. ``auto`` is
-    whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups. In beam
-    search, the autoregressive one or nobody: what it says decides when two steps are made at once."""
+    in a cheaper type, a lookup in texts, or nobody; with ``+lookup``, it or lookups, whichever promise more. ``auto``
+    is whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups. In
+    beam search, the autoregressive one or nobody: what it says decides when two steps are made at once."""
 
     tree: TreeName = "chain"
     """What is drafted: one token a position, the likeliest paths, or (when sampling) paths without replacement."""

@@ -13,18 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import specmt
 from specmt.decoding.choice import Choice, choose
-from specmt.decoding.memory import TranslationMemory
+from specmt.decoding.translation_memory import TranslationMemory
+from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession
 from specmt.options import AlignmentHeads, DecodingOptions
-from specmt.pairs import read_pairs
 from specmt.requirements import Requirements
 from specmt.text.alignment import align
-from specmt.text.checks import check
-from specmt.text.glossary import Glossary, make_glossary, read_glossary
 from specmt.text.markers import put_markers
-from specmt.text.memory import Pair
-from specmt.text.n_best import alternatives
 from specmt.text.parts import join, original, sentences
 from specmt.text.required import Finder, uses
 from specmt.text.rules import VERSION, Rules
@@ -33,7 +29,9 @@ from specmt.types import Line, Stats, Translation
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder, Trace
     from specmt.models.hub import Model
+    from specmt.text.glossary import Glossary
     from specmt.text.lexicon import Lexicon
+    from specmt.text.memory import Pair
     from specmt.text.pieces import PieceModel
 
 _NETWORKS: Final = ("masked", "autoregressive")
@@ -186,7 +184,7 @@ class Translator:
         """Returns a session over the model, for a feeder of one's own (:mod:`specmt.serve`)."""
         if self._given is not None:
             return self._given
-        from specmt.decoding.session import Session  # here, since it imports torch
+        from specmt.decoding.session import Session
 
         return Session(cast("Model", self.model))
 
@@ -199,7 +197,7 @@ class Translator:
         options = options or DecodingOptions()
         if options.strategy == "beam":
             raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
-        from specmt.decoding.session import decode  # here, since they import torch
+        from specmt.decoding.session import decode
         from specmt.decoding.trace import Recorder, Trace
 
         aligned = replace(options, alignments=True, split=False)
@@ -231,14 +229,12 @@ class Translator:
 
     def signature(self, options: DecodingOptions) -> dict[str, object]:
         """Returns everything that the figures of a run depend on, the machine aside."""
-        import torch
-
         choice = choose(options, self.model)
-        signature: dict[str, object] = {"specmt": specmt.__version__, "torch": torch.__version__}
+        signature: dict[str, object] = {"specmt": specmt.__version__}
         signature |= {"model": self.model.path.name, "model_sha256": self.model.sha256, "strategy": options.strategy}
         if choice.names:
             signature |= {
-                "drafter": ("+" if choice.together else "|").join(choice.names),
+                "drafter": "|".join(choice.names),
                 "tree": options.tree,
                 "block_size": choice.block_size or "auto",
                 "beta": options.beta,
@@ -258,8 +254,7 @@ class Translator:
                 signature["n_best"] = options.n_best
         for name in ("device", "dtype", "numerics", "kernels"):
             # What the model made of `auto`, where it says so.
-            resolved = getattr(self.model, name, self._loading.get(name, "auto"))
-            signature[name] = str(resolved).removeprefix("torch.")
+            signature[name] = getattr(self.model, name, self._loading.get(name, "auto"))
         for name in ("shortlist", "alignments"):
             if getattr(options, name):
                 signature[name] = True
@@ -269,7 +264,7 @@ class Translator:
         if options.protect and not self.model.protects:
             signature["stand_ins"] = True
         signature |= {"split": options.split, "longest": self.model.max_source_length - 1}
-        signature["threads"] = torch.get_num_threads()
+        signature["threads"] = thread_count()
         signature["batch_size"] = options.batch_size
         return signature
 
@@ -287,6 +282,8 @@ class Translator:
         """Returns what finds terms whose translation is given, if there are any."""
         finders: list[Finder] = []
         if glossary is not None:
+            from specmt.text.glossary import make_glossary  # late, as all that few runs need: a start takes no longer
+
             options.check_constraint("glossary")
             finders.append(make_glossary(glossary, self.model.pieces))
         if options.glossary is not None:
@@ -294,6 +291,8 @@ class Translator:
         return (lambda text: [each for find in finders for each in find(text)]) if finders else None
 
     def _glossary(self, path: Path) -> Glossary:
+        from specmt.text.glossary import read_glossary
+
         with self._lock:
             if path not in self._glossaries:
                 self._glossaries[path] = read_glossary(path, self.model.pieces, *self.model.languages)
@@ -302,6 +301,8 @@ class Translator:
     def _read_memory(self, options: DecodingOptions) -> TranslationMemory:
         memory = TranslationMemory()
         if options.memory is not None:
+            from specmt.pairs import read_pairs
+
             pairs = read_pairs(options.memory, *self.model.languages, unsure=True)
             for source, target in self._encoded(pairs, options):
                 memory.add(source, target)
@@ -367,13 +368,19 @@ class Translator:
         stats = sum((each.stats for part in parts for each in part.all), Stats())
         score = math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan
         text, tagged = join(parts), pending.tagged
-        others = alternatives(parts, rules, options.n_best - 1, score) if options.n_best > 1 else []
+        others = []
+        if options.n_best > 1:
+            from specmt.text.n_best import alternatives
+
+            others = alternatives(parts, rules, options.n_best - 1, score)
         is_aligned = options.alignments and line.aligned
         alignment = align(original(parts), text, parts, pieces) if is_aligned or tagged.tags else None
         if tagged.tags:
             text = put_markers(tagged, line.text, text, alignment)
             others = [each._replace(text=put_markers(tagged, line.text, each.text)) for each in others]
         if options.check:
+            from specmt.text.checks import check
+
             problems += check(line.text, text, self.model.languages)
         return Translation(
             line,

@@ -9,35 +9,85 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
 from typing_extensions import override
 
-from specmt.decoding.accept import Verdict, accept_exact
+from specmt.decoding.accept import Accepted, Acceptor, Within
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.loop import Loop
+from specmt.decoding.noise import Spot
 from specmt.decoding.policy import Arm, FixedPolicy, Policy
 from specmt.decoding.request import Request
-from specmt.decoding.tree import Node, Tree, make_tree
-from specmt.engine.backend import EncoderOutput
-from specmt.engine.fused import Confidence
+from specmt.decoding.tree import Node, Tree, chains, make_tree
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import State
+from specmt.engine.fused import EXACT, Confidence
+from specmt.engine.protocols import EncoderOutput, Logits
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
-from specmt.types import BOS, EOS, UNK, Hypothesis, Stats
+from specmt.types import BOS, EOS, PAD, UNK, Hypothesis, Stats
 
 BACKENDS = ["kernels-float32", "kernels-bfloat16", "pytorch-float32", "pytorch-bfloat16"]
 BATCH_SIZES = [1, 2, 3, 8, 33]
 PLENTY = 10**6
+EXACTLY = Within(EXACT)
 GREEDY = DecodingOptions(strategy="greedy")
 
 Sources = list[list[int]]
 Hypotheses = list[Hypothesis]
-Judge = Callable[[Tree, Tensor], Verdict]
 
 Truth = dict[tuple[int, ...], list[int]]
 """What greedy decoding says to each source, EOS included."""
+
+
+class ArrayLogits(Logits):
+    """Logits (B, W, V) that are given as an array."""
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self.values = np.asarray(values, dtype=np.float32)
+
+    @override
+    def best(self) -> Ids:
+        return self.values.argmax(2)
+
+    @override
+    def log_probs(self, tokens: Ids, places: Ids) -> Floats:
+        found: Floats = log_softmax(self._behind(places))[(*np.indices(tokens.shape), tokens)].astype(np.float32)
+        return found
+
+    @override
+    def ranks(self, tokens: Ids, places: Ids) -> tuple[Ids, Floats]:
+        values, ids = self._behind(places), np.arange(self.values.shape[2])
+        own = values[(*np.indices(tokens.shape), tokens)][:, :, None]
+        better = (values > own) | ((values == own) & (ids < tokens[:, :, None]))
+        return better.sum(2), values.max(2) - own[:, :, 0]
+
+    @override
+    def likeliest(self, count: int) -> tuple[Ids, Floats]:
+        values = self.values.copy()
+        values[:, :, PAD] = -np.inf
+        order = np.argsort(-values, axis=2, kind="stable")[:, :, :count]
+        return order, np.take_along_axis(log_softmax(self.values), order, 2).astype(np.float32)
+
+    @override
+    def row(self, row: int, place: int) -> Floats:
+        found: Floats = self.values[row, place]
+        return found
+
+    def _behind(self, places: Ids) -> Floats:
+        """Returns the logits (B, M, V) behind places (B, M)."""
+        found: Floats = self.values[np.arange(len(places))[:, None], places]
+        return found
+
+
+def log_softmax(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Returns log-probabilities (…, V) of logits."""
+    scores = np.asarray(values, dtype=np.float64)
+    scores = scores - scores.max(axis=-1, keepdims=True)
+    log_probs: npt.NDArray[np.float64] = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+    return log_probs
 
 
 def load_on(backend: str, path: Path, request: pytest.FixtureRequest) -> Model:
@@ -55,7 +105,7 @@ def run(
     block_size: int = 0,
     *,
     rows: int = 8,
-    acceptor: Judge = accept_exact,
+    acceptor: Acceptor = EXACTLY,
     max_source_tokens: int = PLENTY,
     policy: Policy | None = None,
 ) -> list[Hypothesis]:
@@ -64,7 +114,7 @@ def run(
         model.verifier,
         [] if drafter is None else [drafter],
         policy or FixedPolicy(Arm() if drafter is None else Arm(0, block_size)),
-        lambda tree, logits, *_: acceptor(tree, logits),
+        acceptor,
         capacity=rows,
         max_source_tokens=max_source_tokens,
         scores=True,
@@ -78,15 +128,22 @@ def run_loop(loop: Loop, requests: Sequence[Request]) -> list[Hypothesis]:
         loop.add(request)
     finished: dict[int, Hypothesis] = {}
     while loop.requests:
-        finished |= loop.turn()
+        finished |= loop.step()
     assert len(finished) == len(requests)
     return [finished[number] for number in range(len(requests))]
 
 
-def never_end(tree: Tree, logits: Tensor) -> Verdict:
+class NeverEnd(Acceptor):
     """Accepts what the verifier would say if there were no EOS."""
-    forbidden = torch.zeros(logits.shape[2]).index_fill(0, torch.tensor([EOS]), -torch.inf)
-    return accept_exact(tree, logits + forbidden)
+
+    rule = None
+
+    @override
+    def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+        rows, places = len(tree.tokens), range(tree.tokens.shape[1] + 1)
+        values = np.array([[logits.row(row, place) for place in places] for row in range(rows)])
+        values[:, :, EOS] = -np.inf
+        return EXACTLY.accept(tree, ArrayLogits(values), spots)
 
 
 class Stepwise:
@@ -172,13 +229,13 @@ class Oracle(Drafter):
         """How many rows each call had."""
 
     @override
-    def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+    def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         self.rows |= {
             row: self.truth[tuple(request.source)] for row, request in zip(rows.tolist(), requests, strict=True)
         }
 
     @override
-    def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
         self.block_size = ahead
         self.active.append(len(lengths))
         for row, length in enumerate(lengths.tolist()):
@@ -188,7 +245,7 @@ class Oracle(Drafter):
 
     def trees(self, lengths: list[int]) -> Tree:
         blocks = [self.block(self.rows[row], length - 1) for row, length in enumerate(lengths)]
-        return Tree(torch.tensor(blocks, dtype=torch.int64).view(len(blocks), -1))
+        return chains(np.array(blocks, dtype=np.int64).reshape(len(blocks), -1))
 
     @override
     def finish(self, row: int, tokens: list[int]) -> None:
@@ -244,8 +301,8 @@ class Short(Oracle):
 
     @override
     def trees(self, lengths: list[int]) -> Tree:
-        counts = torch.tensor(lengths) // 2 * 3 % (self.block_size + 1)
-        return Tree(super().trees(lengths).tokens, counts=counts)
+        counts = np.array(lengths) // 2 * 3 % (self.block_size + 1)
+        return chains(super().trees(lengths).tokens, counts=counts)
 
 
 class Bushy(Oracle):
@@ -258,7 +315,7 @@ class Bushy(Oracle):
     @override
     def trees(self, lengths: list[int]) -> Tree:
         rows = [self.tree(self.rows[row], length - 1) for row, length in enumerate(lengths)]
-        return make_tree(rows, torch.device("cpu"))
+        return make_tree(rows)
 
     def tree(self, truth: list[int], count: int) -> list[Node]:
         """Returns the draft after ``count`` committed tokens."""
@@ -297,18 +354,16 @@ class WrongTree(Bushy):
 
     @override
     def trees(self, lengths: list[int]) -> Tree:
-        tree = super().trees(lengths)
+        tree, size = super().trees(lengths), self.block_size
         assert tree.parents is not None
-        assert tree.counts is not None
-        rights = [self.block(self.rows[row], length - 1) for row, length in enumerate(lengths)]
-        places = torch.arange(tree.tokens.shape[1] + self.block_size)
+        rights = np.array([self.block(self.rows[row], length - 1) for row, length in enumerate(lengths)])
+        places = np.arange(tree.tokens.shape[1] + size)
         noise = places >= tree.counts[:, None]
         # Behind the nodes: what is right as a chain of its own.
-        offsets = (places - tree.counts[:, None]).clamp(0, self.block_size - 1)
-        drafted, parents = (pad(part, (0, self.block_size)) for part in (tree.tokens, tree.parents))
-        drafted = torch.where(noise, torch.tensor(rights).gather(1, offsets), drafted)
-        parents = torch.where(noise, places * (offsets > 0), parents)
-        return Tree(drafted, parents, counts=tree.counts)
+        offsets = (places - tree.counts[:, None]).clip(0, size - 1)
+        drafted, parents = (np.pad(part, ((0, 0), (0, size))) for part in (tree.tokens, tree.parents))
+        drafted = np.where(noise, np.take_along_axis(rights, offsets, 1), drafted)
+        return Tree(drafted, tree.counts, np.where(noise, places * (offsets > 0), parents))
 
     @override
     def tree(self, truth: list[int], count: int) -> list[Node]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from specmt.engine.weights import Weights
 from specmt.models.config import VerifierConfig
-from specmt.models.folder import CONFIG, ModelFolder, file_sha256, write_folder
+from specmt.models.folder import CONFIG, ModelFolder, file_sha256
+from specmt.models.writing import write_folder
 
 Change = Callable[[dict[str, Any]], object]
 
 
 def write_model(
-    path: Path, pieces: Path | Sequence[Path], config: VerifierConfig, weights: Mapping[str, Tensor], **more: Any
+    path: Path, pieces: Path | Sequence[Path], config: VerifierConfig, weights: Weights, **more: Any
 ) -> ModelFolder:
     """Writes a model folder from German to English."""
     return write_folder(

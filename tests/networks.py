@@ -2,60 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from specmt.engine import library
-from specmt.engine.backend import Backend, Drafter, Scorer, Sizes, Verifier
-from specmt.engine.backends import KernelBackend, TorchBackend
-from specmt.engine.shapes import GRANULAR, ShapePolicy
+from specmt.engine.architecture import Prefixes, Sizes
+from specmt.engine.arrays import Array, Floats, to_floats
+from specmt.engine.cache import State
+from specmt.engine.kernels import library
+from specmt.engine.kernels.backend import KernelBackend
+from specmt.engine.kernels.decoder import KernelDecoder
+from specmt.engine.kernels.mapping import pack_or_map
+from specmt.engine.kernels.masked import KernelMaskedDrafter
+from specmt.engine.kernels.packing import Parts, pack_autoregressive, pack_masked
+from specmt.engine.protocols import DraftNetwork, Scorer, Verifier
+from specmt.engine.torch.backend import TorchBackend
+from specmt.engine.torch.decoder import TorchDecoder
+from specmt.engine.torch.invariance import GRANULAR, ShapePolicy
+from specmt.engine.window import Window
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, NetworkConfig, VerifierConfig
-from specmt.models.hub import decoder_sizes, make_verifier, verifier_sizes
+from specmt.models.hub import decoder_sizes, verifier_sizes
 
-Weights = Mapping[str, Tensor]
+Weights = Mapping[str, Any]
+"""By name, arrays or tensors."""
 
 
 def verifier_network(
-    weights: Weights,
-    config: VerifierConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    kernels: bool = True,
-    shapes: ShapePolicy = GRANULAR,
+    weights: Weights, config: VerifierConfig, format: str, *, kernels: bool = True, shapes: ShapePolicy = GRANULAR
 ) -> Verifier:
     """Returns a verifier, on the kernels if they are wanted and can run it."""
-    kernels = kernels and shapes is GRANULAR
-    backend = _backend(verifier_sizes(config), config, device, dtype, kernels=kernels, shapes=shapes)
-    return make_verifier(weights, config, backend)
+    sizes, prefixes = verifier_sizes(config), Prefixes(tuple(config.source_prefix), tuple(config.target_prefix))
+    if shapes is GRANULAR and kernels and can_run(config, sizes, format):
+        return KernelBackend(format).verifier(arrays_of(weights), sizes, prefixes)
+    return TorchBackend("cpu", format, shapes=shapes).verifier(arrays_of(weights), sizes, prefixes)
 
 
-def drafter_network(
-    weights: Weights, config: DrafterConfig, device: torch.device, dtype: torch.dtype, *, kernels: bool = True
-) -> Drafter:
-    """Returns a masked drafter, on the kernels if they are wanted and can run it."""
-    backend = _backend(decoder_sizes(config), config, device, dtype, kernels=kernels)
-    return backend.masked_drafter(weights, decoder_sizes(config))
+def drafter_network(weights: Weights, config: DrafterConfig, format: str, *, kernels: bool = True) -> DraftNetwork:
+    """Returns a masked drafter in just that format, on the kernels if they are wanted and can run it."""
+    sizes = decoder_sizes(config)
+    if kernels and can_run(config, sizes, format):
+        return KernelMaskedDrafter(packed(pack_masked, weights, sizes, format), sizes, format)
+    return TorchBackend("cpu", format, shapes=GRANULAR).drafter("masked", arrays_of(weights), sizes)
 
 
 def autoregressive_network(
-    weights: Weights, config: AutoregressiveConfig, device: torch.device, dtype: torch.dtype, *, kernels: bool = True
-) -> Scorer:
-    """Returns an autoregressive drafter, on the kernels if they are wanted and can run it."""
-    backend = _backend(decoder_sizes(config), config, device, dtype, kernels=kernels)
-    return backend.autoregressive_drafter(weights, decoder_sizes(config))
+    weights: Weights, config: AutoregressiveConfig, format: str, *, kernels: bool = True
+) -> KernelDecoder | TorchDecoder:
+    """Returns an autoregressive drafter in just that format, on the kernels if they are wanted and can run it."""
+    sizes = decoder_sizes(config)
+    if kernels and can_run(config, sizes, format):
+        return KernelDecoder(packed(pack_autoregressive, weights, sizes, format), sizes, format)
+    network = TorchBackend("cpu", format, shapes=GRANULAR).drafter("autoregressive", arrays_of(weights), sizes)
+    assert isinstance(network, TorchDecoder)
+    return network
 
 
-def _backend(
-    sizes: Sizes,
-    config: NetworkConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    kernels: bool,
-    shapes: ShapePolicy = GRANULAR,
-) -> Backend:
-    fits = kernels and library.can_run(config.model_dim, sizes, config.ffn_dim, device, dtype)
-    return KernelBackend(dtype) if fits else TorchBackend(device, dtype, shapes)
+def can_run(config: NetworkConfig, sizes: Sizes, format: str) -> bool:
+    return library.can_run(config.model_dim, sizes, config.ffn_dim, format)
+
+
+def packed(pack: Callable[..., Parts], weights: Weights, sizes: Sizes, format: str) -> dict[str, Array]:
+    """Returns weights as the kernels want them."""
+    return pack_or_map(arrays_of(weights), "a test", lambda given: pack(given, sizes, format))
+
+
+def arrays_of(weights: Weights) -> dict[str, Any]:
+    """Returns weights as arrays; those in bfloat16 by their bits."""
+    return {name: array_of(each) if isinstance(each, Tensor) else each for name, each in weights.items()}
+
+
+def array_of(tensor: Tensor) -> Array:
+    found: Array = (
+        tensor.detach().view(torch.int16).numpy().view(np.uint16)
+        if tensor.dtype == torch.bfloat16
+        else tensor.detach().numpy()
+    )
+    return found
+
+
+def held(data: Any) -> Floats:
+    """Returns what a cache or an encoder's output holds in float32: in an array, by its bits, or in a tensor."""
+    return to_floats(array_of(data) if isinstance(data, Tensor) else data)
+
+
+def scores(network: Scorer, window: Window, state: State) -> Floats:
+    """Returns the logits (B, W, V) of what follows each token of a window; behind counts, those of the last."""
+    logits = network.score(window, state)
+    rows, width = window.tokens.shape
+    return np.stack([np.stack([logits.row(row, place) for place in range(width)]) for row in range(rows)])

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
+import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)
 from specmt.decoding.rows import target_limit
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, PAD, UNK, Found
 
-from fairseq2.data.tokenizers import VocabularyInfo  # isort: skip  (specmt.models makes it importable)
+from fairseq2.data.tokenizers import VocabularyInfo  # isort: skip  (specmt.models.reference makes it importable)
 from fairseq2.generation.beam_search import BeamSearchSeq2SeqGenerator  # isort: skip
 from fairseq2.nn import BatchLayout  # isort: skip
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
-import torch
-from torch import Tensor
+import numpy as np
 
-from specmt.engine.embedding import sinusoids
+from specmt.engine.architecture import sinusoids
+from specmt.engine.arrays import Floats
+from specmt.engine.weights import floats
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
 from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, UNK
@@ -19,7 +20,7 @@ from specmt.types import BOS, EOS, UNK
 def write_ctranslate2(folder: ModelFolder, out: Path) -> None:
     """Writes the verifier of a model folder as a CTranslate2 model."""
     config = folder.verifier
-    weights = {name: tensor.float() for name, tensor in folder.weights(VERIFIER).items()}
+    weights = {name: np.array(floats(weight)) for name, weight in folder.weights(VERIFIER).items()}
     spec = ctranslate2.specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.num_heads,
@@ -50,7 +51,7 @@ def write_ctranslate2(folder: ModelFolder, out: Path) -> None:
     spec.save(str(out))
 
 
-def _set_layer(layer: Any, weights: Mapping[str, Tensor], name: str, *, cross: bool) -> None:
+def _set_layer(layer: Any, weights: Mapping[str, Floats], name: str, *, cross: bool) -> None:
     """Fills a layer, whose projections of the same input CTranslate2 keeps side by side."""
     attention = layer.self_attention
     _set_norm(attention.layer_norm, weights, f"{name}.self_attn_layer_norm")
@@ -67,10 +68,10 @@ def _set_layer(layer: Any, weights: Mapping[str, Tensor], name: str, *, cross: b
     _set_linear(layer.ffn.linear_1, weights, f"{name}.ffn.output_proj")
 
 
-def _set_linear(spec: Any, weights: Mapping[str, Tensor], *names: str) -> None:
-    spec.weight = torch.cat([weights[f"{name}.weight"] for name in names])
-    spec.bias = torch.cat([weights[f"{name}.bias"] for name in names])
+def _set_linear(spec: Any, weights: Mapping[str, Floats], *names: str) -> None:
+    spec.weight = np.concatenate([weights[f"{name}.weight"] for name in names])
+    spec.bias = np.concatenate([weights[f"{name}.bias"] for name in names])
 
 
-def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
+def _set_norm(spec: Any, weights: Mapping[str, Floats], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]

@@ -13,23 +13,23 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from specmt.engine.embedding import sinusoids
+from specmt.engine.architecture import sinusoids
+from specmt.engine.weights import Weights
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import PIECES, VERIFIER, ModelFolder
 from specmt.models.interop.hugging_face import fairseq_name
+from specmt.models.reference.weights import to_tensors
 from specmt.text.pieces import Pieces
 from specmt.types import BOS, EOS, PAD
 
 
 @torch.no_grad()
-def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100ForConditionalGeneration:
+def to_m2m100(config: VerifierConfig, weights: Weights) -> M2M100ForConditionalGeneration:
     """Returns the verifier, in float32, for inference.
 
     :raises ValueError: the weights are not those of such a model.
@@ -50,9 +50,10 @@ def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100Fo
         )
     ).eval()
     model.generation_config = GenerationConfig(**special)
-    table = sinusoids(config.max_length, config.model_dim, config)
+    table = torch.from_numpy(sinusoids(config.max_length, config.model_dim, config))
+    tensors = to_tensors(weights)
     for name, stack in (("encoder.", model.model.encoder), ("decoder.", model.model.decoder)):
-        ours = {key.removeprefix(name): tensor.float() for key, tensor in weights.items() if key.startswith(name)}
+        ours = {key.removeprefix(name): tensor for key, tensor in tensors.items() if key.startswith(name)}
         missing, odd = stack.load_state_dict({fairseq_name(key): tensor for key, tensor in ours.items()}, strict=False)
         odd += [key for key in missing if not key.startswith("embed_")]
         if odd:
@@ -60,7 +61,7 @@ def to_m2m100(config: VerifierConfig, weights: Mapping[str, Tensor]) -> M2M100Fo
         positions = torch.zeros_like(stack.embed_positions.weights)
         positions[PAD + 1 : PAD + 1 + len(table)] = table
         stack.embed_positions.weights = positions
-    model.model.shared.weight.copy_(weights["encoder_frontend.embed.weight"])
+    model.model.shared.weight.copy_(tensors["encoder_frontend.embed.weight"])
     model.tie_weights()
     return model
 

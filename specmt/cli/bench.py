@@ -93,22 +93,26 @@ def bench(
     options = BenchOptions(**values)
     if picture is not None and picture.suffix not in _PICTURES:
         raise UsageError(f"`plot` must end in {', '.join(_PICTURES)}, but is {str(picture)!r} instead.")
+    if picture is not None:
+        from specmt.evaluation.plot import check_matplotlib
+
+        check_matplotlib()
     with ExitStack() as stack:
         # Whatever can go wrong with files does so before the model is loaded.
         out = stack.enter_context(Output(None))
         json_out = None if json_ is None else stack.enter_context(Output(json_))
         plot_out = None if picture is None else stack.enter_context(Output(picture))
-        loaded, sources, name = _load(file, model, options, loading, quiet=quiet)
+        loaded, texts, name = _load(file, model, options, loading, quiet=quiet)
 
         from specmt.evaluation.bench_report import draw
         from specmt.evaluation.machine import describe_machine
         from specmt.translator import Translator
 
-        signature = Translator(loaded).signature(DecodingOptions(batch_size=1)) | describe_machine()
-        found = Bench(options, signature, text=name, sentences=len(sources))
+        signature = Translator(loaded).signature(DecodingOptions(split=False, batch_size=1)) | describe_machine()
+        found = Bench(options, signature, text=name, sentences=len(texts))
         if found.load_average > _BUSY and not quiet:
             note(f"other work keeps {found.load_average:.1f} processors busy; times will be too long, and ratios off.")
-        stopped = _run(found, loaded, sources, quiet=quiet)
+        stopped = _run(found, loaded, texts, quiet=quiet)
         if stopped is not None and not quiet:
             note("stopped; the figures are partial.")
         out.write(_shown(found))
@@ -122,8 +126,8 @@ def bench(
 
 def _load(
     file: Path | None, name: str | None, options: BenchOptions, loading: dict[str, Any], *, quiet: bool
-) -> tuple[Model, list[list[int]], str]:
-    """Returns the model, sentences as ids, and the name of the text that they are from."""
+) -> tuple[Model, list[str], str]:
+    """Returns the model, lines, and the name of the text that they are from."""
     from specmt.models.folder import find
 
     folder = find(name, source=loading["source"], target=loading["target"])
@@ -144,20 +148,20 @@ def _load(
 
     model = load(name, quiet=quiet, **loading)
     most = model.max_source_length - 1  # EOS
-    sources = [ids for ids in model.pieces.encode_batch(lines) if 1 <= len(ids) <= most]
-    if not sources:
+    lengths = map(len, model.pieces.encode_batch(lines))
+    fitting = [line for line, length in zip(lines, lengths, strict=True) if 1 <= length <= most]
+    if not fitting:
         raise DataError(f"{text}: has no line of at most {most} pieces.")
-    return model, sources, text
+    return model, fitting, text
 
 
-def _run(found: Bench, model: Model, sources: list[list[int]], *, quiet: bool) -> BaseException | None:
+def _run(found: Bench, model: Model, texts: list[str], *, quiet: bool) -> BaseException | None:
     """Measures; returns what stopped it before the end, an interrupt or a lack of memory."""
     from specmt.evaluation.bench import measure
 
     try:
         with signals.interruptible(), share_bar(quiet=quiet) as report:
-            for step in measure(found, model, sources):
-                report(*step)
+            measure(found, model, texts, report=report)
     except KeyboardInterrupt as interrupt:
         return interrupt
     except (MemoryError, RuntimeError) as error:

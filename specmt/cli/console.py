@@ -65,7 +65,7 @@ def load(name: str | Path | None, *, quiet: bool = False, **loading: Any) -> Mod
 
 def missing_kernels(model: Any) -> str | None:
     """Returns what to tell of a loaded model that could use the C++ kernels, if only they were there."""
-    from specmt.engine import library
+    from specmt.engine.kernels import library
 
     reason = library.why_absent()
     if not reason or model.device != "cpu" or model.dtype not in ("float32", "bfloat16"):

@@ -140,6 +140,10 @@ def evaluate(
             open_input(memory).close()
     if json_file is not None and plot is not None and json_file.resolve() == plot.resolve():
         raise UsageError("`--json` and `--plot` must be different files.")
+    if plot is not None or report is not None:
+        from specmt.evaluation.plot import check_matplotlib
+
+        check_matplotlib()
 
     with ExitStack() as stack:
         with Output(None):
@@ -231,14 +235,9 @@ def _measure(
 ) -> None:
     """Runs all strategies over all test sets; what was measured is in the list, however this ends."""
     from specmt.evaluation.results import Measured
-    from specmt.evaluation.runs import Run, Translate, groups_of, measure, sample
+    from specmt.evaluation.runs import Run, groups_of, measure, sample, starting
 
-    def start(options: DecodingOptions) -> Translate:
-        translator = make()  # which remembers nothing of what others translated
-        translator.translate([], options)  # reads the translation memory
-        return lambda lines: list(translator.translate(lines, options))
-
-    size = BATCHES * max(strategy.options.batch_size for strategy in strategies)
+    start, size = starting(make), BATCHES * max(strategy.options.batch_size for strategy in strategies)
     alone = [replace(strategy, options=replace(strategy.options, batch_size=1)) for strategy in strategies]
     for strategy in strategies:  # what a model cannot do, it says at once
         start(strategy.options)(tests[0].lines[:1])

@@ -102,10 +102,7 @@ def settings_of(translator: Translator, options: DecodingOptions) -> dict[str, A
     """Returns all that translations depend on beside the text."""
     from specmt.models.folder import file_sha256
 
-    signature = translator.signature(options)
-    if not str(signature["numerics"]).startswith("torch"):
-        del signature["torch"]
-    kept = {name: value for name, value in signature.items() if name not in _MACHINE}
+    kept = {name: value for name, value in translator.signature(options).items() if name not in _MACHINE}
     if options.glossary is not None:
         kept["glossary"] = file_sha256(options.glossary)
     return kept | {name: getattr(options, name) for name in _ADDED}
@@ -198,6 +195,7 @@ def run_job(
     :param threads: of each process, where there are several
     :param cluster: where to work instead of here
     """
+    from specmt.engine.threads import use_threads
     from specmt.jobs import processes as forked
     from specmt.jobs.folder import JobFolder
     from specmt.jobs.worker import work
@@ -230,9 +228,7 @@ def run_job(
                     advance(sum(len(manifest.span(number)) for number in new))
 
                 def child(number: int) -> None:
-                    import torch
-
-                    torch.set_num_threads(threads)
+                    use_threads(threads)
                     translate(left[number - 1 :: count], lambda _: None)
 
                 list(run.translator.translate(["."], run.options))  # what is loaded late is shared, too

@@ -161,13 +161,13 @@ def _complain(error: ModelError) -> int:
 
 def _backend(folder: ModelFolder) -> str:
     """Returns what this machine runs a model on by default: the variant of the kernels, or PyTorch and why."""
-    from specmt.engine.library import variant, why_absent
-    from specmt.engine.structures import HEAD_DIMS, LANES
-    from specmt.models.device import choose_device
+    from specmt.engine.backends import choose_device
+    from specmt.engine.kernels.library import variant, why_absent
+    from specmt.engine.kernels.structures import HEAD_DIMS, LANES
 
     config, device = folder.verifier, choose_device("auto")
-    if device.type != "cpu":
-        return f"torch (on {device.type})"
+    if device != "cpu":
+        return f"torch (on {device})"
     if variant() == "none":
         return f"torch (no C++ kernels, because {why_absent()})"
     if config.model_dim % LANES or config.ffn_dim % LANES or config.model_dim // config.num_heads not in HEAD_DIMS:

@@ -118,7 +118,6 @@ def serve(
       curl -d 'q=Guten Morgen&source=de&target=en' http://127.0.0.1:5000/translate
     """
     check_threads(loading["threads"])
-    _leave_a_processor(loading["threads"])
     show_warnings(quiet=quiet)
     options = DecodingOptions(strategy=strategy, batch_size=batch_size)
 
@@ -152,14 +151,6 @@ def serve(
         raise service.failure
 
 
-def _leave_a_processor(threads: int | None) -> None:
-    """Leaves a processor to HTTP where nobody says how many there are for translating."""
-    import torch
-
-    if threads is None and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
-
-
 def _sources(models: tuple[str, ...], loading: dict[str, Any], *, quiet: bool) -> list[Source]:
     """Returns the models to serve.
 
@@ -182,6 +173,10 @@ def _sources(models: tuple[str, ...], loading: dict[str, Any], *, quiet: bool) -
 
 
 def _load(path: Path, loading: dict[str, Any], *, quiet: bool) -> Translator:
+    from specmt.engine.threads import available, thread_count, use_threads
     from specmt.translator import Translator
 
-    return Translator(load(path, quiet=quiet, **loading))
+    translator = Translator(load(path, quiet=quiet, **loading))
+    if loading["threads"] is None and "OMP_NUM_THREADS" not in os.environ:
+        use_threads(max(1, min(thread_count(), available() - 1)))  # one is left to HTTP
+    return translator

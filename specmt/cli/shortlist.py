@@ -55,7 +55,7 @@ def shortlist(
     from specmt.cli.progress import counting_bar
     from specmt.models.folder import ASSETS, find
     from specmt.text.pieces import load_pieces
-    from specmt.training.shortlist import learn_shortlist, read_distilled, translate_files, write_shortlist
+    from specmt.training.lexicon import learn_shortlist, read_distilled, translate_files, write_shortlist
 
     folder = find(model)
     if folder.path.parent == ASSETS:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
+from specmt.cli.options import given_options
 from specmt.options import DecodingOptions
 from specmt.training.options import TrainOptions
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from specmt.training.loop import Trainer
 
 FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
@@ -37,6 +30,9 @@ SHAPE: Final = {
 def train() -> None:
     """Train a verifier, or a drafter for one. Both resume what their folder holds."""
 
+
+OF_CORPUS: Final = ("hours", "limit", "max_length", "into")
+"""What there is to say of a text alone."""
 
 VERIFIER_ONLY: Final = ("label_smoothing", "short_first", "short_length")
 
@@ -113,17 +109,24 @@ def verifier(
     """
     from dataclasses import replace
 
+    from specmt.cli.train_on_data import run_trainer
+    from specmt.engine.backends import needing_torch
     from specmt.errors import InputNotFoundError, UsageError
     from specmt.models.config import verifier_config
-    from specmt.models.folder import VERIFIER, ModelFolder, file_sha256, write_folder
+    from specmt.models.folder import VERIFIER, ModelFolder, file_sha256
     from specmt.models.hub import fitting_weights
-    from specmt.models.shapes import find_misfit, verifier_shapes
+    from specmt.models.parameters import find_misfit, verifier_shapes
+    from specmt.models.writing import write_folder
     from specmt.text.pieces import Pieces
     from specmt.training.data import ParallelData
-    from specmt.training.factory import verifier_trainer
     from specmt.training.prepare import PIECES
-    from specmt.training.validate import Validator, snapshot, weights_of
-    from specmt.training.verifier import with_layers
+
+    with needing_torch("Training"):
+        from specmt.models.reference.weights import to_arrays, to_tensors
+        from specmt.training.factory import verifier_trainer
+        from specmt.training.processes import start_processes
+        from specmt.training.validate import Validator, snapshot, weights_of
+        from specmt.training.verifier import with_layers
 
     changes = {name: value for name in SHAPE if (value := values.pop(name)) is not None}
     if not (data / PIECES).exists():
@@ -140,7 +143,7 @@ def verifier(
         start = with_layers(
             fitting_weights(parent, VERIFIER, verifier_shapes(parent.verifier)), parent.verifier, config
         )
-        misfit = find_misfit(verifier_shapes(config), {name: tuple(tensor.shape) for name, tensor in start.items()})
+        misfit = find_misfit(verifier_shapes(config), {name: weight.shape for name, weight in start.items()})
         if misfit is not None:
             raise UsageError(f"{initial}: its verifier has another shape: {misfit}.")
     options = TrainOptions(**values)
@@ -155,13 +158,12 @@ def verifier(
             **validator.bleu(snapshot(pieces, config, weights_of(model), place), greedy),
         }
 
-    trainer = verifier_trainer(folder, pairs, config, options, initial=start, device=place, validate=validate)
+    initial_weights = None if start is None else to_tensors(start)
+    trainer = verifier_trainer(folder, pairs, config, options, initial=initial_weights, device=place, validate=validate)
     weights = run_trainer(trainer)
     if weights is not None:
-        path = folder / "model"
-        write_folder(
-            path, source=source, target=target, pieces=data / PIECES, verifier=config, verifier_weights=weights
-        )
+        path, arrays = folder / "model", to_arrays(weights)
+        write_folder(path, source=source, target=target, pieces=data / PIECES, verifier=config, verifier_weights=arrays)
         click.echo(f"{path}: the verifier is ready", err=True)
 
 
@@ -189,18 +191,25 @@ class ManyValues(click.Command):
 @click.option("--data", type=FOLDER, help="Instead: train, and nothing else, on what `specmt distill` made.")
 @click.option(
     "--hours",
-    type=float,
+    type=click.FloatRange(min=0, min_open=True),
     metavar="H",
-    help="With --corpus: how long it may take. It decides how much of the text is used, and the updates.",
+    help="With --corpus: stop after about so long, with what has been learnt; a quarter of it is for reading.",
 )
 @click.option(
     "--limit",
-    type=int,
+    type=click.IntRange(min=1),
+    default=240_000,
+    show_default=True,
     metavar="N",
-    help="With --corpus: the most sentences, taken at even distances.  [default: 240000]",
+    help="With --corpus: the most sentences, taken at even distances.",
 )
 @click.option(
-    "--max-length", type=int, metavar="N", help="With --corpus: leave out sentences with more pieces.  [default: 64]"
+    "--max-length",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="With --corpus: leave out sentences with more pieces.",
 )
 @click.option(
     "--into", type=FOLDER, help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]"
@@ -226,13 +235,12 @@ class ManyValues(click.Command):
     "--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before (masked)."
 )
 @click.option("--validation-data", type=FOLDER, help="Prepared data with validation sets.")
-@click.pass_context
-def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) -> None:
+def drafter(corpus: tuple[Path, ...], **values: Any) -> None:
     """Train a drafter for a verifier, so that `specmt translate` says the same words sooner.
 
-    With --corpus, one command does it all: the verifier translates the text (no references are needed), a masked
-    drafter learns from what it said, is calibrated and timed on lines held out, and goes into the model folder. FOLDER
-    keeps the work, by default beside the verifier's; Ctrl-C stops it, and the same command goes on.
+    With --corpus, one command does it all: the verifier translates the text (no references are needed), a drafter
+    learns from what it said, is calibrated and timed on lines held out, and goes into the model folder. FOLDER keeps
+    the work, by default beside the verifier's; Ctrl-C stops it, and the same command goes on.
 
     With --data, a drafter is trained on data that `specmt distill` made; FOLDER/model is the verifier's folder with the
     drafter in it.
@@ -245,55 +253,24 @@ def drafter(context: click.Context, /, corpus: tuple[Path, ...], **values: Any) 
     """
     from specmt.errors import UsageError
 
-    given = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    given = given_options()
     if bool(corpus) == (values["data"] is not None):
         raise UsageError("Name either a text with `--corpus` or distilled data with `--data`.")
-    for name in ("kind", "validation_data", "validation_lines") if corpus else ("hours", "limit", "max_length", "into"):
+    for name in ("validation_data",) if corpus else OF_CORPUS:
         if name in given:
             raise UsageError(f"`{name.replace('_', '-')}` is not for `--{'corpus' if corpus else 'data'}`.")
     if values["kind"] != "masked":
         for name in sorted(given & {"correction_rank", "spacing", "decay"}):
             raise UsageError(f"`{name}` is for drafters of the kind masked, but the kind is {values['kind']}.")
+    limits = {name: values.pop(name) for name in OF_CORPUS}
     if corpus:
         from specmt.cli.train_from_corpus import train_from_corpus
 
-        unused = ("kind", "validation_data", "validation_lines", "data")
-        train_from_corpus(corpus, given, **{name: value for name, value in values.items() if name not in unused})
+        del values["data"], values["validation_data"]
+        train_from_corpus(corpus, given, **limits, **values)
     elif values["folder"] is None:
         raise UsageError("Name the FOLDER of the run.")
     else:
-        unused = ("hours", "limit", "max_length", "into")
         from specmt.cli.train_on_data import train_on_data
 
-        train_on_data(**{name: value for name, value in values.items() if name not in unused})
-
-
-def start_processes(device: str, threads: int | None) -> torch.device:
-    """Joins the process group if torchrun started this process; returns the device to train on."""
-    import torch
-    import torch.distributed as dist
-
-    from specmt.models.device import choose_device
-    from specmt.training.processes import tune_memory
-
-    tune_memory()
-    if threads is not None:
-        torch.set_num_threads(min(threads, os.cpu_count() or threads))
-    place = choose_device(device)
-    if "LOCAL_RANK" in os.environ:
-        if place.type == "cuda":
-            place = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-            torch.cuda.set_device(place)
-        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
-    return place
-
-
-def run_trainer(trainer: Trainer) -> dict[str, Tensor] | None:
-    """Trains with a progress bar; returns the final weights in the process that writes them, ``None`` in the others."""
-    from safetensors.torch import load_file
-
-    from specmt.cli.progress import metrics_bar
-
-    with metrics_bar(trainer.options.updates, quiet=trainer.rank > 0) as report:
-        trainer.run(report=report)
-    return load_file(trainer.folder / "final.safetensors") if trainer.rank == 0 else None
+        train_on_data(**values)

@@ -1,10 +1,12 @@
-"""`specmt train drafter --corpus`: all steps from a verifier and text to a drafter in the model folder."""
+"""`specmt train drafter --corpus`: what `specmt distill` and `--data` do, and the drafter into the model folder."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,155 +14,123 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specmt import signals
-from specmt.cli.console import missing_kernels, note, printed
-from specmt.cli.progress import counting_bar, metrics_bar, share_bar, spinner
+from specmt.cli.console import load, printed
+from specmt.cli.progress import counting_bar, share_bar, spinner
+from specmt.cli.train_on_data import train_drafter
 from specmt.errors import UsageError
 from specmt.files import check_writable
 from specmt.options import check_threads
 from specmt.text.lines import open_input
 
 if TYPE_CHECKING:
-    from specmt.training.work import Work
+    from specmt.training.data import ParallelData
+    from specmt.training.options import TrainOptions
 
-LIMIT: Final = 240_000
-MAX_LENGTH: Final = 64
-BLOCK_SIZE: Final = 10
+READING: Final = 0.25
+TRAINING: Final = 0.95
+"""The shares of the hours after which no further text is distilled, and training ends."""
+
+VALIDATIONS: Final = 5
+"""How often a drafter is validated as it is trained."""
+
+SAVE_EVERY: Final = 50
+"""Updates that an interrupt may cost."""
 
 
 def train_from_corpus(
     files: Sequence[Path],
-    given: set[str],
+    given: Collection[str],
     *,
     folder: Path | None,
     verifier_path: Path,
     hours: float | None,
-    limit: int | None,
-    max_length: int | None,
+    limit: int,
+    max_length: int,
     into: Path | None,
-    initial: Path | None,
-    layers: int | None,
-    block_size: int | None,
-    correction_rank: int,
-    spacing: float,
-    decay: float,
-    dropout: float,
     device: str,
     threads: int | None,
+    validation_lines: int,
     **values: Any,
 ) -> None:
     """Makes a drafter for a verifier, or goes on with it.
 
-    :param given: the names of the options that the user gave a value; others may depend on the machine
+    :param given: the names of the options that the user gave a value; others depend on the text
     """
-    for name, value in (("hours", hours), ("limit", limit), ("max-length", max_length), ("threads", threads)):
-        if value is not None and value <= 0:
-            raise UsageError(f"`{name}` must be more than 0, but is {value} instead.")
+    begun = time.monotonic()
     check_threads(threads)
     if "RANK" in os.environ:
         raise UsageError("`--corpus` is for one process; with torchrun, use `specmt distill` and `--data`.")
+    from specmt.engine.backends import needing_torch
+    from specmt.evaluation.bench_report import tables
+    from specmt.evaluation.payoff import MOST_LINES, advice, best_block_size, measure_payoff
+    from specmt.models.config import DrafterConfig
     from specmt.models.folder import ModelFolder
-    from specmt.training import pipeline
+    from specmt.training import corpus as steps
+    from specmt.training.distill import evenly
+
+    with needing_torch("Training"):
+        from specmt.models.reference.weights import to_arrays
+        from specmt.training.plan import DrafterPlan
+        from specmt.training.processes import start_processes
+        from specmt.training.validate import Validator
 
     for path in files:
         open_input(path).close()
     parent = ModelFolder.read(verifier_path)
-    run = folder or Path(f"{verifier_path.resolve()}.training")
-    place = into or verifier_path
-    pipeline.check_place(place, parent, run)
+    run, place = folder or Path(f"{verifier_path.resolve()}.training"), into or verifier_path
+    plan = DrafterPlan.of(parent, **values)
+    steps.check_place(place, parent, run, plan.file)
     for each in (run, place):
         check_writable(each)
-
-    import torch
-
-    from specmt.evaluation.bench_report import tables
-    from specmt.evaluation.payoff import advice, best_block_size, lines_within, measure_payoff, seconds_of_lines
-    from specmt.models.config import drafter_config_for
-    from specmt.models.folder import DRAFTER
-    from specmt.models.hub import fitting_weights, load_model
-    from specmt.models.shapes import drafter_shapes
-    from specmt.training.distill import evenly
-    from specmt.training.drafter import BlockOptions
-    from specmt.training.options import TrainOptions
-    from specmt.training.work import VALIDATIONS, choose_work, go_on, identity, load_work, save_work, seconds_left
-
-    sizes = {name: size for name, size in (("layers", layers), ("block_size", block_size)) if size is not None}
-    sizes = {"block_size": BLOCK_SIZE, "correction_rank": correction_rank, **sizes}
-    config = drafter_config_for(parent.verifier, dropout=dropout, **sizes)
-    blocks = BlockOptions(spacing=spacing, decay=decay)
-    options = TrainOptions(**values)
-    ancestor = None if initial is None else ModelFolder.read(initial)
-    start = None if ancestor is None else fitting_weights(ancestor, DRAFTER, drafter_shapes(config))
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    all_threads = torch.get_num_threads()
     with spinner("loading the verifier"):
-        model = load_model(verifier_path, device=device, threads=threads)
-    if (missing := missing_kernels(model)) is not None:
-        note(missing)
+        model = load(verifier_path, device=device, threads=threads)
     with spinner("reading the text"):
-        corpus = pipeline.read_corpus(model, files, limit=limit or LIMIT, max_length=max_length or MAX_LENGTH)
-        of = identity(parent, corpus.sha256, config, blocks, ancestor)
-        work = load_work(run, of)
-    job = pipeline.Job(run, model, corpus, config, options, blocks, initial=start, threads=all_threads)
-    with spinner("measuring how long it will take"):
-        rates = job.measure_rates()
-    lines = lines_within(rates.line, rates.sentence)
-    checking = len(corpus.held_out) * rates.sentence + seconds_of_lines(lines, rates.line, rates.sentence)
-    updates = options.updates if "updates" in given else None
-    if work is None:
-        amount = len(corpus.training)
-        work = choose_work(amount, rates, checking, options.tokens_per_update, hours=hours, updates=updates)
-    else:
-        work = go_on(work, rates, checking, run, hours=hours, updates=updates)
-    save_work(run, work, of)
-    _announce(work, seconds_left(work, rates, run), checking)
+        corpus = steps.read_corpus(model, files, limit=limit, max_length=max_length)
 
-    chosen: dict[str, Any] = {
-        "save_every": work.save_every,
-        "validate_every": -(-work.updates // VALIDATIONS),
-        "warmup": min(options.warmup, work.updates // 5),
-    }
-    chosen = {name: value for name, value in chosen.items() if name not in given}
-    job.options = replace(options, updates=work.updates, **chosen)
+    def left(share: float) -> float:
+        """Returns the seconds until a share of the hours has passed."""
+        return math.inf if hours is None else begun + share * 3600 * hours - time.monotonic()
+
+    say("Ctrl-C stops it, and the same command goes on.")
+    distilled = run / steps.DISTILLED
     try:
         with signals.interruptible(), counting_bar("distilling") as count:
-            job.distil(work, count)
-        with signals.interruptible(), metrics_bar(work.updates) as report:
-            weights = job.train(report)
-        del job.teacher
-        with signals.interruptible(), spinner("calibrating"):
-            calibration = job.calibrate(weights)
+            data = steps.distil(distilled, model, corpus, seconds=left(READING), report=count)
+        plan = replace(plan, options=_options(plan.options, data, given))
+        say(f"training on {len(data)} sentences, {plan.options.updates} updates")
+        lines = validation_lines if "validation_lines" in given else steps.HELD_OUT
+        validator, machine = Validator(distilled, model.pieces, lines=lines), start_processes(device, threads)
+        with signals.interruptible():
+            seconds = max(1.0, left(TRAINING))
+            trained = train_drafter(plan, run / steps.TRAINED, data, machine, model, validator, seconds=seconds)
+        assert trained is not None  # there is one process
         with signals.interruptible(), share_bar() as share:
-            payoff = measure_payoff(model, evenly(corpus.held_out, lines), report=share)
-        job.install(place, replace(config, block_size=best_block_size(payoff)), weights, calibration)
+            payoff = measure_payoff(model, evenly(corpus.held_out, MOST_LINES), drafter=plan.kind, report=share)
+        config = plan.config
+        if isinstance(config, DrafterConfig):
+            config = replace(config, block_size=best_block_size(payoff))
+        steps.install(place, run, parent.path, plan.file, config, to_arrays(trained.weights), trained.calibration)
     except KeyboardInterrupt:
-        _say("stopped; the same command goes on where it was.")
+        say("stopped; the same command goes on where it was.")
         raise
     (run / "measured.json").write_text(json.dumps(payoff.record(), indent=2) + "\n", encoding="utf-8")
     click.echo(printed(lambda console: console.print(tables(payoff)[-1].rich(), advice(payoff))).rstrip("\n"))
-    _say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
+    say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
 
 
-def _announce(work: Work, left: tuple[float, float], checking: float) -> None:
-    distilling, training = left
-    for name, seconds in (
-        (f"distilling {work.sentences} sentences", distilling),
-        (f"training, {work.updates} updates", training),
-        ("calibrating and measuring", checking),
-        ("all", distilling + training + checking),
-    ):
-        _say(f"{name}: {_duration(seconds)}")
-    _say("Ctrl-C stops it, and the same command goes on.")
+def _options(options: TrainOptions, data: ParallelData, given: Collection[str]) -> TrainOptions:
+    """Returns the options of training with what depends on the data, unless the user says otherwise."""
+    from specmt.training.corpus import choose_updates
+
+    updates = options.updates if "updates" in given else choose_updates(data, options.tokens_per_update)
+    chosen: dict[str, Any] = {
+        "save_every": SAVE_EVERY,
+        "validate_every": -(-updates // VALIDATIONS),
+        "warmup": min(options.warmup, updates // 5),
+    }
+    return replace(options, updates=updates, **{name: each for name, each in chosen.items() if name not in given})
 
 
-def _duration(seconds: float) -> str:
-    if seconds == 0:
-        return "done"
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s"
-    return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
-
-
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Writes to standard error."""
     click.echo(f"specmt: {text}", err=True)

@@ -2,87 +2,134 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from specmt.cli.train import run_trainer, start_processes
-from specmt.options import AHEAD, DecodingOptions, DrafterName
+from specmt.options import DecodingOptions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from specmt.models.hub import Model
+    from specmt.options import Calibration
+    from specmt.training.data import ParallelData
+    from specmt.training.loop import Trainer
+    from specmt.training.plan import DrafterPlan
+    from specmt.training.validate import Validator
+
+
+class Trained(NamedTuple):
+    """A drafter that was trained."""
+
+    weights: dict[str, Tensor]
+    """In float16, as they are stored."""
+
+    calibration: Calibration | None
+    """Of a masked drafter, where there are sentences to measure it on."""
 
 
 def train_on_data(
     folder: Path,
-    data: Path,
-    kind: DrafterName,
     verifier_path: Path,
-    initial: Path | None,
+    data: Path,
     validation_data: Path | None,
-    layers: int | None,
-    block_size: int | None,
-    correction_rank: int,
-    spacing: float,
-    decay: float,
-    dropout: float,
+    validation_lines: int,
     device: str,
     threads: int | None,
-    validation_lines: int,
     **values: Any,
 ) -> None:
-    """Trains a drafter of either kind in a folder."""
-    from specmt.models.config import DrafterConfig, autoregressive_config_for, drafter_config_for
-    from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, ModelFolder, add_drafter, write_calibration
-    from specmt.models.hub import fitting_weights, load_model
-    from specmt.models.shapes import autoregressive_shapes, drafter_shapes
+    """Trains a drafter of either kind in a folder, in which a model folder with it is made."""
+    from specmt.engine.backends import needing_torch
+    from specmt.models.folder import ModelFolder
+    from specmt.models.hub import load_model
+    from specmt.models.writing import add_drafter
     from specmt.text.pieces import load_pieces
     from specmt.training.data import ParallelData
-    from specmt.training.drafter import BlockOptions
-    from specmt.training.factory import drafter_trainer, load_teacher
-    from specmt.training.options import TrainOptions
-    from specmt.training.validate import Validator, snapshot, weights_of
 
-    masked = kind == "masked"
-    if block_size is None:
-        block_size = 10 if masked else AHEAD["autoregressive"]
-    decoding = DecodingOptions(drafter=kind, block_size=block_size)
-    parent = ModelFolder.read(verifier_path)
-    shape = {"dropout": dropout} if layers is None else {"dropout": dropout, "layers": layers}
-    config = (
-        drafter_config_for(parent.verifier, **shape, block_size=block_size, correction_rank=correction_rank)
-        if masked
-        else autoregressive_config_for(parent.verifier, **shape)
-    )
-    start = None
-    if initial is not None:
-        shapes = drafter_shapes(config) if isinstance(config, DrafterConfig) else autoregressive_shapes(config)
-        start = fitting_weights(ModelFolder.read(initial), DRAFTER if masked else AUTOREGRESSIVE, shapes)
-    options, blocks = TrainOptions(**values), BlockOptions(spacing=spacing, decay=decay)
-    pairs = ParallelData.load(data, "train")
-    place = start_processes(device, threads)
-    pieces = load_pieces(parent.files, parent.verified)
-    validator = None if validation_data is None else Validator(validation_data, pieces, lines=validation_lines)
+    with needing_torch("Training"):
+        from specmt.models.reference.weights import to_arrays
+        from specmt.training.plan import DrafterPlan
+        from specmt.training.processes import start_processes
+        from specmt.training.validate import Validator
+
+    plan = DrafterPlan.of(ModelFolder.read(verifier_path), **values)
+    pairs, place = ParallelData.load(data, "train"), start_processes(device, threads)
+    validator = model = None
+    if validation_data is not None:
+        pieces = load_pieces(plan.parent.files, plan.parent.verified)
+        validator = Validator(validation_data, pieces, lines=validation_lines)
+        if os.environ.get("RANK", "0") == "0":
+            model = load_model(verifier_path, device=device, threads=threads)
+    trained = train_drafter(plan, folder, pairs, place, model, validator)
+    if trained is not None:
+        path, weights = folder / "model", to_arrays(trained.weights)
+        add_drafter(path, plan.parent, plan.config, weights, trained.calibration)
+        click.echo(f"{path}: verifier and drafter are ready", err=True)
+
+
+def train_drafter(
+    plan: DrafterPlan,
+    folder: Path,
+    data: ParallelData,
+    device: torch.device,
+    model: Model | None,
+    validator: Validator | None,
+    *,
+    seconds: float = math.inf,
+) -> Trained | None:
+    """Trains a drafter in a folder; returns it in the process that writes it, ``None`` in the others.
+
+    :param model: the verifier, to validate and calibrate the drafter with; it is in there then
+    :param seconds: how long training may take
+    """
+    from specmt.models.reference.weights import to_tensors
+    from specmt.training.factory import drafter_trainer, load_teacher
+    from specmt.training.validate import equip, weights_of
+
+    decoding = DecodingOptions(drafter=plan.kind, block_size=plan.block_size)
 
     def validate(drafter: Any) -> dict[str, float]:
-        weights = parent.weights(VERIFIER)
-        model = snapshot(pieces, parent.verifier, weights, place, drafter=config, drafter_weights=weights_of(drafter))
-        return {} if validator is None else validator.acceptance(model, decoding)
+        assert model is not None and validator is not None
+        equip(model, plan.config, weights_of(drafter))
+        return validator.acceptance(model, decoding)
 
     trainer = drafter_trainer(
         folder,
-        pairs,
-        load_teacher(parent, place),
-        parent.verifier,
-        config,
-        options,
-        block_options=blocks,
-        initial=start,
-        device=place,
+        data,
+        load_teacher(plan.parent, device),
+        plan.parent.verifier,
+        plan.config,
+        plan.options,
+        block_options=plan.blocks,
+        initial=to_tensors(plan.start()),
+        device=device,
         validate=None if validator is None else validate,
+        identity=plan.identity,
     )
-    weights = run_trainer(trainer)
-    if weights is not None:
-        path = folder / "model"
-        add_drafter(path, parent, config, weights)
-        if masked and validator is not None:
-            write_calibration(path, validator.calibration(load_model(path, device=device), block_size))
-        click.echo(f"{path}: verifier and drafter are ready", err=True)
+    learnt = run_trainer(trainer, seconds)
+    if learnt is None:
+        return None
+    # With the table, even where it is the verifier's.
+    weights = {name: weight.half() for name, weight in {**weights_of(trainer.model), **learnt}.items()}
+    calibration = None
+    if model is not None and validator is not None:
+        equip(model, plan.config, weights)
+        calibration = validator.calibration(model, plan.block_size) if plan.kind == "masked" else None
+        equip(model, plan.config, weights, calibration)
+    return Trained({name: weights[name] for name in plan.shapes}, calibration)
+
+
+def run_trainer(trainer: Trainer, seconds: float = math.inf) -> dict[str, Tensor] | None:
+    """Trains with a progress bar; returns the final weights in the process that writes them, ``None`` in the others."""
+    from safetensors.torch import load_file
+
+    from specmt.cli.progress import metrics_bar
+
+    with metrics_bar(trainer.options.updates, quiet=trainer.rank > 0) as report:
+        trainer.run(seconds=seconds, report=report)
+    return load_file(trainer.folder / "final.safetensors") if trainer.rank == 0 else None

@@ -1,42 +1,79 @@
-"""Acceptance rules: which drafted tokens stand, as pure functions (DESIGN §2.2)."""
+"""Acceptance rules: which drafted tokens stand, as pure functions over small arrays (DESIGN §2.2)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, final
 
-import torch
-from torch import Tensor
+import numpy as np
+from typing_extensions import override
 
+from specmt.decoding.noise import Spot
 from specmt.decoding.trace import Trial
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import best_tokens
+from specmt.engine.arrays import Ids
+from specmt.engine.fused import Rule
+from specmt.engine.protocols import Logits
 
 
-class Verdict(NamedTuple):
+class Accepted(NamedTuple):
     """What the verifier made of draft trees."""
 
-    accepted: Tensor
+    counts: Ids
     """(B) how many drafted tokens stand."""
 
-    tokens: Tensor
-    """(B, A + 1) the drafted tokens that stand with the verifier's own token after them; the rest is noise."""
+    places: Ids
+    """(B, A) their places in the window, with those of a chain behind."""
 
-    places: Tensor | None = None
-    """(B, A) their places in the window, with those of a chain behind; ``None`` where drafts were chains."""
+    tokens: Ids
+    """(B, A + 1) the drafted tokens that stand, then the verifier's own; padding behind."""
 
-    trials: Sequence[list[Trial]] | None = None
-    """When sampling, what was tested in each sentence."""
+    trials: Sequence[list[Trial]] = ()
+    """(B) when sampling, what was tested in each sentence."""
 
     def path(self, row: int) -> list[int]:
         """Returns the places of a sentence's accepted nodes."""
-        count = int(self.accepted[row])
-        return list(range(1, count + 1)) if self.places is None else self.places[row, :count].tolist()
+        path: list[int] = self.places[row, : self.counts[row]].tolist()
+        return path
 
 
-def leading(stands: Tensor) -> Tensor:
-    """Returns how many leading places of each row are true; (B, K) → (B)."""
-    return stands.cumprod(1).sum(1)
+class Acceptor(Protocol):
+    """Judges draft trees."""
+
+    rule: Rule | None
+    """What a fused loop can judge by itself; ``None`` where it cannot."""
+
+    def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+        """Returns what stands.
+
+        :param logits: of the windows, (B, N + 1, V)
+        :param spots: (B) what the first level is for
+        """
+
+
+@final
+class Within(Acceptor):
+    """Accepts a draft among the verifier's β best tokens and at most τ below the best (Xia et al. 2023, section 3.2).
+
+    Among equal logits the lower id ranks first, and among siblings that stand the one that the verifier likes best is
+    taken. With β = 1 or τ = 0 the output is that of greedy decoding.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule: Rule = rule
+
+    @override
+    def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+        own, parents = logits.best(), tree.all_parents()  # (B, N + 1), (B, N)
+        if self.rule.is_exact:
+            worth = np.where(np.take_along_axis(own, parents, 1) == tree.tokens, 0.0, -np.inf)
+        else:
+            ranks, gaps = logits.ranks(tree.tokens, parents)
+            worth = np.where((ranks < self.rule.beta) & (gaps <= self.rule.tolerance), -ranks, -np.inf)
+        each = zip(parents.tolist(), worth.tolist(), tree.counts.tolist(), strict=True)
+        paths = [walk(before[:count], values[:count]) for before, values, count in each]
+        return along(tree, paths, [int(own[row, path[-1] if path else 0]) for row, path in enumerate(paths)])
 
 
 def walk(parents: Sequence[int], worth: Sequence[float]) -> list[int]:
@@ -47,7 +84,7 @@ def walk(parents: Sequence[int], worth: Sequence[float]) -> list[int]:
     """
     best: dict[int, tuple[float, int]] = {}
     for place, (parent, value) in enumerate(zip(parents, worth, strict=True), start=1):
-        if value > best.get(parent, (float("-inf"), 0))[0]:
+        if value > best.get(parent, (-math.inf, 0))[0]:
             best[parent] = value, place
     path: list[int] = []
     place = 0
@@ -57,82 +94,15 @@ def walk(parents: Sequence[int], worth: Sequence[float]) -> list[int]:
     return path
 
 
-def verdict(tree: Tree, worth: Tensor, own: Tensor) -> Verdict:
-    """Returns the verdict, given what drafts are worth.
-
-    :param worth: (B, N) of each node given those before it; −inf if it does not stand
-    :param own: (B, N + 1) the verifier's token after each place
-    """
-    if tree.counts is not None:
-        real = torch.arange(worth.shape[1], device=worth.device) < tree.counts[:, None]
-        worth = worth.masked_fill(~real, -torch.inf)
-    if tree.parents is None:
-        accepted = leading(worth > -torch.inf)
-        places = torch.arange(own.shape[1], device=own.device)
-        kept = torch.nn.functional.pad(tree.tokens, (0, 1))
-        return Verdict(accepted, torch.where(places < accepted[:, None], kept, own))
-    paths = [walk(*row) for row in zip(tree.parents.tolist(), worth.tolist(), strict=True)]
-    ends = [path[-1] if path else 0 for path in paths]
-    return along(tree, paths, [row[end] for row, end in zip(own.tolist(), ends, strict=True)])
-
-
-def along(tree: Tree, paths: Sequence[list[int]], own: Sequence[int]) -> Verdict:
-    """Returns the verdict that accepts given paths.
+def along(tree: Tree, paths: Sequence[list[int]], own: Sequence[int], trials: Sequence[list[Trial]] = ()) -> Accepted:
+    """Returns what accepts given paths.
 
     :param own: (B) the verifier's token at the end of each
     """
-    longest = max(len(path) for path in paths)
-    tokens, places = [], []
-    for drafted, path, last in zip(tree.tokens.tolist(), paths, own, strict=True):
-        rest = longest - len(path)
-        tokens.append([*(drafted[place - 1] for place in path), last, *[0] * rest])
-        places.append([*path, *range(len(path) + 1, longest + 1)])
-    device = tree.tokens.device
-    return Verdict(
-        torch.tensor([len(path) for path in paths], device=device),
-        torch.tensor(tokens, device=device),
-        torch.tensor(places, dtype=torch.int64, device=device).view(len(paths), longest),
-    )
-
-
-def before(tree: Tree, values: Tensor) -> Tensor:
-    """Returns what values of places (B, N + 1, …) are at the parent of each node; (B, N, …)."""
-    if tree.parents is None:
-        return values[:, :-1]
-    index = tree.parents.view(*tree.parents.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:])
-    return values.gather(1, index)
-
-
-def accept_exact(tree: Tree, logits: Tensor) -> Verdict:
-    """Accepts a draft if it is the verifier's best token, so that the output is that of greedy decoding.
-
-    :param logits: (B, N + 1, V)
-    """
-    own = best_tokens(logits)
-    stands = before(tree, own) == tree.tokens
-    if tree.parents is None and tree.counts is None:
-        # What stands is the verifier's own token anyway.
-        return Verdict(leading(stands), own)
-    return verdict(tree, torch.where(stands, 0.0, -torch.inf), own)
-
-
-def accept_tolerant(tree: Tree, logits: Tensor, *, beta: int, tolerance: float) -> Verdict:
-    """Accepts a draft among the verifier's best β tokens and at most τ below the best (Xia et al. 2023, section 3.2).
-
-    Among equal logits the lower id ranks first, and among siblings that stand the one that the verifier likes best
-    is taken. β = 1 or τ = 0 is exact acceptance.
-
-    :param logits: (B, N + 1, V)
-    :param tolerance: τ, a difference of log-probabilities
-    """
-    if beta == 1 or tolerance == 0.0:
-        return accept_exact(tree, logits)
-    own = best_tokens(logits)
-    scores = before(tree, logits.float())  # (B, N, V)
-    drafted = scores.gather(2, tree.tokens[:, :, None])  # (B, N, 1)
-    ids = torch.arange(scores.shape[2], device=scores.device)
-    ahead = (scores > drafted) | ((scores == drafted) & (ids < tree.tokens[:, :, None]))
-    rank = ahead.sum(2)
-    # A difference of logits at one position is the difference of log-probabilities.
-    gap = scores.amax(2) - drafted[:, :, 0]
-    return verdict(tree, torch.where((rank < beta) & (gap <= tolerance), -rank.float(), -torch.inf), own)
+    longest = max(map(len, paths))
+    places = np.tile(np.arange(1, longest + 1), (len(paths), 1))
+    tokens = np.zeros((len(paths), longest + 1), dtype=np.int64)
+    for row, (path, last) in enumerate(zip(paths, own, strict=True)):
+        places[row, : len(path)] = path
+        tokens[row, : len(path) + 1] = [*(tree.tokens[row, place - 1] for place in path), last]
+    return Accepted(np.array([*map(len, paths)], dtype=np.int64), places, tokens, trials)

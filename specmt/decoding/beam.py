@@ -18,16 +18,16 @@ from time import perf_counter
 from typing import NamedTuple, final
 
 import numpy as np
-import torch
 from typing_extensions import override
 
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.policy import NO_DRAFT, FixedPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
-from specmt.engine.backend import EncoderOutput, State, Verifier
-from specmt.engine.beams import Beams, FusedBeam
-from specmt.engine.fused import Drafting
+from specmt.engine.cache import State
+from specmt.engine.fused import Beams, Drafting, FusedBeam
+from specmt.engine.protocols import EncoderOutput, Verifier
+from specmt.engine.window import Window
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import EOS, Found, Hypothesis, Stats
 
@@ -139,15 +139,14 @@ class BeamSearch(Rows[_Row]):
         self.beams = self._room_for(0)
 
     @override
-    @torch.inference_mode()
-    def turn(self) -> list[Finished]:
+    def step(self) -> list[Finished]:
         self._admit()
         if not self.rows or self.state is None:
             return []
         count = len(self.rows)
         beams = self.beams.part(slice(count))
         if self.fused is None:
-            self._step(self.state, beams)
+            self._advance(self.state, beams)
         else:
             self._search(self.fused, self.state, beams)
         return list(self._finish(np.flatnonzero(beams.counts == 0).tolist()))
@@ -159,9 +158,10 @@ class BeamSearch(Rows[_Row]):
             return
         encoded = self.verifier.encode([request.source for request in new])
         first, count = len(self.rows), len(self.rows) + len(new)
-        before = self._start(self._make_room(count), first, encoded)
+        state = self._make_room(count)
+        before = self._open(state, first, encoded)
         if self.drafter is not None:
-            self.drafter.start(torch.arange(first, count), encoded, new)
+            self.drafter.start(state, np.arange(first, count), encoded, new)
         self.queue.take(len(new))
         beams, opening = self.beams, len(self.opening)
         for row, request in enumerate(new, first):
@@ -188,26 +188,20 @@ class BeamSearch(Rows[_Row]):
             self.beams = beams
         return self.state
 
-    def _start(self, state: State, first: int, encoded: EncoderOutput) -> list[float]:
+    def _open(self, state: State, first: int, encoded: EncoderOutput) -> list[float]:
         """Gives rows from `first` on new sentences, and lets the verifier read what every target begins with.
 
         :returns: (B') the log-probabilities of that
         """
         read, count = len(self.opening) - 1, len(encoded.lengths)
-        device = self.verifier.device
-        rows = (first + torch.arange(count, device=device)) * self.each
+        rows = (first + np.arange(count)) * self.each
         before = [0.0] * count
-        if read == 0:
-            self.verifier.start(state, rows, encoded)
-        else:
-            # In caches of their own: the verifier scores first rows, and these are the last.
-            fresh = self.verifier.new_state(count)
-            places = torch.arange(count, device=device)
-            self.verifier.start(fresh, places, encoded)
-            opening = torch.tensor(self.opening, device=device).expand(count, -1)
-            logits = self.verifier.score(opening[:, :read], torch.zeros_like(places), fresh)
-            before = self.verifier.log_probs(logits, opening[:, 1:].contiguous()).cumsum(1)[:, -1].tolist()
-            state.put(rows, fresh, read)
+        self.verifier.start(state, rows, encoded)
+        if read:
+            opening = np.tile(np.array(self.opening), (count, 1))
+            logits = self.verifier.score(Window(opening[:, :read], np.zeros_like(rows), rows=rows), state)
+            log_probs = logits.log_probs(opening[:, 1:], np.tile(np.arange(read), (count, 1)))
+            before = log_probs.cumsum(1)[:, -1].tolist()
         for row in rows.tolist():
             for other in range(row + 1, row + self.each):
                 state.move(row, other, read)
@@ -225,29 +219,25 @@ class BeamSearch(Rows[_Row]):
         steps = float(calls.max() * (1.0 + accepted.sum() / max(1, calls.sum())))  # of a sentence, on average
         self.policy.observe(count, False, arm, steps, perf_counter() - started)
 
-    def _step(self, state: State, beams: Beams) -> None:
+    def _advance(self, state: State, beams: Beams) -> None:
         """Makes one step."""
         count, width, _ = beams.tokens.shape
         last = np.repeat(beams.lengths - 1, width)
         tokens = beams.tokens.reshape(count * width, -1)[np.arange(count * width), last]
         # Rows beyond a sentence's hypotheses compute noise.
-        device = self.verifier.device
-        starts = torch.from_numpy(last).to(device)
-        logits = self.verifier.score(torch.from_numpy(tokens)[:, None].to(device), starts, state)
-        ids, log_probs = (each.tolist() for each in self.verifier.likeliest(logits[:, 0], 2 * width))
+        logits = self.verifier.score(Window(tokens[:, None], last), state)
+        ids, log_probs = (each[:, 0].tolist() for each in logits.likeliest(2 * width))
         at_limit = beams.lengths + 1 >= beams.limits
         ends: list[list[float]] = []
         if at_limit.any():
-            ends = self.verifier.log_probs(logits, torch.full_like(starts, EOS)[:, None]).tolist()
+            ends = logits.log_probs(np.full((count * width, 1), EOS), np.zeros((count * width, 1), np.int64)).tolist()
         order = np.arange(count * width)
         for row in range(count):
             some = slice(row * width, row * width + int(beams.counts[row]))
             said = ([[EOS]] * len(ends[some]), ends[some]) if at_limit[row] else (ids[some], log_probs[some])
             parents = advance(beams, row, *said)
             order[row * width : row * width + len(parents)] = [row * width + parent for parent in parents]
-        length = int(beams.lengths.max())
-        data = state.cache.data
-        data[:, :, : len(order), :, :length] = data[:, :, torch.from_numpy(order).to(device), :, :length]
+        state.reorder(order, int(beams.lengths.max()))
 
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from specmt.decoding.policy import Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens
+from specmt.decoding.model import HasDrafters, Model
+from specmt.decoding.policy import NO_DRAFT, Arm, BanditPolicy, Costs, FixedPolicy, Policy, expected_tokens
 from specmt.options import AHEAD, DecodingOptions
-
-if TYPE_CHECKING:
-    from specmt.models.hub import Model
 
 FURTHEST: Final = 12
 DRAFTS: Final = {(1, 0.5): (2.7, 3.9, 2.9), (1, 0.7): (2.3, 2.9, 1.9), (4, 0.7): (3.4, 4.0, 8.5)}
@@ -36,18 +34,6 @@ UNPROMISING: Final = 1.02
 """The rate that lookups are thought to have, in rates of no draft: for sentences like earlier ones, and for others."""
 
 
-class HasDrafters(Protocol):
-    """What must be known of a model."""
-
-    @property
-    def drafters(self) -> tuple[str, ...]:
-        """The names of the network drafters that it has."""
-
-    @property
-    def block_size(self) -> int | None:
-        """The block size that its masked drafter was trained for."""
-
-
 class Choice(NamedTuple):
     """What the options mean for a model."""
 
@@ -56,9 +42,6 @@ class Choice(NamedTuple):
 
     block_size: int | None
     """The block size K where it is fixed: 0 without drafters; ``None`` where it is learnt."""
-
-    together: bool
-    """Whether the drafts of all drafters go into one tree; else one of them drafts at a time."""
 
     @property
     def looks_up(self) -> bool:
@@ -74,10 +57,9 @@ def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
     learnt.
     """
     if options.strategy != "speculative" or options.drafter == "none":
-        return Choice((), 0, False)
+        return Choice((), 0)
     exact = options.lossless and not options.samples
-    names = tuple(name for name in options.drafters if name != "auto")
-    together = len(names) > 1
+    names = tuple(sorted((name for name in options.drafters if name != "auto"), key="lookup".__eq__))  # those come last
     if "auto" in options.drafters:
         if not exact:
             names = () if options.samples and "masked" not in model.drafters else ("masked",)
@@ -86,13 +68,12 @@ def choose(options: DecodingOptions, model: HasDrafters) -> Choice:
             known = names if names or own else ("lookup",)
             # Whoever says how far ahead wants drafts, always: the first drafter makes them.
             names = (*(own if options.block_size is None else own[:1]), *known)
-        together = options.block_size is not None and len(names) > 1
     if not names:
-        return Choice((), 0, False)
+        return Choice((), 0)
     fixed = options.block_size
-    if fixed is None and (not exact or together or options.drafters == ("self",)):
-        fixed = max(own_block_size(name, model) for name in names)
-    return Choice(names, fixed, together)
+    if fixed is None and (not exact or options.drafters == ("self",)):
+        fixed = own_block_size(names[0], model)
+    return Choice(names, fixed)
 
 
 def own_block_size(name: str, model: HasDrafters) -> int:
@@ -115,11 +96,14 @@ def one_drafter(options: DecodingOptions, model: HasDrafters, *, own_size: bool 
 def make_policy(model: Model, options: DecodingOptions, choice: Choice) -> Policy:
     """Returns what decides who drafts and how far ahead."""
     if not choice.names:
-        return FixedPolicy(Arm())
+        return FixedPolicy(NO_DRAFT)
     if choice.block_size is not None:
-        return FixedPolicy(Arm(0, choice.block_size))
+        fixed = [
+            Arm(number, options.block_size or own_block_size(name, model)) for number, name in enumerate(choice.names)
+        ]
+        return FixedPolicy(fixed[0], fixed[-1] if choice.looks_up else fixed[0])
     costs = costs_of(model)
-    calibration = model.folder.calibration
+    calibration = model.calibration
     arms = [arm for number, name in enumerate(choice.names) for arm in _arms(number, name, model, options)]
 
     def prior(arm: Arm, rows: int, promising: bool) -> float:
@@ -163,7 +147,7 @@ def make_beam_policy(model: Model, options: DecodingOptions) -> Policy:
 
 def costs_of(model: Model) -> Costs:
     """Returns the simple model of what iterations cost."""
-    return Costs(row=model.backend.row_cost(model.folder.verifier.model_dim))
+    return Costs(row=model.row_cost)
 
 
 def _arms(number: int, name: str, model: HasDrafters, options: DecodingOptions) -> list[Arm]:

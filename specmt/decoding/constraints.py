@@ -17,12 +17,12 @@ from itertools import chain, groupby
 from typing import Final, NamedTuple, final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from specmt.decoding.request import Constraint, Term
-from specmt.engine.backend import Attention, State, Verifier, best_tokens
-from specmt.engine.window import Branches
+from specmt.engine.arrays import Floats
+from specmt.engine.cache import State
+from specmt.engine.protocols import Verifier
+from specmt.engine.window import Branches, Window
 from specmt.types import EOS
 
 PLACES: Final = 4
@@ -46,7 +46,7 @@ class Lacking(NamedTuple):
     free: list[int]
     """The translation."""
 
-    kept: int
+    given: int
     """How many tokens of it must stay."""
 
     limit: int
@@ -77,14 +77,14 @@ class _Candidate(NamedTuple):
     form: tuple[int, ...]
 
 
-def places_of(attention: Attention, constraint: Constraint, term: Term, free: list[int], kept: int) -> list[int]:
+def places_of(attention: Floats, constraint: Constraint, term: Term, free: list[int], given: int) -> list[int]:
     """Returns the places before which a term is tried, in ascending order.
 
     :param attention: (T, S) of the translation without it
     :param free: that translation
-    :param kept: how much of it must stay
+    :param given: how much of it must stay
     """
-    starts = [place for place in range(kept, len(free)) if constraint.begins[free[place]]]
+    starts = [place for place in range(given, len(free)) if constraint.begins[free[place]]]
     weights = attention[:, list(term.pieces)].sum(1)
     ends = [*starts[1:], len(free)][: len(starts)]
     totals = [float(weights[start:end].sum()) for start, end in zip(starts, ends, strict=True)]
@@ -93,7 +93,7 @@ def places_of(attention: Attention, constraint: Constraint, term: Term, free: li
 
 
 def candidates_of(
-    attention: Attention, constraint: Constraint, free: list[int], kept: int, room: int
+    attention: Floats, constraint: Constraint, free: list[int], given: int, room: int
 ) -> list[_Candidate]:
     """Returns the terms in all their forms at the places that are tried, if they fit.
 
@@ -103,7 +103,7 @@ def candidates_of(
     for number, term in enumerate(constraint.terms):
         new = [
             _Candidate(number, place, form)
-            for place in places_of(attention, constraint, term, free, kept)
+            for place in places_of(attention, constraint, term, free, given)
             for form in term.forms
             if place + len(form) <= room
         ]
@@ -166,7 +166,10 @@ class _Search:
                 node = node.child(token)
             self.ends.append(node)
         self.fresh = list(starts.values())  # what to read next, parents first
-        self.logits: dict[_Node, Tensor] = {}  # (V) of what follows nodes that were read
+        self.allowed = lacking.constraint.begins.copy()  # (V) whether a token may stand behind a term
+        self.allowed[EOS] = True
+        self.behind: dict[_Node, tuple[int, float]] = {}  # what follows ends that were read, and its log-probability
+        self.count = 0  # of the nodes that were read
         self.best = 0  # the number of the candidate that goes in, as far as is known
 
     def grow(self) -> bool:
@@ -189,17 +192,15 @@ class _Search:
 
     def place(self, verifier: Verifier, state: State) -> Placed:
         """Puts the best candidate behind what stays."""
-        (_, place, form), end, device = self.candidates[self.best], self.ends[self.best], verifier.device
-        branch, kept = end.branch(), place - self.first
-        starts = torch.tensor([len(verifier.prefixes.start) - 1 + place], device=device)
-        moved = torch.tensor([[node.path[-1] - kept for node in branch]], device=device)
-        state.row(self.lacking.row).cache.compact(starts, moved)
-        allowed = torch.from_numpy(self.lacking.constraint.begins).to(device).clone()
-        allowed[EOS] = True
-        last = self.logits[end][None, None]  # (1, 1, V)
-        behind = best_tokens(last.where(allowed, -torch.inf))
-        log_probs = [*(node.log_prob for node in branch), *verifier.log_probs(last, behind)[0].tolist()]
-        return Placed(place, [*form, int(behind)], log_probs, len(self.logits))
+        (_, place, form), end, row = self.candidates[self.best], self.ends[self.best], self.lacking.row
+        branch, stays = end.branch(), place - self.first
+        # Other rows stay as they are.
+        places = np.tile(np.arange(1, len(branch) + 1), (row + 1, 1))
+        places[row] = [node.path[-1] - stays for node in branch]
+        starts = np.full(row + 1, len(verifier.prefixes.start) - 1 + place)
+        state.compact(starts, places)
+        token, log_prob = self.behind[end]
+        return Placed(place, [*form, token], [*(node.log_prob for node in branch), log_prob], self.count)
 
 
 def place_terms(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> list[Placed | None]:
@@ -207,7 +208,7 @@ def place_terms(verifier: Verifier, state: State, lacking: Sequence[Lacking]) ->
     searches: list[_Search | None] = []
     for one, attention in zip(lacking, _attention(verifier, state, lacking), strict=True):
         # A token behind it, and EOS.
-        candidates = candidates_of(attention, one.constraint, one.free, one.kept, one.limit - 2)
+        candidates = candidates_of(attention, one.constraint, one.free, one.given, one.limit - 2)
         searches.append(_Search(one, candidates, verifier.prefixes.start[-1]) if candidates else None)
     growing = [search for search in searches if search is not None]
     # Nodes lie behind the longest translation.
@@ -219,7 +220,7 @@ def place_terms(verifier: Verifier, state: State, lacking: Sequence[Lacking]) ->
     return [None if search is None else search.place(verifier, state) for search in searches]
 
 
-def _attention(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> Iterator[Attention]:
+def _attention(verifier: Verifier, state: State, lacking: Sequence[Lacking]) -> Iterator[Floats]:
     for heads, group in groupby(lacking, lambda one: one.constraint.heads):
         some = list(group)
         yield from verifier.attention(state, [one.row for one in some], [one.free for one in some], heads)
@@ -243,16 +244,25 @@ def _read(verifier: Verifier, state: State, searches: Sequence[_Search], begin: 
             paths[row, column, : len(node.path)] = node.path
     opening = len(verifier.prefixes.start) - 1
     windows = [(search.lacking.row, opening + search.first, len(search.fresh)) for search in searches]
-    places, starts, counts = torch.tensor(windows, device=verifier.device).T
-    window, *laid = (torch.from_numpy(each).to(verifier.device) for each in (tokens, depths, paths))
-    logits = verifier.score_rows(places, window, starts, counts, state, Branches(laid[0], laid[1], begin))  # (R, V)
-    each = iter(logits)
-    for search in searches:
-        search.logits |= zip(search.fresh, each, strict=False)
-    said = [(number, node, child) for number, node in enumerate(chain(*rows)) for child in node.children.values()]
-    if not said:
-        return
-    asked = torch.tensor([(number, child.token) for number, _, child in said], device=verifier.device)  # (C, 2)
-    log_probs = verifier.log_probs(logits[asked[:, 0]][None], asked[None, :, 1])[0].tolist()
-    for (_, node, child), log_prob in zip(said, log_probs, strict=True):
-        child.log_prob, child.total = log_prob, node.most() + log_prob
+    numbers, starts, counts = np.array(windows, dtype=np.int64).T
+    logits = verifier.score(Window(tokens, starts, counts, numbers, Branches(depths, paths, begin)), state)
+    # What goes on with terms, and what the likeliest word behind each is.
+    asked: list[list[tuple[int, int, _Node | None]]] = []  # token, place and the node that it is, if it is one
+    for row, (search, nodes) in enumerate(zip(searches, rows, strict=True)):
+        search.count += len(nodes)
+        said: list[tuple[int, int, _Node | None]] = []
+        for column, node in enumerate(nodes):
+            said += [(child.token, column, child) for child in node.children.values()]
+            if node in search.ends:
+                behind = int(np.where(search.allowed, logits.row(row, column), -np.inf).argmax())
+                said.append((behind, column, None))
+        asked.append(said)
+    ids, places = np.zeros((2, len(rows), max(map(len, asked))), dtype=np.int64)
+    for row, said in enumerate(asked):
+        ids[row, : len(said)], places[row, : len(said)] = [each[0] for each in said], [each[1] for each in said]
+    for search, nodes, said, found in zip(searches, rows, asked, logits.log_probs(ids, places).tolist(), strict=True):
+        for (token, column, child), log_prob in zip(said, found, strict=False):
+            if child is None:
+                search.behind[nodes[column]] = token, log_prob
+            else:
+                child.log_prob, child.total = log_prob, nodes[column].most() + log_prob

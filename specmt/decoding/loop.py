@@ -9,28 +9,25 @@ from time import perf_counter
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
 from typing_extensions import override
 
-from specmt.decoding.accept import Verdict
+from specmt.decoding.accept import Accepted, Acceptor
 from specmt.decoding.constraints import Lacking, Placed, place_terms
 from specmt.decoding.drafters import Drafter
+from specmt.decoding.noise import Spot
 from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.request import Request
-from specmt.decoding.rows import Finished, Rows
-from specmt.decoding.shortlist import Shortlist, restricted
-from specmt.decoding.trace import Recorder
-from specmt.decoding.tree import Tree, no_tree, nodes_of
-from specmt.engine.backend import Attention, EncoderOutput, State, Verifier
-from specmt.engine.fused import EXACT, Confidence, Drafting, FusedLoop, Ran, Rule, Sentences
-from specmt.engine.window import branches
+from specmt.decoding.rows import Finished, Rows, listed
+from specmt.decoding.trace import Candidate, Recorder
+from specmt.decoding.tree import Tree, no_tree
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import State
+from specmt.engine.fused import Confidence, Drafting, FusedLoop, Ran, Sentences
+from specmt.engine.protocols import EncoderOutput, Logits, Verifier
+from specmt.engine.window import Window, branches
 from specmt.options import AlignmentHeads
+from specmt.text.shortlist import Shortlist
 from specmt.types import EOS, Hypothesis, Stats
-
-Acceptor = Callable[[Tree, Tensor, Sequence[int], Sequence[Request]], Verdict]
-"""Judges draft trees, given logits (B, N + 1, V), the positions that the first level is for, and whose they are."""
 
 Trust = Callable[[Arm, int], Confidence | None]
 """Returns which drafts of an arm are worth making and verifying for a number of active rows."""
@@ -41,11 +38,6 @@ class _Row:
     """A sentence being decoded."""
 
     request: Request
-    limit: int
-    """The most tokens it may have, EOS included; it depends on the sentence alone."""
-
-    log_probs: list[float] = field(default_factory=list)
-    """Of the committed tokens, where scores are asked for; added up at the end, however many came at a time."""
 
     given: int = 0
     """How many of its tokens were given, for the sake of terms that must be in it."""
@@ -73,15 +65,13 @@ class Loop(Rows[_Row]):
         trust: Trust = lambda arm, rows: None,
         recorder: Recorder | None = None,
         fused: FusedLoop | None = None,
-        rule: Rule = EXACT,
         shortlist: Shortlist | None = None,
         heads: AlignmentHeads | None = None,
     ) -> None:
         """
         :param scores: whether to sum up log-probabilities
         :param recorder: notes every verifier call
-        :param fused: the verifier, if it can run these iterations by itself and nobody wants to watch
-        :param rule: what it accepts, as the acceptor
+        :param fused: the verifier, if it can run iterations by itself and nobody wants to watch
         :param shortlist: which tokens may be said of a sentence; by default all
         :param heads: whose attention hypotheses are to carry
         """
@@ -93,114 +83,146 @@ class Loop(Rows[_Row]):
         self.trust = trust
         self.recorder = recorder
         self.fused = fused
-        self.rule = rule
         self.shortlist = shortlist
         self.heads = heads
-        self.opening = torch.tensor(verifier.prefixes.start, device=verifier.device)  # what every target begins with
+        self.opening = verifier.prefixes.start  # what every target begins with
         self.state: State | None = None
-        self.tokens = torch.zeros(0, verifier.sizes.max_length, dtype=torch.int64, device=verifier.device)  # (B, T)
-        self.log_probs = torch.zeros(0, verifier.sizes.max_length)  # (B, T) of the committed tokens, from a fused loop
+        room = 0, verifier.sizes.max_length
+        self.tokens: Ids = np.zeros(room, dtype=np.int64)  # (B, T) committed, noise behind
+        self.log_probs: Floats = np.zeros(room, dtype=np.float32)  # (B, T) of them, where scores are asked for
+        self.lengths: Ids = np.zeros(0, dtype=np.int64)  # (B) how many they are
+        self.limits: Ids = np.zeros(0, dtype=np.int64)  # (B) how many they may become
 
     @override
-    @torch.inference_mode()
-    def turn(self) -> list[Finished]:
+    def step(self) -> list[Finished]:
         self._admit()
         if not self.rows or self.state is None:
             return []
         count = len(self.rows)
         promising = any(drafter.is_promising(count) for drafter in self.drafters)
         arm = self.policy.choose(count, promising)
-        if arm.drafter is not None:
-            self.drafters[arm.drafter].load()
-        started = perf_counter()
-        drafting = None if self.fused is None else self._drafting(arm, count)
-        if self.fused is None or drafting is None:
-            finished, gained = self._step(self.state, arm)
+        drafter = None if arm.drafter is None else self.drafters[arm.drafter]
+        confidence = self.trust(arm, count)
+        if drafter is not None:
+            drafter.load()
+        started, sentences = perf_counter(), self._sentences(count)
+        before = sentences.lengths.copy()
+        drafting = Drafting(0) if drafter is None else drafter.fused(count, arm.ahead, confidence)
+        rule = self.acceptor.rule
+        if self.fused is None or rule is None or drafting is None:
+            tree = no_tree(count)
+            if drafter is not None:
+                tree = drafter.propose(sentences.tokens, sentences.lengths, arm.ahead, confidence)
+            ran = self._iterate(self.state, tree)
         else:
             iterations = self.policy.iterations(count, promising)
-            finished, gained = self._run_fused(self.fused, self.state, drafting, iterations)
+            ran = self.fused.run(
+                self.state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=rule
+            )
+        gained = self._count(ran, self.lengths[:count] - before)
         self.policy.observe(count, promising, arm, gained, perf_counter() - started)
-        return list(self._finish(self._complete(self.state, finished)))
+        return list(self._finish(self._complete(self.state, self._ended(count))))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
         new = self.admissible()
         if not new:
             return
-        encoded = restricted(self.verifier.encode([request.source for request in new]), new, self.shortlist)
+        encoded = listed(self.verifier.encode([request.source for request in new]), new, self.shortlist)
         first, count = len(self.rows), len(self.rows) + len(new)
-        state = self._make_room(count)
-        rows = torch.arange(first, count, device=self.verifier.device)
-        self._start(state, rows, encoded)
+        state, rows = self._make_room(count), np.arange(first, count)
+        self._open(state, rows, encoded)
         for drafter in self.drafters:
-            drafter.start(rows, encoded, new)
+            drafter.start(state, rows, encoded, new)
         self.tokens[first:count, : len(self.opening)] = self.opening
-        self.queue.take(len(new))
+        self.lengths[first:count] = len(self.opening)
+        self.limits[first:count] = [len(self.opening) + self.limit(request) for request in new]
+        self.queue.take(len(new))  # last: whatever failed, no request is lost
         for request in new:
-            stats = Stats(sentences=1, source_tokens=len(request.source) + 1)
-            self.rows.append(_Row(request, self.limit(request), stats=stats))
+            self.rows.append(_Row(request, stats=Stats(sentences=1, source_tokens=len(request.source) + 1)))
 
     def _make_room(self, rows: int) -> State:
         """Makes sure that there are caches and tokens for so many rows; returns the caches."""
         if self.state is None:
             self.state = self.verifier.new_state(rows)
-            for drafter in self.drafters:
-                drafter.share(self.state)
         self.state.grow(rows, self.capacity)
         missing = self.state.rows - len(self.tokens)
         if missing > 0:
-            self.tokens = torch.nn.functional.pad(self.tokens, (0, 0, 0, missing))
-            self.log_probs = torch.nn.functional.pad(self.log_probs, (0, 0, 0, missing))
+            self.lengths, self.limits = np.pad(self.lengths, (0, missing)), np.pad(self.limits, (0, missing))
+            self._widen(missing, 0)
         return self.state
 
-    def _start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
+    def _widen(self, rows: int, tokens: int) -> None:
+        """Makes room for more rows, and for more tokens in each."""
+        self.tokens = np.pad(self.tokens, ((0, rows), (0, tokens)))
+        self.log_probs = np.pad(self.log_probs, ((0, rows), (0, tokens)))
+
+    def _open(self, state: State, rows: Ids, encoded: EncoderOutput) -> None:
         """Gives rows (B') new sentences, and lets the verifier read what every target begins with, but for the last."""
-        read = len(self.opening) - 1
-        if read == 0:
-            self.verifier.start(state, rows, encoded)
-            return
-        # In caches of their own: the verifier scores first rows, and these are the last.
-        fresh = self.verifier.new_state(len(rows))
-        self.verifier.start(fresh, torch.arange(len(rows), device=rows.device), encoded)
-        self.verifier.score(self.opening[:read].expand(len(rows), -1), torch.zeros_like(rows), fresh)
-        state.put(rows, fresh, read)
+        self.verifier.start(state, rows, encoded)
+        if len(self.opening) > 1:
+            window = np.tile(np.array(self.opening[:-1]), (len(rows), 1))
+            self.verifier.score(Window(window, np.zeros_like(rows), rows=rows), state)
 
-    def _drafting(self, arm: Arm, rows: int) -> Drafting | None:
-        """Returns how a fused loop is to draft; ``None`` if the arm's drafter cannot."""
-        if arm.drafter is None:
-            return Drafting(0)
-        return self.drafters[arm.drafter].fused(rows, arm.ahead, self.trust(arm, rows))
-
-    def _run_fused(
-        self, fused: FusedLoop, state: State, drafting: Drafting, iterations: int
-    ) -> tuple[list[int], float]:
-        """Lets the verifier run iterations over the active rows by itself.
-
-        :param iterations: how many at most
-        :returns: the rows that finished, and how many tokens a sentence got, on average
-        """
-        count, opening = len(self.rows), len(self.opening)
-        done = [row.stats.tokens for row in self.rows]
-        sentences = Sentences(
+    def _sentences(self, count: int) -> Sentences:
+        """Returns views of the first rows, for whoever runs them."""
+        rule = self.acceptor.rule
+        return Sentences(
             self.tokens[:count],
-            lengths=np.array(done) + opening,
-            limits=np.array([opening + row.limit for row in self.rows]),
+            lengths=self.lengths[:count],
+            limits=self.limits[:count],
             log_probs=self.log_probs[:count] if self.scores else None,
-            hints=[row.hint for row in self.rows] if self.rule == EXACT else (),
+            hints=[row.hint for row in self.rows] if rule is not None and rule.is_exact else (),
         )
-        ran = fused.run(state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=self.rule)
-        gained = self._count(ran, sentences.lengths - opening - done)
-        for number, row in enumerate(self.rows):
-            row.stats.tokens = int(sentences.lengths[number]) - opening
-            if self.scores:
-                fresh = self.log_probs[number, opening + done[number] : opening + row.stats.tokens]
-                row.log_probs += fresh.tolist()
-        last = self.tokens.numpy()[np.arange(count), sentences.lengths - 1]
-        ended = (last == EOS) | (sentences.lengths >= sentences.limits)
-        return np.flatnonzero(ended).tolist(), gained
 
-    def _count(self, ran: Ran, committed: npt.NDArray[np.int64]) -> float:
-        """Adds up what came of the iterations of a fused loop; returns how many tokens a sentence got, on average.
+    def _iterate(self, state: State, tree: Tree) -> Ran:
+        """Verifies and commits drafts of the active rows: what a fused loop does, once."""
+        count = len(self.rows)
+        row, lengths = np.arange(count), self.lengths[:count]
+        starts = lengths - 1
+        window = np.column_stack([self.tokens[row, starts], tree.tokens])  # (B, N + 1)
+        counts = None if (tree.counts == tree.tokens.shape[1]).all() else tree.counts + 1
+        shape = None if tree.parents is None else branches(tree.parents)
+        logits = self.verifier.score(Window(window, starts, counts, branches=shape), state)
+        requests = [each.request for each in self.rows]
+        positions = zip(requests, lengths.tolist(), strict=True)
+        found = self.acceptor.accept(tree, logits, [Spot(one.line, one.part, position) for one, position in positions])
+        state.compact(starts, found.places)
+        said = np.arange(found.tokens.shape[1])
+        ends = (found.tokens == EOS) & (said <= found.counts[:, None])
+        fresh = np.where(ends.any(1), ends.argmax(1) + 1, found.counts + 1)
+        fresh = np.minimum(fresh, self.limits[:count] - lengths)
+        self._write(row[:, None], lengths[:, None] + said, found, logits)
+        if self.recorder is not None:
+            self._record(self.recorder, tree, logits, found, fresh.tolist())
+        lengths += fresh
+        return Ran(tree.counts[None], np.minimum(found.counts, fresh)[None])
+
+    def _write(self, rows: Ids, places: Ids, found: Accepted, logits: Logits) -> None:
+        """Writes tokens behind those committed; the next iteration overwrites what is noise."""
+        spare = int(places.max()) + 1 - self.tokens.shape[1]
+        if spare > 0:
+            self._widen(0, spare)
+        self.tokens[rows, places] = found.tokens
+        if self.scores:
+            after = np.pad(found.places, ((0, 0), (1, 0)))  # the place that each token follows
+            self.log_probs[rows, places] = logits.log_probs(found.tokens, after)
+
+    def _record(self, recorder: Recorder, tree: Tree, logits: Logits, found: Accepted, fresh: list[int]) -> None:
+        """Notes what became of drafts, before lengths tell."""
+        ids, log_probs = (each.tolist() for each in logits.likeliest(recorder.beta))
+        for number, row in enumerate(self.rows):
+            nodes, length = tree.nodes(number), int(self.lengths[number])
+            verified = [
+                [Candidate(*each) for each in zip(*best, strict=True)]
+                for best in zip(ids[number][: len(nodes) + 1], log_probs[number], strict=False)
+            ]
+            prefix, emitted = self.tokens[number, :length].tolist(), found.tokens[number, : fresh[number]].tolist()
+            trials = found.trials[number] if found.trials else []
+            recorder.record(row.request, prefix, nodes, verified, found.path(number), emitted, trials)
+
+    def _count(self, ran: Ran, committed: Ids) -> float:
+        """Adds up what came of iterations; returns how many tokens a sentence got, on average.
 
         :param committed: (B) how many tokens each sentence got
         """
@@ -212,138 +234,84 @@ class Loop(Rows[_Row]):
         sentences = active.sum() / max(len(active), 1)  # side by side, on average
         return float(committed.sum() / sentences) if sentences else 0.0
 
-    def _step(self, state: State, arm: Arm) -> tuple[list[int], float]:
-        """Runs one iteration over the active rows.
-
-        :returns: the rows that finished, and how many tokens a sentence got, on average
-        """
-        count = len(self.rows)
-        positions = [len(self.opening) + row.stats.tokens for row in self.rows]
-        lengths = torch.tensor(positions, device=self.tokens.device)
-        tree = no_tree(count, self.tokens.device)
-        if arm.drafter is not None:
-            confidence = self.trust(arm, count)
-            tree = self.drafters[arm.drafter].propose(self.tokens[:count], lengths, arm.ahead, confidence)
-        starts = lengths - 1
-        last = self.tokens[:count].gather(1, starts[:, None])
-        window = torch.cat([last, tree.tokens], dim=1)
-        shape = None if tree.parents is None else branches(tree.parents)
-        logits = self.verifier.score(window, starts, state, shape)  # (B', N + 1, V)
-        verdict = self.acceptor(tree, logits, positions, [row.request for row in self.rows])
-        if verdict.places is not None:
-            state.cache.compact(starts, verdict.places)
-        log_probs = self._log_probs_of(logits, verdict) if self.scores else None
-        accepted, tokens = verdict.accepted.tolist(), verdict.tokens.tolist()  # the only wait for the device
-        drafted = [tree.tokens.shape[1]] * count if tree.counts is None else tree.counts.tolist()
-
-        finished: list[int] = []
-        gained = 0
-        for number, row in enumerate(self.rows):
-            emitted = tokens[number][: accepted[number] + 1]
-            if EOS in emitted:
-                emitted = emitted[: emitted.index(EOS) + 1]
-            emitted = emitted[: row.limit - row.stats.tokens]
-            if self.recorder is not None:
-                prefix = self.tokens[number, : positions[number]].tolist()
-                nodes, path = nodes_of(tree, number), verdict.path(number)
-                trials = [] if verdict.trials is None else verdict.trials[number]
-                self.recorder.record(row.request, prefix, nodes, logits[number], path, emitted, trials)
-            gained += len(emitted)
-            row.stats.tokens += len(emitted)
-            row.stats.drafted += drafted[number]
-            row.stats.count_call(min(len(emitted), accepted[number]))
-            if log_probs is not None:
-                row.log_probs += log_probs[number][: len(emitted)]
-            if emitted[-1] == EOS or row.stats.tokens >= row.limit:
-                finished.append(number)
-        self._write(lengths, verdict.tokens)
-        return finished, gained / count
+    def _ended(self, count: int) -> list[int]:
+        """Returns those of the first rows that have come to EOS or to their limit."""
+        lengths = self.lengths[:count]
+        ended = (self.tokens[np.arange(count), lengths - 1] == EOS) | (lengths >= self.limits[:count])
+        return np.flatnonzero(ended).tolist()
 
     def _said(self, number: int) -> list[int]:
         """Returns what a row has said, without EOS."""
-        ids: list[int] = self.tokens[number, len(self.opening) :][: self.rows[number].stats.tokens].tolist()
+        ids: list[int] = self.tokens[number, len(self.opening) : self.lengths[number]].tolist()
         return ids[:-1] if ids[-1] == EOS else ids
 
-    def _complete(self, state: State, finished: Sequence[int]) -> list[int]:
-        """Puts terms into finished rows that lack some, which then go on; returns the others, in ascending order."""
+    def _complete(self, state: State, ended: list[int]) -> list[int]:
+        """Puts terms into rows that ended and lack some, which then go on; returns the others, in ascending order."""
         complete: list[int] = []
-        while finished:
-            lacking = [self._lacking(number) for number in finished]
-            complete += [number for number, one in zip(finished, lacking, strict=True) if one is None]
+        while ended:
+            lacking = [self._lacking(number) for number in ended]
+            complete += [number for number, one in zip(ended, lacking, strict=True) if one is None]
             some = [one for one in lacking if one is not None]
-            finished = []
+            ended = []
             for one, placed in zip(some, place_terms(self.verifier, state, some), strict=True):
                 if placed is None:
                     complete.append(one.row)
                 elif self._place(one, placed):
-                    finished.append(one.row)
+                    ended.append(one.row)
         return sorted(complete)
 
     def _lacking(self, number: int) -> Lacking | None:
-        """Returns what a finished row lacks."""
+        """Returns what a row that has ended lacks."""
         row, missing = self.rows[number], self.rows[number].request.missing
         if missing is None or (constraint := missing(said := self._said(number), row.given)) is None:
             return None
+        opening = len(self.opening)
         # At the limit, the last token was not read.
-        return Lacking(number, constraint, said[: row.stats.tokens - 1], row.given, row.limit)
+        read = said[: int(self.lengths[number]) - opening - 1]
+        return Lacking(number, constraint, read, row.given, int(self.limits[number]) - opening)
 
     def _place(self, lacking: Lacking, placed: Placed) -> bool:
-        """Goes on behind a term that was put into a row; returns whether that was finished thereby."""
+        """Goes on behind a term that was put into a row; returns whether that has ended thereby."""
         number, row = lacking.row, self.rows[lacking.row]
         row.hint = [*lacking.free[placed.place :], EOS]
-        row.stats.tokens = placed.place + len(placed.tokens)
-        row.given = row.stats.tokens - 1
+        row.given = placed.place + len(placed.tokens) - 1
         row.stats.drafted += placed.nodes
         row.stats.count_call(len(placed.tokens) - 1)
-        row.log_probs[placed.place :] = placed.log_probs if self.scores else []
         begin = len(self.opening) + placed.place
-        self.tokens[number, begin : begin + len(placed.tokens)] = torch.tensor(placed.tokens).to(self.tokens)
+        end = begin + len(placed.tokens)
+        self.tokens[number, begin:end] = placed.tokens
+        self.log_probs[number, begin:end] = placed.log_probs
+        self.lengths[number] = end
         for drafter in self.drafters:
             drafter.rewind(number, begin)
-        return placed.tokens[-1] == EOS or row.stats.tokens >= row.limit
+        return placed.tokens[-1] == EOS or end >= int(self.limits[number])
 
     def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
         """Yields the hypotheses of rows, in ascending order, and frees them."""
         said = [self._said(number) for number in finished]
         aligned = [each for each in zip(finished, said, strict=True) if self.rows[each[0]].request.aligned]
-        attention: dict[int, Attention] = {}
+        attention: dict[int, Floats] = {}
         if self.heads is not None and self.state is not None and aligned:
             rows, texts = [number for number, _ in aligned], [ids for _, ids in aligned]
             attention = dict(zip(rows, self.verifier.attention(self.state, rows, texts, self.heads), strict=True))
         for number, ids in zip(finished, said, strict=True):
-            row = self.rows[number]
+            row, opening, end = self.rows[number], len(self.opening), int(self.lengths[number])
+            row.stats.tokens = end - opening
             for drafter in self.drafters:
                 drafter.finish(number, ids)
-            score = math.fsum(row.log_probs) if self.scores else math.nan
+            score = math.fsum(self.log_probs[number, opening:end].tolist()) if self.scores else math.nan
             yield row.request.key, Hypothesis(ids, score, row.stats, attention.get(number), row.given)
         for number in reversed(finished):
             self.remove(number)
-
-    def _write(self, lengths: Tensor, tokens: Tensor) -> None:
-        """Writes tokens (B', W) behind those committed; the next iteration overwrites what is noise."""
-        width = tokens.shape[1]
-        spare = self.verifier.sizes.max_length + width - self.tokens.shape[1]
-        if spare > 0:
-            self.tokens = torch.nn.functional.pad(self.tokens, (0, spare))
-            self.log_probs = torch.nn.functional.pad(self.log_probs, (0, spare))
-        places = lengths[:, None] + torch.arange(width, device=lengths.device)
-        self.tokens[: len(tokens)].scatter_(1, places, tokens)
-
-    def _log_probs_of(self, logits: Tensor, verdict: Verdict) -> list[list[float]]:
-        """Returns the log-probabilities of the tokens that stand, with noise behind them."""
-        if verdict.places is not None:
-            places = torch.nn.functional.pad(verdict.places, (1, 0))
-            logits = logits.gather(1, places[:, :, None].clamp(max=logits.shape[1] - 1).expand(-1, -1, logits.shape[2]))
-        scores: list[list[float]] = self.verifier.log_probs(logits, verdict.tokens).tolist()
-        return scores
 
     @override
     def remove(self, number: int) -> None:
         last = len(self.rows) - 1
         if number != last and self.state is not None:
-            self.state.move(last, number, len(self.opening) - 1 + self.rows[last].stats.tokens)
+            self.state.move(last, number, int(self.lengths[last]) - 1)
             for drafter in self.drafters:
                 drafter.move(last, number)
-            self.tokens[number] = self.tokens[last]
+            for each in (self.tokens, self.log_probs, self.lengths, self.limits):
+                each[number] = each[last]
             self.rows[number] = self.rows[last]
         self.rows.pop()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
-
-from specmt.decoding.request import Request
 
 
 class Role(IntEnum):
@@ -16,8 +15,18 @@ class Role(IntEnum):
     ACCEPT = 1
 
 
-def generator(seed: int, request: Request, position: int, role: Role) -> np.random.Generator:
-    """Returns the source of random numbers for a position of a sentence."""
-    key = np.array([seed, request.line], dtype=np.uint64)
-    counter = np.array([0, position, role, request.part], dtype=np.uint64)  # the first word counts what is drawn
+class Spot(NamedTuple):
+    """Where a token stands in the input: what its random numbers depend on."""
+
+    line: int
+    part: int
+    """Which sentence of the line it is in."""
+
+    position: int
+
+
+def generator(seed: int, spot: Spot, role: Role) -> np.random.Generator:
+    """Returns the source of random numbers for a token."""
+    key = np.array([seed, spot.line], dtype=np.uint64)
+    counter = np.array([0, spot.position, role, spot.part], dtype=np.uint64)  # the first word counts what is drawn
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -14,17 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, final
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
-
-from specmt.decoding.tree import Tree, prune
-from specmt.engine.fused import Confidence
-from specmt.options import Calibration
-from specmt.types import EOS
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 
 TRIAL: Final = 24.0
 """The tokens of a sentence that a trial of another arm lasts: about a line."""
@@ -100,14 +90,15 @@ class Policy(Protocol):
 
 @final
 class FixedPolicy(Policy):
-    """Always the same arm."""
+    """Always the same arm, but for another where lookups are promising."""
 
-    def __init__(self, arm: Arm) -> None:
+    def __init__(self, arm: Arm, promising: Arm | None = None) -> None:
         self.arm = arm
+        self.promising = promising or arm
 
     @override
     def choose(self, rows: int, promising: bool) -> Arm:
-        return self.arm
+        return self.promising if promising else self.arm
 
     @override
     def iterations(self, rows: int, promising: bool) -> int:
@@ -283,60 +274,3 @@ def expected_tokens(ahead: int, acceptance: Sequence[float] = ()) -> float:
     while len(known) < ahead:
         known.append((known[-1] if known else 1.0) * ACCEPTANCE)
     return 1.0 + sum(known)
-
-
-def confident(tree: Tree, confidence: Confidence | None) -> Tree:
-    """Returns draft trees without the nodes that are not worth drafting or verifying.
-
-    Chains are cut at the first such node; a node's ancestors are always likelier than itself.
-    """
-    if confidence is None or confidence.floor == 0.0 or tree.log_probs is None or tree.tokens.shape[1] == 0:
-        return tree
-    tokens = tree.tokens.numpy(force=True)
-    parents = None if tree.parents is None else tree.parents.numpy(force=True)
-    chances = survival(tree.log_probs.double().numpy(force=True), confidence.scale, confidence.shift, parents)
-    kept = chances >= confidence.floor
-    # How sure a tree must be to go on was asked when it was drafted.
-    unsure = chances < confidence.margin if parents is None else np.zeros_like(kept)
-    stops = np.pad(unsure | (tokens == EOS), ((0, 0), (1, 0)))
-    row = np.arange(len(tokens))
-    for node in range(tokens.shape[1]):
-        stopped = stops[row, node if parents is None else parents[:, node]]
-        kept[:, node] &= ~stopped
-        stops[:, node + 1] |= stopped
-    return prune(tree, kept)
-
-
-def survival(log_probs: Floats, scale: float, shift: float, parents: Ids | None = None) -> Floats:
-    """Returns the probability (B, N) that each node of draft trees is accepted, with all those before it.
-
-    :param log_probs: (B, N) what the drafter gave each node
-    :param parents: (B, N) places; chains by default
-    """
-    chances = logistic(scale * log_odds(log_probs) + shift)
-    if parents is None:
-        return chances.cumprod(1)
-    row = np.arange(len(chances))
-    whole = np.ones((len(chances), chances.shape[1] + 1))
-    for node in range(chances.shape[1]):
-        whole[:, node + 1] = chances[:, node] * whole[row, parents[:, node]]
-    return whole[:, 1:]
-
-
-def logistic(x: Floats) -> Floats:
-    """Returns 1 / (1 + e^(−x))."""
-    with np.errstate(over="ignore"):
-        chances: Floats = 1.0 / (1.0 + np.exp(-x))
-    return chances
-
-
-def log_odds(log_probs: Floats) -> Floats:
-    """Returns log(p / (1 − p)) of probabilities p given by their logarithms, p = 1 taken for a little less."""
-    likely = np.minimum(log_probs, -1e-6)
-    return likely - np.log(-np.expm1(likely))
-
-
-def best_confidence(calibration: Calibration | None, floor: float, margin: float = 0.0, paths: int = 1) -> Confidence:
-    """Returns the rule for a drafter; one that was not calibrated is trusted as it says itself."""
-    scale, shift = (1.0, 0.0) if calibration is None else (calibration.scale, calibration.shift)
-    return Confidence(scale, shift, floor, margin, paths)

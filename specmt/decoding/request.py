@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from specmt.decoding.memory import TranslationMemory
     from specmt.decoding.trace import Recorder
+    from specmt.decoding.translation_memory import TranslationMemory
 
 
 class Term(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
-
-import torch
 
 from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
-from specmt.engine.backend import Verifier
+from specmt.engine.protocols import EncoderOutput, Verifier
+from specmt.text.shortlist import Shortlist
 from specmt.types import Hypothesis
 
 Finished = tuple[int, Hypothesis]
@@ -56,7 +56,6 @@ class Rows(ABC, Generic[R]):
         """Takes in a request."""
         self.queue.add(request)
 
-    @torch.inference_mode()
     def cancel(self, key: int) -> bool:
         """Drops a request; returns whether it was there."""
         for number, row in enumerate(self.rows):
@@ -66,8 +65,8 @@ class Rows(ABC, Generic[R]):
         return self.queue.cancel(key)
 
     @abstractmethod
-    def turn(self) -> list[Finished]:
-        """Admits waiting sentences, makes a step or several, and returns what finished."""
+    def step(self) -> list[Finished]:
+        """Admits waiting sentences, makes an iteration or several, and returns what finished."""
 
     @abstractmethod
     def remove(self, number: int) -> None:
@@ -96,3 +95,10 @@ def target_limit(source_length: int, max_length: int) -> int:
     :param max_length: the positions that there are for it, BOS included
     """
     return min(max_length - 1, 2 * source_length + 24)
+
+
+def listed(encoded: EncoderOutput, requests: Sequence[Request], shortlist: Shortlist | None) -> EncoderOutput:
+    """Returns the encoder's output of sentences with what may be said of them; without a shortlist as it is."""
+    if shortlist is None:
+        return encoded
+    return encoded.listed([shortlist.of(request.source) for request in requests])

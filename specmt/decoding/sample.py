@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+from typing_extensions import override
 
-from specmt.decoding.accept import Verdict, along
-from specmt.decoding.noise import Role, generator
-from specmt.decoding.request import Request
+from specmt.decoding.accept import Accepted, Acceptor, along
+from specmt.decoding.noise import Role, Spot, generator
 from specmt.decoding.trace import Candidate, Trial
 from specmt.decoding.tree import Tree
+from specmt.engine.arrays import Ids
+from specmt.engine.protocols import Logits
 from specmt.options import DecodingOptions
 
 Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 
 SHOWN = 5
 """How many of a residual's tokens a trial tells."""
@@ -68,53 +69,51 @@ def pick(probs: Floats, uniform: float) -> int:
     return min(index, int(np.flatnonzero(probs)[-1]))
 
 
-def accept_by_rejection(
-    tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request], *, how: Sampling
-) -> Verdict:
-    """Walks sampled trees so that what comes out is distributed as samples of the verifier are.
+@final
+class Rejection(Acceptor):
+    """Accepts drafts so that what comes out is distributed as samples of the verifier are.
 
     Siblings are tried in the order in which they were drawn, without replacement: a token drawn from p is accepted
     with probability min(1, q / p); after a rejection q becomes what is left of it, max(q − p, 0) normalised, and p
     what is left without the token (Jeon et al. 2024, recursive rejection sampling; with one child each, speculative
     sampling of Leviathan et al. 2023, section 2.3).
-
-    :param logits: (B, N + 1, V)
-    :param starts: (B) the positions that the first level is for
     """
-    paths: list[list[int]] = []
-    own: list[int] = []
-    tested: list[list[Trial]] = []
-    for row, request in enumerate(requests):
-        children = _children(tree, row)
+
+    rule = None
+
+    def __init__(self, how: Sampling) -> None:
+        self.how = how
+
+    @override
+    def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+        walked = [self._walk(tree, logits, row, spot) for row, spot in enumerate(spots)]
+        return along(tree, *zip(*walked, strict=True))
+
+    def _walk(self, tree: Tree, logits: Logits, row: int, spot: Spot) -> tuple[list[int], int, list[Trial]]:
+        """Returns the places of one sentence that stand, the verifier's token behind them, and what was tested."""
         path: list[int] = []
         trials: list[Trial] = []
+        children = tree.children(row)
         while True:
             place = path[-1] if path else 0
-            numbers = generator(how.seed, request, starts[row] + len(path), Role.ACCEPT)
-            left: Floats = np.exp(how.change(logits[row, place].double().numpy(force=True)))
-            if tree.choices is not None:
-                ids: Ids = tree.choices.tokens[row, place].numpy()
-                drafts: Floats = tree.choices.log_probs[row, place].numpy()
-            accepted = False
-            for child, token in children.get(place, []):
-                if tree.choices is None:
-                    ids, drafts = np.array([token]), np.zeros(1)  # what was not drawn is certain
+            here = spot._replace(position=spot.position + len(path))
+            numbers = generator(self.how.seed, here, Role.ACCEPT)
+            left: Floats = np.exp(self.how.change(logits.row(row, place).astype(np.float64)))
+            drawn = tree.drawn(row, place)
+            for child, token in children.get(place, ()):
+                ids, drafts = drawn or (np.array([token]), np.zeros(1))  # what was not drawn is certain
                 drafted = np.exp(drafts)
                 p, q = float(drafted[ids == token].sum()), float(left[token])
                 accepted = accepts(p, q, float(numbers.random()))
                 if not accepted:
                     left = residual(left, ids, drafted)
-                    drafts = without(drafts, ids == token)
+                    drawn = drawn and (ids, without(drafts, ids == token))
                 trials.append(Trial(child, p, q, accepted, () if accepted else _likeliest(left)))
                 if accepted:
                     path.append(child)
                     break
-            if not accepted:
-                own.append(pick(left, float(numbers.random())))
-                break
-        paths.append(path)
-        tested.append(trials)
-    return along(tree, paths, own)._replace(trials=tested)
+            else:
+                return path, pick(left, float(numbers.random())), trials
 
 
 def accepts(drafter: float, verifier: float, uniform: float) -> bool:
@@ -140,17 +139,6 @@ def without(log_probs: Floats, drawn: npt.NDArray[np.bool_]) -> Floats:
     """
     left = np.where(drawn, -np.inf, log_probs)
     return normalise(left) if left.max() > -np.inf else left
-
-
-def _children(tree: Tree, row: int) -> dict[int, list[tuple[int, int]]]:
-    """Returns places and tokens of the children of each place, in the order in which they were drawn."""
-    width = tree.tokens.shape[1]
-    count = width if tree.counts is None else int(tree.counts[row])
-    parents = list(range(width)) if tree.parents is None else tree.parents[row].tolist()
-    children: dict[int, list[tuple[int, int]]] = {}
-    for number, token in enumerate(tree.tokens[row, :count].tolist()):
-        children.setdefault(parents[number], []).append((number + 1, token))
-    return children
 
 
 def _likeliest(probs: Floats) -> tuple[Candidate, ...]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from specmt.decoding.accept import accept_exact, accept_tolerant
-from specmt.decoding.beam import BeamSearch
+from specmt.decoding.accept import Acceptor, Within
 from specmt.decoding.choice import (
     Choice,
     choose,
@@ -16,24 +15,24 @@ from specmt.decoding.choice import (
     looks_ahead,
     make_beam_policy,
     make_policy,
-    own_block_size,
 )
-from specmt.decoding.drafters import CombinedDrafter, Drafter, make_drafter
-from specmt.decoding.loop import Acceptor, Loop
-from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.policy import Arm, best_confidence
+from specmt.decoding.confidence import best_confidence
+from specmt.decoding.drafters import make_drafter
+from specmt.decoding.loop import Loop
+from specmt.decoding.model import Model
+from specmt.decoding.policy import Arm
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
-from specmt.decoding.sample import accept_by_rejection, sampling
+from specmt.decoding.sample import Rejection, sampling
 from specmt.decoding.trace import Recorder
-from specmt.engine.beams import FusedBeam
-from specmt.engine.fused import EXACT, Confidence, FusedLoop, Rule
+from specmt.decoding.translation_memory import TranslationMemory
+from specmt.engine.fused import EXACT, Confidence, FusedBeam, FusedLoop, Rule
 from specmt.errors import UsageError, is_out_of_memory
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import Hypothesis
 
 if TYPE_CHECKING:
-    from specmt.models.hub import Model
+    from specmt.decoding.beam import BeamSearch
 
 logger = logging.getLogger(__name__)
 
@@ -101,15 +100,13 @@ class Session:
             return []
         lane = self._lanes.pop(kind)
         self._lanes[kind] = lane  # the last to have its next turn
-        # torch's threads would spin beside those of the kernels.
-        with self._model.backend.own_threads():
-            try:
-                finished = lane.turn()
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                self._shrink(kind, error)
-                return []
+        try:
+            finished = lane.step()
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._shrink(kind, error)
+            return []
         for key, _ in finished:
             del self._kinds[key]
         return finished
@@ -145,6 +142,8 @@ class Session:
 
         :param most: the most padded source ids side by side
         """
+        from specmt.decoding.beam import BeamSearch  # late: most runs need none
+
         model, drafter, policy = self._model, None, None
         fused = model.verifier if isinstance(model.verifier, FusedBeam) else None
         if fused is not None and looks_ahead(options, model):
@@ -165,16 +164,13 @@ class Session:
         """Returns a lane for requests like one."""
         model, options = self._model, like.options
         capacity = min(options.batch_size, self._capacity or options.batch_size)
-        heads = model.folder.alignment_heads
-        verifier, most = model.verifier, max(1, options.batch_tokens * capacity // options.batch_size)
+        heads = model.alignment_heads
+        most = max(1, options.batch_tokens * capacity // options.batch_size)
         if options.strategy == "beam":
             return self._make_search(capacity, most, options, heads)
         choice = choose(options, model)
         memory = like.memory if like.memory is not None or not choice.looks_up else TranslationMemory()
-        drafters: list[Drafter] = [make_drafter(name, model, capacity, options, memory) for name in choice.names]
-        if choice.together:
-            sizes = [options.block_size or own_block_size(name, model) for name in choice.names]
-            drafters = [CombinedDrafter(drafters, sizes)]
+        drafters = [make_drafter(name, model, capacity, options, memory) for name in choice.names]
         verifier = model.verifier
         watched = like.recorder is not None
         return Loop(
@@ -187,8 +183,7 @@ class Session:
             scores=options.scores,
             trust=partial(_trust, model, choice),
             recorder=like.recorder,
-            fused=verifier if isinstance(verifier, FusedLoop) and not options.samples and not watched else None,
-            rule=EXACT if options.lossless else Rule(options.beta, options.tolerance),
+            fused=verifier if isinstance(verifier, FusedLoop) and not watched else None,
             shortlist=model.shortlist if options.shortlist else None,
             heads=heads,
         )
@@ -198,18 +193,15 @@ def _trust(model: Model, choice: Choice, arm: Arm, rows: int) -> Confidence | No
     """Returns which drafts are worth making and verifying; all of them where the block size is fixed."""
     if choice.block_size is not None or arm.drafter is None:
         return None
-    calibration = model.folder.calibration if choice.names[arm.drafter] == "masked" else None
+    calibration = model.calibration if choice.names[arm.drafter] == "masked" else None
     return best_confidence(calibration, costs_of(model).floor(rows), arm.margin, arm.paths)
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:
     """Returns the acceptance rule that the options ask for."""
     if options.samples:
-        return partial(accept_by_rejection, how=sampling(options))
-    if options.lossless:
-        return lambda tree, logits, *_: accept_exact(tree, logits)
-    tolerant = partial(accept_tolerant, beta=options.beta, tolerance=options.tolerance)
-    return lambda tree, logits, *_: tolerant(tree, logits)
+        return Rejection(sampling(options))
+    return Within(EXACT if options.lossless else Rule(options.beta, options.tolerance))
 
 
 def decode(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Node
 
@@ -106,19 +104,11 @@ class Recorder:
         request: Request,
         prefix: list[int],
         nodes: list[Node],
-        logits: Tensor,
+        verified: list[list[Candidate]],
         accepted: list[int],
         emitted: list[int],
         trials: list[Trial],
     ) -> None:
-        """Notes a pass over a sentence.
-
-        :param logits: (N + 1, V) or more, of what follows each place
-        """
-        places = len(nodes) + 1
-        # A stable sort, so that among equals the lowest id comes first, as everywhere.
-        scores, ids = logits[:places].float().log_softmax(1).sort(dim=1, descending=True, stable=True)
-        pairs = zip(ids[:, : self.beta].tolist(), scores[:, : self.beta].tolist(), strict=True)
-        verified = [[Candidate(*each) for each in zip(*pair, strict=True)] for pair in pairs]
+        """Notes a pass over a sentence."""
         iteration = Iteration(prefix, nodes, verified, accepted, emitted, trials)
         self.iterations.setdefault(request.key, []).append(iteration)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from specmt.engine.arrays import Floats, Ids
 from specmt.types import PAD
 
 
@@ -21,58 +20,11 @@ from specmt.types import PAD
 class Choices:
     """What the children of each place were drawn from, when sampling: C candidates, with probability 0 what was not."""
 
-    tokens: Tensor
+    tokens: Ids
     """(B, N + 1, C)"""
 
-    log_probs: Tensor
-    """(B, N + 1, C), normalised over the candidates, in float64."""
-
-
-@dataclass(frozen=True)
-class Tree:
-    """The draft trees of B sentences, with N nodes each."""
-
-    tokens: Tensor
-    """(B, N)"""
-
-    parents: Tensor | None = None
-    """(B, N) the place of the token that each node follows; ``None`` for chains, where that is the one before."""
-
-    log_probs: Tensor | None = None
-    """(B, N) what the drafter gave each node after those before it; ``None`` where it has no probabilities."""
-
-    counts: Tensor | None = None
-    """(B) how many nodes each sentence has, where it is not N for all; noise behind them fills the tree up."""
-
-    choices: Choices | None = None
-    """Of sampled trees, whose siblings stand in the order in which they were drawn."""
-
-
-def prune(tree: Tree, kept: npt.NDArray[np.bool_]) -> Tree:
-    """Returns the trees of the kept nodes (B, N) alone; the ancestors of a kept node must be kept."""
-    if kept.all():
-        return tree
-    if tree.parents is None:
-        counts = kept.sum(1)
-        widest = int(counts.max())
-        ragged = None if int(counts.min()) == widest else torch.from_numpy(counts).to(tree.tokens.device)
-        log_probs = None if tree.log_probs is None else tree.log_probs[:, :widest]
-        return Tree(tree.tokens[:, :widest], log_probs=log_probs, counts=ragged)
-    rows = []
-    for row in range(len(tree.tokens)):
-        places = {0: 0}
-        nodes = []
-        for number, node in enumerate(nodes_of(tree, row)):
-            if kept[row, number]:
-                nodes.append(Node(node.token, places[node.parent], node.log_prob))
-                places[number + 1] = len(nodes)
-        rows.append(nodes)
-    return make_tree(rows, tree.tokens.device)
-
-
-def no_tree(rows: int, device: torch.device) -> Tree:
-    """Returns trees without nodes."""
-    return Tree(torch.empty(rows, 0, dtype=torch.int64, device=device))
+    log_probs: npt.NDArray[np.float64]
+    """(B, N + 1, C), normalised over the candidates."""
 
 
 @dataclass(frozen=True)
@@ -88,42 +40,96 @@ class Node:
     """What the drafter gave it after those before it; NaN where it has no probabilities."""
 
 
-def nodes_of(tree: Tree, row: int) -> list[Node]:
-    """Returns the nodes of one sentence's tree, without noise."""
-    count = tree.tokens.shape[1] if tree.counts is None else int(tree.counts[row])
-    tokens = tree.tokens[row, :count].tolist()
-    parents = list(range(count)) if tree.parents is None else tree.parents[row, :count].tolist()
-    log_probs = [float("nan")] * count if tree.log_probs is None else tree.log_probs[row, :count].tolist()
-    return [Node(*node) for node in zip(tokens, parents, log_probs, strict=True)]
+@dataclass(frozen=True)
+class Tree:
+    """The draft trees of B sentences, with at most N nodes each."""
+
+    tokens: Ids
+    """(B, N), padding behind a sentence's nodes"""
+
+    counts: Ids
+    """(B) how many nodes each sentence has."""
+
+    parents: Ids | None = None
+    """(B, N) the place of the token that each node follows; ``None`` for chains, where that is the one before."""
+
+    log_probs: Floats | None = None
+    """(B, N) what the drafter gave each node after those before it; ``None`` where it has no probabilities."""
+
+    choices: Choices | None = None
+    """Of sampled trees, whose siblings stand in the order in which they were drawn."""
+
+    def all_parents(self) -> Ids:
+        """Returns the place of the token that each node follows, (B, N)."""
+        return (
+            np.broadcast_to(np.arange(self.tokens.shape[1]), self.tokens.shape)
+            if self.parents is None
+            else self.parents
+        )
+
+    def is_real(self) -> npt.NDArray[np.bool_]:
+        """Returns which nodes (B, N) are no padding."""
+        return np.arange(self.tokens.shape[1]) < self.counts[:, None]
+
+    def nodes(self, row: int) -> list[Node]:
+        """Returns the nodes of one sentence's tree."""
+        count = int(self.counts[row])
+        tokens, parents = self.tokens[row, :count].tolist(), self.all_parents()[row, :count].tolist()
+        log_probs = [float("nan")] * count if self.log_probs is None else self.log_probs[row, :count].tolist()
+        return [Node(*node) for node in zip(tokens, parents, log_probs, strict=True)]
+
+    def children(self, row: int) -> dict[int, list[tuple[int, int]]]:
+        """Returns places and tokens of the children of each place, in the order in which they were drawn."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for place, node in enumerate(self.nodes(row), start=1):
+            found.setdefault(node.parent, []).append((place, node.token))
+        return found
+
+    def drawn(self, row: int, place: int) -> tuple[Ids, npt.NDArray[np.float64]] | None:
+        """Returns what the children of a place were drawn from, ids (C) and log-probabilities; ``None``: not drawn."""
+        if self.choices is None:
+            return None
+        return self.choices.tokens[row, place], self.choices.log_probs[row, place]
 
 
-def make_tree(rows: Sequence[Sequence[Node]], device: torch.device) -> Tree:
+def chains(tokens: Ids, log_probs: Floats | None = None, counts: Ids | None = None) -> Tree:
+    """Returns drafts (B, K) that are chains; all are as long where there are no counts."""
+    return Tree(tokens, np.full(len(tokens), tokens.shape[1]) if counts is None else counts, log_probs=log_probs)
+
+
+def no_tree(rows: int) -> Tree:
+    """Returns trees without nodes."""
+    return chains(np.empty((rows, 0), dtype=np.int64))
+
+
+def make_tree(rows: Sequence[Sequence[Node]], choices: Choices | None = None) -> Tree:
     """Returns the trees of sentences with any number of nodes each."""
     width = max((len(nodes) for nodes in rows), default=0)
-    filled = [[*nodes, *[Node(PAD, 0, float("-inf"))] * (width - len(nodes))] for nodes in rows]
-    shape = len(rows), width
-    return Tree(
-        torch.tensor([[node.token for node in row] for row in filled], dtype=torch.int64, device=device).view(shape),
-        torch.tensor([[node.parent for node in row] for row in filled], dtype=torch.int64, device=device).view(shape),
-        torch.tensor([[node.log_prob for node in row] for row in filled], device=device).view(shape),
-        torch.tensor([len(nodes) for nodes in rows], dtype=torch.int64, device=device),
-    )
+    tokens = np.full((len(rows), width), PAD, dtype=np.int64)
+    parents, log_probs = np.zeros_like(tokens), np.full(tokens.shape, -np.inf, dtype=np.float32)
+    for row, nodes in enumerate(rows):
+        for number, node in enumerate(nodes):
+            tokens[row, number], parents[row, number], log_probs[row, number] = node.token, node.parent, node.log_prob
+    return Tree(tokens, np.array([len(nodes) for nodes in rows], dtype=np.int64), parents, log_probs, choices)
 
 
-def merge(trees: Sequence[Tree]) -> Tree:
-    """Returns trees with the nodes of several; what is in more than one counts as the first one's."""
-    rows = len(trees[0].tokens)
-    merged = []
-    for row in range(rows):
+def prune(tree: Tree, stay: npt.NDArray[np.bool_]) -> Tree:
+    """Returns the trees of the nodes (B, N) alone that stay; the ancestors of one that stays must stay, too."""
+    stay = stay & tree.is_real()
+    counts = stay.sum(1)
+    if (counts == tree.counts).all():
+        return tree
+    if tree.parents is None:
+        widest = int(counts.max())
+        log_probs = None if tree.log_probs is None else tree.log_probs[:, :widest]
+        return Tree(tree.tokens[:, :widest], counts, log_probs=log_probs)
+    rows = []
+    for row in range(len(tree.tokens)):
+        places = {0: 0}
         nodes: list[Node] = []
-        places: dict[tuple[int, int], int] = {}
-        for tree in trees:
-            own = [0]  # the merged place of each of this tree's places
-            for node in nodes_of(tree, row):
-                parent = own[node.parent]
-                if (parent, node.token) not in places:
-                    nodes.append(Node(node.token, parent, node.log_prob))
-                    places[parent, node.token] = len(nodes)
-                own.append(places[parent, node.token])
-        merged.append(nodes)
-    return make_tree(merged, trees[0].tokens.device)
+        for number, node in enumerate(tree.nodes(row)):
+            if stay[row, number]:
+                nodes.append(Node(node.token, places[node.parent], node.log_prob))
+                places[number + 1] = len(nodes)
+        rows.append(nodes)
+    return make_tree(rows)

@@ -1,162 +1,164 @@
-"""The two ways to compute: C++ kernels, and PyTorch, which runs everywhere."""
+"""The choice of who computes: the C++ kernels, or PyTorch, which runs everywhere and is imported where it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Final, final
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
-import torch
-from torch import Tensor
-from typing_extensions import override
+from specmt.engine.architecture import Sizes
+from specmt.engine.kernels import library
+from specmt.engine.kernels.backend import KernelBackend
+from specmt.engine.protocols import Backend
+from specmt.errors import ModelError, UsageError
 
-from specmt.engine import library, native
-from specmt.engine.backend import NO_PREFIXES, Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
-from specmt.engine.mapped import pack_or_map
-from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
-from specmt.engine.nodes import allowed_nodes, spread
-from specmt.engine.packed import Parts, pack_autoregressive, pack_masked, pack_replica, pack_verifier
-from specmt.engine.pool import only_kernels
-from specmt.engine.shapes import FREE, GRANULAR, ShapePolicy
-from specmt.engine.stack import Packed
-from specmt.engine.stored import StoredWeights
-from specmt.engine.structures import CODES
-from specmt.engine.transformer import Weights, drafter_tables
+FORMATS: Final = ("float32", "float64", "bfloat16", "float16", "int8")
+"""The number formats that can be asked for."""
 
-NARROW: Final = 320
-"""Up to this width a step on the kernels is bound by computing, beyond it by reading weights."""
+PACKAGES: Final = {"torch": "PyTorch", "fairseq2": "fairseq2"}
+"""What the extra `torch` brings, and how it is called; there is no fairseq2 for Python 3.13."""
 
-BROAD: Final = ("avx512", "amx")
-"""How the names of variants begin that multiply so fast that further tokens cost little."""
+DRIVERS: Final = (("/proc/driver/nvidia", "version"), ("/dev", "nvidia[0-9]*"))
+"""Where Linux has what an NVIDIA driver brings: folders, and files in them."""
 
 
-@final
-class KernelBackend(Backend):
-    """The C++ kernels, on the CPU: every sum is taken in one order, so that nothing need be padded."""
+def choose(
+    device: str,
+    format: str,
+    *,
+    sizes: Sizes,
+    width: int,
+    ffn: int,
+    deterministic: bool = True,
+    kernels: bool = True,
+) -> Backend:
+    """Returns the fastest backend for a verifier and its drafters; the bits of some must not depend on the batch.
 
-    name = "kernels"
-    shortlists_pay = True
+    Threads are to be chosen before (specmt.engine.threads).
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self.device = torch.device("cpu")
-        self.dtype = dtype
-
-    @property
-    @override
-    def numerics(self) -> str:
-        return library.numerics(self.dtype)
-
-    @override
-    def row_cost(self, width: int) -> float:
-        narrow, wide = (0.2, 0.04) if library.variant().startswith(BROAD) else (0.4, 0.15)
-        return narrow if width <= NARROW else wide
-
-    @override
-    def own_threads(self) -> AbstractContextManager[None]:
-        return only_kernels()
-
-    @override
-    def for_drafts(self) -> Backend:
-        # A draft need not be exact: it was accepted as often in int8 as in bfloat16, and costs a third less.
-        return KernelBackend(torch.int8)
-
-    @override
-    def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        return native.NativeVerifier(self._packed(pack_verifier, weights, sizes), sizes, self.dtype, prefixes)
-
-    @override
-    def replica_bits(self, width: int) -> int | None:
-        bits = 4 if width > NARROW else 8
-        # Keys and values of a replica are in bfloat16, as those of all types but one.
-        return None if self.dtype == torch.float32 or bits == 8 * self.dtype.itemsize else bits
-
-    @override
-    def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
-        width = _outline(weights)["encoder_frontend.embed.weight"].shape[1]
-        kind = CODES if self.replica_bits(width) == 4 else torch.int8
-        return native.NativeReplica(KernelBackend(kind)._packed(pack_replica, weights, sizes), sizes, kind)
-
-    @override
-    def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
-        return native.NativeDrafter(self._packed(pack_masked, weights, sizes), sizes, self.dtype)
-
-    @override
-    def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
-        if self.dtype == torch.int8 and _outline(weights)["embed.weight"].shape[1] > NARROW:
-            # All weights are read again for every token: half the bytes are worth a draft in a hundred.
-            return KernelBackend(CODES).autoregressive_drafter(weights, sizes)
-        return native.NativeDecoder(self._packed(pack_autoregressive, weights, sizes), sizes, self.dtype)
-
-    def _packed(self, pack: Callable[[Weights, Sizes, torch.dtype], Parts], weights: Weights, sizes: Sizes) -> Packed:
-        # Packing is many short calls of PyTorch: other threads of its would cost more time than they save.
-        with only_kernels(), spread(allowed_nodes()):
-            purpose = f"{pack.__name__}, {self.dtype}, {sizes}"
-            return pack_or_map(weights, purpose, lambda given: pack(given, sizes, self.dtype))
+    :param device: ``auto``, ``cpu`` or ``cuda[:i]``; ``auto`` is the GPU if there is one
+    :param format: ``auto`` is int8 on the kernels, else bfloat16 where the device computes in it, else float32
+    :param width: D
+    :param ffn: the width of the feed-forward networks
+    :param deterministic: whether bits must not depend on the batch; on the kernels they never do
+    :param kernels: whether to run on the C++ kernels where they are there
+    :raises UsageError: device or format are unknown or not there.
+    :raises ModelError: PyTorch is needed, and absent.
+    """
+    place = choose_device(device)
+    usable = kernels and place == "cpu"
+    if format == "auto" and usable and library.can_run(width, sizes, ffn, "int8"):
+        return KernelBackend("int8")  # the fastest, as good as the others, and on all processors the same
+    kind = choose_format(format, place)
+    if usable and library.can_run(width, sizes, ffn, kind):
+        return KernelBackend(kind)
+    if kind == "int8":
+        raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
+    with needing_torch(_purpose(place, kind, kernels=kernels)):
+        from specmt.engine.torch.backend import TorchBackend
+    return TorchBackend(place, kind, deterministic=deterministic)
 
 
-@final
-class TorchBackend(Backend):
-    """PyTorch on any device; how calls are shaped decides whether bits depend on the batch."""
+def choose_device(name: str) -> str:
+    """Returns the device of a name; ``auto`` is the GPU if there is one.
 
-    name = "torch"
-    shortlists_pay = False
-
-    def __init__(self, device: torch.device, dtype: torch.dtype, shapes: ShapePolicy = GRANULAR) -> None:
-        self.device = device
-        self.dtype = dtype
-        self.shapes = shapes
-        if device.type == "cuda":
-            # Products in the full precision of their type.
-            torch.backends.cuda.matmul.allow_tf32 = False
-            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-
-    @property
-    @override
-    def numerics(self) -> str:
-        return f"torch-{torch.__version__}-{self.device.type}-{_name(self.dtype)}"
-
-    @override
-    def row_cost(self, width: int) -> float:
-        return 0.04
-
-    @override
-    def own_threads(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    @override
-    def for_drafts(self) -> Backend:
-        # Rounding a draft otherwise than the output costs nothing but the draft.
-        return self
-
-    @override
-    def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
-        return VerifierNetwork(self._placed(weights), sizes, self.shapes, prefixes)
-
-    @override
-    def replica_bits(self, width: int) -> int | None:
-        return None
-
-    @override
-    def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
-        raise RuntimeError("There are no replicas on PyTorch; ask `replica_bits` first.")
-
-    @override
-    def masked_drafter(self, weights: Weights, sizes: Sizes) -> Drafter:
-        return DrafterNetwork(self._placed(weights), sizes, FREE if self.shapes is FREE else GRANULAR)
-
-    @override
-    def autoregressive_drafter(self, weights: Weights, sizes: Sizes) -> Scorer:
-        weights = self._placed(weights)
-        return DecoderNetwork(weights, drafter_tables(weights), sizes, self.shapes)
-
-    def _placed(self, weights: Weights) -> dict[str, Tensor]:
-        return {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
+    :raises UsageError: there is no such device.
+    :raises ModelError: PyTorch is needed to tell, and absent.
+    """
+    if name == "cpu":
+        return name
+    if name == "auto":
+        try:
+            return "cuda" if count_gpus() > 0 else "cpu"
+        except ModelError:  # without PyTorch a GPU is of no use
+            return "cpu"
+    found = re.fullmatch(r"cuda(?::(0|[1-9]\d*))?", name)
+    if found is None:
+        raise UsageError(f"`device` must be auto, cpu or cuda[:i], but is {name!r} instead.")
+    count = count_gpus()
+    if int(found[1] or 0) >= count:
+        raise UsageError(f"`device` is {name!r}, but this machine has {count} CUDA devices.")
+    return name
 
 
-def _outline(weights: Weights) -> Weights:
-    """Returns weights that may have shapes alone: those of stored ones are not read for that."""
-    return weights.outline if isinstance(weights, StoredWeights) else weights
+def choose_format(name: str, device: str) -> str:
+    """Returns the number format of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
+
+    :raises UsageError: there is no such format, or the device has no use for it.
+    :raises ModelError: PyTorch is needed to tell, and absent.
+    """
+    if name == "auto":
+        return "bfloat16" if has_bfloat16(device) else "float32"
+    if name not in FORMATS:
+        raise UsageError(f"`dtype` must be one of auto, {', '.join(FORMATS)}, but is {name!r} instead.")
+    for kind, place, other in (("float16", "cpu", "CPU"), ("int8", "cuda", "GPU")):
+        if name == kind and device.startswith(place):
+            raise UsageError(f"`dtype` {kind} is not for the {other}; use bfloat16 or float32 there.")
+    return name
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def has_bfloat16(device: str) -> bool:
+    """Returns whether a device has instructions for bfloat16.
+
+    :raises ModelError: PyTorch is needed to tell, and absent.
+    """
+    if device == "cpu" and (variants := library.variants()):
+        return any(variant in library.OWN_BFLOAT16 for variant in variants)
+    with needing_torch(_purpose(device, "auto")):
+        from specmt.engine.torch import backend
+    return backend.has_bfloat16(device)
+
+
+def count_gpus() -> int:
+    """Returns how many CUDA devices there are; PyTorch is asked only where there is a driver.
+
+    :raises ModelError: PyTorch is absent.
+    """
+    if not has_driver():
+        return 0
+    with needing_torch("A GPU"):
+        from specmt.engine.torch import backend
+    return backend.count_gpus()
+
+
+def has_driver() -> bool:
+    """Returns whether an NVIDIA driver is there."""
+    if any(True for folder, files in DRIVERS for _ in Path(folder).glob(files)):
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")  # some virtual machines have it alone
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def needing_torch(purpose: str) -> Iterator[None]:
+    """Imports PyTorch, or what needs it or fairseq2, inside.
+
+    :param purpose: what needs it, to begin a sentence with
+    :raises ModelError: one of them is absent.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        needed = PACKAGES.get((error.name or "").partition(".")[0])
+        if needed is None:
+            raise
+        raise ModelError(f"{purpose} needs {needed}, which is absent: `pip install 'specmt[torch]'`.") from error
+
+
+def _purpose(device: str, format: str, *, kernels: bool = True) -> str:
+    """Returns what PyTorch is needed for, to begin a sentence with."""
+    if device != "cpu":
+        return f"`device` {device}"
+    if not kernels:
+        return "Decoding without the C++ kernels"
+    if reason := library.why_absent():
+        return f"Decoding without the C++ kernels ({reason})"
+    if format not in ("auto", "float32", "bfloat16"):
+        return f"`dtype` {format}"
+    return "A model of these sizes"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, final
 
-import torch
-from torch import Tensor
+import numpy as np
 
-GRANULE = 16
+from specmt.engine.arrays import Ids
+
+GRANULE: Final = 16
 """Caches grow by this many positions; with any smaller unit the sums of attention come out in another order for other
 lengths (DESIGN §2.5).
 """
 
-
-START = 64
+START: Final = 64
 """Positions that a cache has room for at first: growing it costs more than most sentences need."""
+
+Zeros: TypeAlias = Callable[[tuple[int, ...]], Any]
+"""Makes what caches are kept in, of a shape: an array, or a tensor on a device."""
 
 
 def round_up(length: int, unit: int = GRANULE) -> int:
@@ -22,8 +27,9 @@ def round_up(length: int, unit: int = GRANULE) -> int:
     return -(-length // unit) * unit
 
 
-class KVCache:
-    """Self-attention keys and values of B rows, each with a length of its own.
+@final
+class Cache:
+    """Keys and values of B rows, each with a length of its own, over a target or over a source.
 
     Say row 0 has committed 5 tokens and row 1 has 9, and a window of 3 is scored: row 0's keys land on positions
     5, 6, 7 and row 1's on 9, 10, 11. If row 0 keeps one of its three and row 1 keeps all, the lengths become 6 and
@@ -31,127 +37,111 @@ class KVCache:
     to its own position.
     """
 
-    def __init__(
-        self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        self.data = torch.zeros(layers, 2, rows, heads, START, head_dim, dtype=dtype, device=device)
-        # (L, 2, B, H, T, D_h)
+    def __init__(self, layers: int, rows: int, heads: int, head_dim: int, zeros: Zeros, *, planes: int = 2) -> None:
+        """
+        :param planes: how many vectors there are of a position: its key and its value
+        """
+        self._zeros = zeros
+        self.data = zeros((layers, planes, rows, heads, START, head_dim))  # (L, 2, B, H, T, D_h)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.data.shape[2])
 
     @property
     def capacity(self) -> int:
         """The positions that a row has room for."""
-        return self.data.shape[4]
+        return int(self.data.shape[4])
 
     def reserve(self, length: int) -> None:
         """Makes room for positions under a length; what is there stays."""
         if length > self.capacity:
-            self.data = _widened(self.data, 4, round_up(max(length, 2 * self.capacity)))
+            self._widen(4, round_up(max(length, 2 * self.capacity)))
 
     def grow(self, rows: int) -> None:
         """Makes room for so many rows; what is there stays."""
-        self.data = _widened(self.data, 2, rows)
-
-    def extent(self, places: Tensor, limits: Tensor, granule: int) -> int:
-        """Makes room for a window and returns how many positions its queries are to look at.
-
-        :param places: (B', W) where its keys go, consecutive in each row
-        :param limits: (B', W) the last position that each query sees
-        """
-        self.reserve(round_up(int(places[:, -1].max()) + 1, granule))
-        return round_up(int(limits.max()) + 1, granule)
-
-    def compact(self, starts: Tensor, places: Tensor) -> None:
-        """Moves the accepted branch of each draft tree to where a chain would have been.
-
-        :param starts: (B') the positions of the roots
-        :param places: (B', A) where the nodes of the branch lie, counted from there
-        """
-        chain = torch.arange(1, places.shape[1] + 1, device=places.device)
-        if torch.equal(places, chain.expand_as(places)):
-            return
-        row = torch.arange(len(starts), device=starts.device)[:, None]
-        data = self.data.permute(2, 4, 0, 1, 3, 5)  # (B, T, L, 2, H, D_h)
-        data[row, starts[:, None] + chain] = data[row, starts[:, None] + places]
+        self._widen(2, rows)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copies one row, of which so many positions count, over another."""
         self.data[:, :, target, :, :length] = self.data[:, :, source, :, :length]
 
-    def put(self, rows: Tensor, other: KVCache, length: int) -> None:
-        """Copies all rows of another cache, of which so many positions count, over rows (B')."""
-        self.reserve(length)
-        self.data[:, :, rows, :, :length] = other.data[:, :, :, :, :length]
+    def compact(self, starts: Ids, places: Ids) -> None:
+        """Moves the accepted branch of each draft tree to where a chain would have been.
 
-    def row(self, number: int) -> KVCache:
-        """Returns a view of one row, which must not be asked to grow."""
-        view = copy(self)
-        view.data = self.data[:, :, number : number + 1]
-        return view
-
-
-class CrossCache:
-    """Cross-attention keys and values of B rows, computed once per sentence, with a mask over padded positions."""
-
-    def __init__(
-        self, layers: int, rows: int, heads: int, head_dim: int, *, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        self.data = torch.zeros(layers, 2, rows, heads, START, head_dim, dtype=dtype, device=device)
-        # (L, 2, B, H, S, D_h)
-        self.lengths = torch.ones(rows, dtype=torch.int64, device=device)  # (B)
-
-    def reserve(self, length: int) -> None:
-        """Makes room for sources of a length; what is there stays."""
-        if length > self.data.shape[4]:
-            self.data = _widened(self.data, 4, round_up(length))
-
-    def grow(self, rows: int) -> None:
-        """Makes room for so many rows; what is there stays."""
-        self.data = _widened(self.data, 2, rows)
-        self.lengths = torch.nn.functional.pad(self.lengths, (0, rows - len(self.lengths)), value=1)
-
-    def fill(self, rows: Tensor, keys_values: Tensor, lengths: Tensor) -> None:
-        """Stores the keys and values of new sentences.
-
-        :param rows: (B') the rows they take
-        :param keys_values: (L, 2, B', H, S, D_h), S a multiple of the granule
-        :param lengths: (B') the true source lengths
+        :param starts: (B') the positions of the roots
+        :param places: (B', A) where the nodes of the branch lie, counted from there
         """
-        width = keys_values.shape[4]
-        self.reserve(width)
-        self.data[:, :, rows, :, :width] = keys_values
-        self.lengths[rows] = lengths
+        chain = np.arange(1, places.shape[1] + 1)
+        moved = np.flatnonzero((places != chain).any(1))
+        if len(moved) == 0:
+            return
+        row, begin = moved[:, None], starts[moved, None]
+        self.data[:, :, row, :, begin + chain] = self.data[:, :, row, :, begin + places[moved]]
 
-    def extent(self, rows: int, granule: int) -> int:
-        """Returns how many source positions the first rows are to look at."""
-        return round_up(int(self.lengths[:rows].max()), granule)
+    def reorder(self, rows: Ids, length: int) -> None:
+        """Puts into the first rows what is in rows (B'), of which so many positions count."""
+        self.data[:, :, : len(rows), :, :length] = self.data[:, :, rows, :, :length]
 
-    def move(self, source: int, target: int) -> None:
-        """Copies one row over another."""
-        length = int(self.lengths[source])
-        self.data[:, :, target, :, :length] = self.data[:, :, source, :, :length]
-        self.lengths[target] = length
-
-    def row(self, number: int) -> CrossCache:
-        """Returns a view of one row, which must not be asked to grow."""
-        view = copy(self)
-        view.data, view.lengths = self.data[:, :, number : number + 1], self.lengths[number : number + 1]
-        return view
+    def _widen(self, dimension: int, size: int) -> None:
+        shape = list(self.data.shape)
+        shape[dimension] = size
+        wide = self._zeros(tuple(shape))
+        wide[tuple(slice(extent) for extent in self.data.shape)] = self.data
+        self.data = wide
 
 
-def append(data: Tensor, keys_values: Tensor, positions: Tensor) -> None:
-    """Writes a window of keys and values into those of a layer (2, B, H, T, D_h).
+@dataclass
+class State:
+    """The caches of B rows of one decoder."""
 
-    :param keys_values: (B', W, 2, H, D_h) for the first B' rows
-    :param positions: (B', W)
-    """
-    row = torch.arange(keys_values.shape[0], device=positions.device)[:, None]
-    data.permute(1, 3, 0, 2, 4)[row, positions] = keys_values
+    own: Cache
+    """Of target tokens."""
 
+    cross: Cache
+    """Of source tokens, computed once per sentence."""
 
-def _widened(data: Tensor, dimension: int, size: int) -> Tensor:
-    """Returns a tensor with a dimension made larger, zero where it is new."""
-    shape = list(data.shape)
-    shape[dimension] = size
-    wide = data.new_zeros(shape)
-    wide.narrow(dimension, 0, data.shape[dimension]).copy_(data)
-    return wide
+    sources: Ids
+    """(B) how long sources are; 1 where a row has none yet."""
+
+    shortlists: dict[int, Any] = field(default_factory=dict)
+    """What rows may say, by their number, in whatever form the network wants it; the others may say everything."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are caches for."""
+        return len(self.sources)
+
+    def grow(self, rows: int, most: int) -> None:
+        """Makes room for so many rows, and for some more to come; what is there stays.
+
+        :param most: how many there will ever be
+        """
+        if rows > self.rows:
+            size = min(max(rows, 2 * self.rows), max(rows, most))
+            self.own.grow(size)
+            self.cross.grow(size)
+            self.sources = np.pad(self.sources, (0, size - self.rows), constant_values=1)
+
+    def allow(self, row: int, shortlist: object) -> None:
+        """Notes what a row may say; with ``None`` everything."""
+        if shortlist is None:
+            self.shortlists.pop(row, None)
+        else:
+            self.shortlists[row] = shortlist
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copies one row, of which so many positions count, over another."""
+        self.own.move(source, target, length)
+        self.cross.move(source, target, int(self.sources[source]))
+        self.sources[target] = self.sources[source]
+        self.allow(target, self.shortlists.get(source))
+
+    def compact(self, starts: Ids, places: Ids) -> None:
+        """Moves accepted branches (B', A) to where chains would have been (`Cache.compact`)."""
+        self.own.compact(starts, places)
+
+    def reorder(self, rows: Ids, length: int) -> None:
+        """Puts into the first rows the target tokens of rows (B') that have the same sources."""
+        self.own.reorder(rows, length)

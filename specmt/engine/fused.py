@@ -1,34 +1,32 @@
-"""The contract of a fused loop: what a verifier needs and returns that runs iterations of the loop by itself."""
+"""The contracts of verifiers that run iterations of the loop, or steps of beam search, by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
-from torch import Tensor
 
-from specmt.engine.backend import Drafter, Scorer, State
-
-Counts: TypeAlias = npt.NDArray[np.int64]
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import State
+from specmt.engine.protocols import DraftNetwork, Scorer
 
 
 @dataclass(frozen=True)
 class Sentences:
     """The first B rows of a state, for a fused loop, which changes what is here."""
 
-    tokens: Tensor
+    tokens: Ids
     """(B, T) the committed tokens, from BOS on."""
 
-    lengths: Counts
+    lengths: Ids
     """(B) how many they are."""
 
-    limits: Counts
+    limits: Ids
     """(B) how many they may become."""
 
-    log_probs: Tensor | None = None
+    log_probs: Floats | None = None
     """(B, T) in float32, the log-probability of each token that is committed; ``None`` where nobody asks."""
 
     hints: Sequence[Sequence[int]] = ()
@@ -66,13 +64,13 @@ class Drafting:
     block_size: int
     """How many tokens ahead; 0 for none."""
 
-    network: Drafter | Scorer | None = None
+    network: DraftNetwork | Scorer | None = None
     """The drafter's network; ``None`` where nothing is drafted."""
 
     state: State | None = None
     """The drafter's caches."""
 
-    seen: Tensor | None = None
+    seen: Ids | None = None
     """(B) how many of the committed tokens are in them."""
 
     nodes: int = 0
@@ -95,6 +93,11 @@ class Rule(NamedTuple):
     beta: int
     tolerance: float
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but the best stands."""
+        return self.beta == 1 or self.tolerance == 0.0
+
 
 EXACT: Final = Rule(1, 0.0)
 """Nothing but the best stands."""
@@ -103,10 +106,10 @@ EXACT: Final = Rule(1, 0.0)
 class Ran(NamedTuple):
     """What came of the iterations of a fused loop, −1 where a sentence had ended before."""
 
-    drafted: Counts
+    drafted: Ids
     """(I, B) how many drafted tokens were verified."""
 
-    accepted: Counts
+    accepted: Ids
     """(I, B) how many of them were accepted."""
 
 
@@ -129,4 +132,105 @@ class FusedLoop(Protocol):
         It comes back after about 50 ms, so that signals are handled, and where caches have to grow.
 
         :raises MemoryError: there is not enough; what was committed stands.
+        """
+
+
+@dataclass(frozen=True)
+class Beams:
+    """The hypotheses of B sentences, K each, for beam search, which changes what is here; arrays are in C order."""
+
+    tokens: Ids
+    """(B, K, T) those that go on, from BOS on, the best first."""
+
+    scores: Floats
+    """(B, K) the sums of their log-probabilities."""
+
+    counts: Ids
+    """(B) how many go on; 0 where a sentence has ended."""
+
+    lengths: Ids
+    """(B) how many tokens they have."""
+
+    limits: Ids
+    """(B) the most tokens."""
+
+    slots: Ids
+    """(B, K, T) where a fused search keeps the keys and values of each token, in the sentence's row of the cache."""
+
+    extents: Ids
+    """(B) one more than the last such place that was used."""
+
+    found_tokens: Ids
+    """(B, K, T) hypotheses that have ended, in the order in which they did."""
+
+    found_lengths: Ids
+    """(B, K)"""
+
+    found_scores: Floats
+    """(B, K)"""
+
+    found: Ids
+    """(B) how many have ended."""
+
+    calls: Ids
+    """(B) how many calls were made."""
+
+    drafted: Ids
+    """(B) how many continuations were verified ahead."""
+
+    accepted: Ids
+    """(B) how many calls made two steps, since those were right."""
+
+    reads: Ids
+    """(B, K) how many tokens of hypotheses a drafter has read."""
+
+    @classmethod
+    def empty(cls, rows: int, width: int, length: int) -> Beams:
+        """Returns room for sentences.
+
+        :param width: K
+        :param length: T
+        """
+        shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
+        dimensions = {
+            "tokens": 3,
+            "slots": 3,
+            "found_tokens": 3,
+            "scores": 2,
+            "reads": 2,
+            "found_scores": 2,
+            "found_lengths": 2,
+        }
+        scores = ("scores", "found_scores")
+        return cls(
+            **{
+                each.name: np.zeros(
+                    shapes[dimensions.get(each.name, 1)], dtype=np.float32 if each.name in scores else np.int64
+                )
+                for each in fields(cls)
+            }
+        )
+
+    def part(self, rows: slice) -> Beams:
+        """Returns a view of some rows."""
+        return Beams(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def put(self, rows: slice, other: Beams) -> None:
+        """Copies other rows over some."""
+        for each in fields(self):
+            getattr(self, each.name)[rows] = getattr(other, each.name)
+
+
+@runtime_checkable
+class FusedBeam(Protocol):
+    """A verifier that runs steps of beam search by itself."""
+
+    def search(self, state: State, beams: Beams, drafting: Drafting, *, iterations: int, enough: int) -> None:
+        """Goes on with hypotheses, so many calls at most, or until enough sentences have ended.
+
+        Those of a sentence share a row of the state. The drafter goes one token ahead, and the best `nodes` of what it
+        says are verified: where those are all hypotheses of the next step, a call makes two. It comes back after about
+        50 ms, so that signals are handled, and where caches have to grow.
+
+        :raises MemoryError: there is not enough.
         """

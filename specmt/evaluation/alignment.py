@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-import torch
+import numpy as np
 
 from specmt.options import AlignmentHeads
 from specmt.text.alignment import Alignment, link_words, words_of
@@ -27,7 +27,6 @@ def alignment_error_rate(found: Sequence[Alignment], sure: Sequence[frozenset[tu
     return 1.0 - 2.0 * both / total if total else 0.0
 
 
-@torch.inference_mode()
 def align_pairs(model: Model, pairs: Sequence[tuple[str, str]], heads: AlignmentHeads) -> list[Alignment]:
     """Returns the alignments of sentences with given translations, words being what white space separates."""
     found = []
@@ -36,7 +35,7 @@ def align_pairs(model: Model, pairs: Sequence[tuple[str, str]], heads: Alignment
         sources, targets = (list(side) for side in zip(*some, strict=True))
         ids, said = model.pieces.encode_batch(sources), model.pieces.encode_targets(targets)
         state = model.verifier.new_state(len(some))
-        rows = torch.arange(len(some), device=model.verifier.device)
+        rows = np.arange(len(some))
         model.verifier.start(state, rows, model.verifier.encode(ids))
         weights = model.verifier.attention(state, rows.tolist(), said, heads)
         for number, each in enumerate(weights):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from specmt.errors import UsageError
+from specmt.evaluation import runs
+from specmt.evaluation.runs import Run, groups_of, starting
+from specmt.evaluation.strategies import Strategy
 from specmt.evaluation.timing import Clock, Spread, median_seconds, ratios, spread
 from specmt.options import DecodingOptions
-from specmt.types import EOS, UNK, Stats
+from specmt.types import EOS, UNK, Line, Stats
 
 if TYPE_CHECKING:
-    from specmt.engine.backend import Verifier
+    from specmt.engine.protocols import Verifier
     from specmt.models.hub import Model
 
 GREEDY: Final = "greedy"
@@ -30,6 +34,9 @@ LENGTH: Final = 24
 
 BUDGET: Final = 0.4
 """Seconds in which verifier calls of one batch size are timed again and again."""
+
+GROUP: Final = 8
+"""How many lines all ways are done with, at least, before others are begun where there is little time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +93,21 @@ class Bench:
     @property
     def ways(self) -> dict[str, DecodingOptions]:
         """The ways of decoding that are timed."""
-        drafter, sizes = self.options.drafter, self.options.block_sizes
-        blocks = {f"k={size}": DecodingOptions(drafter=drafter, block_size=size) for size in sizes}
-        tree = DecodingOptions(drafter=drafter, tree="best-first", block_size=sizes[-1])
-        return {GREEDY: DecodingOptions(strategy="greedy"), **blocks, TREE: tree, AUTO: DecodingOptions()}
+        drafter, sizes, plain = self.options.drafter, self.options.block_sizes, DecodingOptions(split=False)
+        blocks = {f"k={size}": replace(plain, drafter=drafter, block_size=size) for size in sizes}
+        tree = replace(plain, drafter=drafter, tree="best-first", block_size=sizes[-1])
+        return {GREEDY: replace(plain, strategy="greedy"), **blocks, TREE: tree, AUTO: plain}
+
+    def take(self, size: int, run: Run) -> None:
+        """Takes in what a run found, as far as it came: all ways have as much."""
+        from specmt.evaluation.results import acceptance
+
+        lines = [sum(map(len, run.groups[: len(groups)])) for groups in run.seconds if groups]
+        if lines:
+            self.speeds[size] = {way: ratios(lines, [*map(sum, run.times(way))]) for way in self.ways}
+        if run.lines:
+            largest = run.translations(f"k={self.options.block_sizes[-1]}")
+            self.acceptance = acceptance(sum((each.stats for each in largest), Stats()))
 
     def added_row(self, batch_size: int) -> float:
         """Returns what a row beyond the first costs on average, in calls of one row a sentence."""
@@ -117,75 +135,75 @@ class Bench:
 
 
 def measure(
-    bench: Bench, model: Model, sources: Sequence[list[int]], *, clock: Clock = perf_counter
-) -> Iterator[tuple[str, float]]:
-    """Fills in the figures; yields before each step its name, and the share of the whole that is done.
+    bench: Bench,
+    model: Model,
+    texts: Sequence[str],
+    *,
+    seconds_a_pass: float = math.inf,
+    report: Callable[[str, float], None] = lambda name, share: None,
+    clock: Clock = perf_counter,
+) -> None:
+    """Fills in the figures.
 
-    :param sources: sentences as ids without EOS
+    :param texts: lines to translate, again and again as needed
+    :param seconds_a_pass: after so many, those lines are enough that all ways were done with
+    :param report: is told what is being done, and the share of the whole that is
     :raises UsageError: a sentence cannot have so many rows.
     :raises ModelError: the model lacks the drafter.
     """
-    options = bench.options
+    from specmt.translator import Translator
+
+    options, ways = bench.options, bench.ways
     _check("rows", options.rows[-1], model.verifier)
     _check("block_sizes", options.block_sizes[-1] + 1, model.verifier)
     counts = {size: max(options.sentences, size) for size in options.batch_sizes}
-    whole = (options.repeats + 1) * sum(counts.values()) + options.sentences * len(counts)
+    whole = len(ways) * ((options.repeats + 1) * sum(counts.values()) + options.sentences * len(counts))
     done = 0
     for size in options.batch_sizes:
-        yield f"verifier calls, batch {size}", done / whole
+        report(f"verifier calls, batch {size}", done / whole)
         bench.calls[size] = call_seconds(model, options, size, clock=clock)
-        done += options.sentences
+        done += len(ways) * options.sentences
     for size, count in counts.items():
-        repeated = list(islice(cycle(sources), count))
-        for repeat in range(options.repeats + 1):
-            yield f"decoding, batch {size}", done / whole
-            found = _speeds(bench, model, repeated, size, clock)
-            done += count
-            if repeat > 0:  # before that it is warming up
-                before = bench.speeds.get(size, {})
-                # At once, so that an interrupt leaves all ways with as many repeats.
-                bench.speeds[size] = {way: [*before.get(way, ()), speed] for way, speed in found.items()}
+        lines = [Line(number, text) for number, text in enumerate(islice(cycle(texts), count))]
+        strategies = [Strategy(way, replace(each, batch_size=size)) for way, each in ways.items()]
+        run = Run(strategies, groups_of(lines, count if seconds_a_pass == math.inf else max(size, GROUP)))
+        before = done
+
+        def advance(translated: int, size: int = size) -> None:
+            nonlocal done
+            done += translated
+            report(f"decoding, batch {size}", done / whole)
+
+        try:
+            report(f"decoding, batch {size}", done / whole)
+            make = starting(lambda: Translator(model))
+            runs.measure(run, make, options.repeats, seconds_a_pass=seconds_a_pass, clock=clock, report=advance)
+        finally:
+            bench.take(size, run)
+        done = before + len(ways) * (options.repeats + 1) * count
     bench.partial = False
-
-
-def _speeds(
-    bench: Bench, model: Model, sources: Sequence[list[int]], batch_size: int, clock: Clock
-) -> Mapping[str, float]:
-    """Returns sentences a second of each way, one after the other; notes what was accepted."""
-    from specmt.decoding.session import decode
-    from specmt.evaluation.results import acceptance
-
-    speeds = {}
-    for way, options in bench.ways.items():
-        started = clock()
-        hypotheses = decode(model, sources, replace(options, batch_size=batch_size))
-        speeds[way] = len(sources) / (clock() - started)
-        if way == f"k={bench.options.block_sizes[-1]}":
-            bench.acceptance = acceptance(sum((each.stats for each in hypotheses), Stats()))
-    return speeds
 
 
 def call_seconds(
     model: Model, options: BenchOptions, batch_size: int, *, clock: Clock = perf_counter
 ) -> dict[int, float]:
     """Returns the seconds of verifier calls (B, W) for each number of rows W, after `LENGTH` committed tokens."""
-    import torch
+    import numpy as np
+
+    from specmt.engine.window import Window
 
     verifier = model.verifier
     source = list(range(EOS + 1, EOS + 1 + LENGTH))
-    device = verifier.device
 
     def call(start: int, rows: int) -> None:
-        tokens = torch.full((batch_size, rows), UNK, device=device)
-        logits = verifier.score(tokens, torch.full((batch_size,), start, device=device), state)
-        logits[-1, -1, -1].item()  # waits for the device
+        window = Window(np.full((batch_size, rows), UNK), np.full(batch_size, start))
+        verifier.score(window, state).row(batch_size - 1, rows - 1)  # waits for the device
 
-    with torch.inference_mode(), model.backend.own_threads():
-        state = verifier.new_state(batch_size)
-        verifier.start(state, torch.arange(batch_size, device=device), verifier.encode([source] * batch_size))
-        call(0, LENGTH)
-        calls = [lambda rows=rows: call(LENGTH, rows) for rows in options.rows]
-        medians = median_seconds(calls, repeats=options.repeats, budget=BUDGET, clock=clock)
+    state = verifier.new_state(batch_size)
+    verifier.start(state, np.arange(batch_size), verifier.encode([source] * batch_size))
+    call(0, LENGTH)
+    calls = [lambda rows=rows: call(LENGTH, rows) for rows in options.rows]
+    medians = median_seconds(calls, repeats=options.repeats, budget=BUDGET, clock=clock)
     return dict(zip(options.rows, medians, strict=True))
 
 

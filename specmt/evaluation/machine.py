@@ -7,20 +7,17 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
+
+from specmt.engine.threads import processor
 
 _PACKAGES: Final = ("fairseq2", "numpy", "sacrebleu", "sentencepiece", "torch")
 
 
 def describe_machine(packages: tuple[str, ...] = _PACKAGES) -> dict[str, object]:
     """Returns processor, number of processors that this process may use, system and versions of packages."""
-    processor = platform.processor() or "unknown"
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
-        processor = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     machine: dict[str, object] = {
-        "processor": processor,
+        "processor": processor() or platform.processor() or "unknown",
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -15,27 +15,30 @@ if TYPE_CHECKING:
 OPTIONS: Final = BenchOptions(rows=(1, 8), batch_sizes=(1, 32), repeats=3)
 
 MOST_LINES: Final = 64
-FEWEST_LINES: Final = 8
 SECONDS: Final = 90.0
-"""How many lines are decoded: as many as fit into that time, within bounds."""
+"""How many lines are decoded at most, and how long that may take, roughly: on slow machines fewer are."""
 
 _NOTEWORTHY: Final = 1.03
 
 
 def measure_payoff(
-    model: Model, sources: Sequence[list[int]], *, report: Callable[[str, float], None] = lambda name, share: None
+    model: Model,
+    texts: Sequence[str],
+    *,
+    drafter: str = "masked",
+    report: Callable[[str, float], None] = lambda name, share: None,
 ) -> Bench:
-    """Decodes sentences, given as ids without EOS, in all ways.
+    """Translates lines in all ways.
 
-    :param report: is told what comes next, and the share of the whole that is done
+    :param report: is told what is being done, and the share of the whole that is
     """
     signature: dict[str, object] = {"model": model.path.name, "dtype": model.dtype, **describe_machine()}
-    most = model.folder.drafter.block_size if model.folder.drafter is not None else OPTIONS.block_sizes[-1]
-    block_sizes = tuple(size for size in OPTIONS.block_sizes if size <= most) or (most,)
-    options = replace(OPTIONS, sentences=len(sources), block_sizes=block_sizes)
-    bench = Bench(options, signature, text=f"{len(sources)} held-out lines", sentences=len(sources))
-    for step in measure(bench, model, sources):
-        report(*step)
+    most = model.block_size or OPTIONS.block_sizes[-1]
+    sizes = tuple(size for size in OPTIONS.block_sizes if size <= most) or (most,)
+    options = replace(OPTIONS, drafter=drafter, sentences=len(texts), block_sizes=sizes)
+    bench = Bench(options, signature, text=f"{len(texts)} held-out lines", sentences=len(texts))
+    seconds = SECONDS / (len(options.batch_sizes) * (options.repeats + 1))
+    measure(bench, model, texts, seconds_a_pass=seconds, report=report)
     return bench
 
 
@@ -53,19 +56,3 @@ def advice(bench: Bench) -> str:
     if ratios[TREE] > _NOTEWORTHY * chain:
         return "Best-first trees pay here: translate with `--tree best-first`."
     return "Best-first trees do not pay here: the default, a chain, is as fast."
-
-
-def lines_within(seconds_alone: float, seconds_together: float) -> int:
-    """Returns how many lines there is time for.
-
-    :param seconds_alone: that greedy decoding takes for a line
-    :param seconds_together: the same of many side by side
-    """
-    each = seconds_of_lines(1, seconds_alone, seconds_together)
-    return max(FEWEST_LINES, min(MOST_LINES, int(SECONDS / each)))
-
-
-def seconds_of_lines(lines: int, seconds_alone: float, seconds_together: float) -> float:
-    """Returns how long measuring takes at most, from the seconds that greedy decoding takes for a line."""
-    ways = len(OPTIONS.block_sizes) + 3
-    return lines * ways * (OPTIONS.repeats + 1) * (seconds_alone + seconds_together)

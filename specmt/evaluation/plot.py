@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from specmt.errors import ModelError
 from specmt.evaluation.results import Evaluation, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def check_matplotlib() -> None:
+    """
+    :raises ModelError: there is nothing to draw with.
+    """
+    if find_spec("matplotlib") is None:
+        raise ModelError("A picture needs matplotlib, which is absent: `pip install 'specmt[plots]'`.")
 
 
 def draw(evaluation: Evaluation) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
     from specmt.evaluation.strategies import Strategy
+    from specmt.translator import Translator
 
 Translate = Callable[[Sequence[Line]], list[Translation]]
 
@@ -59,6 +61,7 @@ def measure(
     start: Start,
     repeats: int,
     *,
+    seconds_a_pass: float = math.inf,
     clock: Clock = time.perf_counter,
     rest: Callable[[float], None] = time.sleep,
     report: Callable[[int], None] = lambda _: None,
@@ -67,16 +70,20 @@ def measure(
 
     Strategies take turns group by group, in an order drawn anew for each group, after a moment of rest.
 
+    :param seconds_a_pass: after so many, the first pass begins no further group; the others take those that it did
     :param rest: lets a number of seconds pass
     :param report: is told how many lines were translated, again and again
     """
     labels = [strategy.label for strategy in run.strategies]
     generator = random.Random(len(labels))
+    end = clock() + seconds_a_pass
     for repeat in range(repeats + 1):
         translates = {strategy.label: start(strategy.options) for strategy in run.strategies}
         if repeat > 0:
             run.seconds.append([])
-        for group in run.groups:
+        for group in run.groups[: len(run.translated)] if repeat > 0 else run.groups:
+            if repeat == 0 and run.translated and clock() > end:
+                break
             found: dict[str, list[Translation]] = {}
             seconds: dict[str, float] = {}
             for label in generator.sample(labels, len(labels)):
@@ -90,6 +97,17 @@ def measure(
                 run.seconds[-1].append(seconds)
             else:
                 run.translated.append(found)
+
+
+def starting(make: Callable[[], Translator]) -> Start:
+    """Returns what makes ready a new translator for each strategy and pass."""
+
+    def start(options: DecodingOptions) -> Translate:
+        translator = make()
+        translator.translate([], options)  # reads the translation memory
+        return lambda lines: list(translator.translate(lines, options))
+
+    return start
 
 
 def groups_of(lines: Sequence[Line], size: int) -> list[Sequence[Line]]:

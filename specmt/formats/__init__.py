@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from specmt.errors import UsageError
 from specmt.formats.document import Document, FormatOptions
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "specmt.formats"
 
@@ -53,6 +55,8 @@ class Format(Protocol):
 
 @cache
 def _plug_ins() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # late, for it reads archives and mail headers
+
     return {point.name: point for point in entry_points(group=GROUP) if point.name not in _OURS}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -11,12 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from specmt.errors import ModelError
 from specmt.models import folder
 from specmt.models.folder import AUTOREGRESSIVE, CARD, DRAFTER, VERIFIER, ModelFolder
-from specmt.models.int8 import is_scale
-from specmt.models.reading import MOST_JSON, check_regular, read_bytes, unreadable
-from specmt.text.printable import printable
+from specmt.models.reading import check_regular, read_bytes
+from specmt.models.tensors import read_shapes
 
 PARTS: Final = {
     "encoder_frontend": "embedding",
@@ -74,29 +71,10 @@ def count_parameters(path: Path) -> dict[str, int]:
     :raises ModelError: the file is missing, or is no safetensors file.
     """
     counts: Counter[str] = Counter()
-    for name, shape in _read_shapes(path).items():
+    for name, shape in read_shapes(path).items():
         part = name.partition(".")[0]
         counts[PARTS.get(part, part)] += math.prod(shape)
     return {part: counts[part] for part in dict.fromkeys([*PARTS.values(), *counts]) if part in counts}
-
-
-def _read_shapes(path: Path) -> dict[str, list[int]]:
-    """Returns the shapes of tensors by name."""
-    try:
-        with check_regular(path).open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if length > min(path.stat().st_size, MOST_JSON):
-                raise ValueError("its header is cut off")
-            header = json.loads(stream.read(length))
-        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        shapes = {name: entry["shape"] for name, entry in tensors.items() if not is_scale(name, tensors)}
-        if not all(type(size) is int and 0 <= size < 1 << 48 for shape in shapes.values() for size in shape):
-            raise ValueError("its shapes are none")
-        return shapes
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path}: is not a safetensors file ({printable(str(error))}).") from error
 
 
 def read_card(model: ModelFolder) -> str:

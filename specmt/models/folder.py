@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import platformdirs
 
+from specmt.engine.weights import Weight
 from specmt.errors import ModelError, UsageError
-from specmt.files import whole, write_whole
 from specmt.models.config import (
     AutoregressiveConfig,
-    DecoderConfig,
     DrafterConfig,
     ShortlistConfig,
     VerifierConfig,
@@ -31,16 +29,12 @@ from specmt.models.config import (
     read_calibration,
     read_heads,
 )
-from specmt.models.int8 import to_int8
-from specmt.models.reading import check_regular, read_json, read_tensors
+from specmt.models.reading import check_regular, read_json
+from specmt.models.tensors import read_tensors
 from specmt.options import AlignmentHeads, Calibration
 from specmt.text.languages import check_pair, find_code
-from specmt.text.lexicon import LEXICON, Lexicon, write_lexicon
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CONFIG: Final = "config.json"
 CARD: Final = "README.md"
@@ -99,7 +93,7 @@ class ModelFolder:
 
         :raises ModelError: there is no model, or its configuration is damaged or of a newer version.
         """
-        record = _read_record(path)
+        record = read_record(path)
         try:
             return _folder(path, record)
         except (KeyError, TypeError, ValueError, UsageError) as error:
@@ -138,16 +132,19 @@ class ModelFolder:
             )
         return path
 
-    def weights(self, name: str) -> dict[str, Tensor]:
-        """Returns the tensors of a verified safetensors file; those of networks are finite.
+    def weights(self, name: str) -> dict[str, Weight]:
+        """Returns the weights in the verified file of a network, all of them finite.
 
         :raises ModelError: the file is missing, damaged or not what it should be.
         """
-        return read_tensors(self.verified(name), of_network=name != SHORTLIST)
+        return read_tensors(self.verified(name))
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    """Returns a folder's configuration as it is in JSON."""
+def read_record(path: Path) -> dict[str, Any]:
+    """Returns a folder's configuration as it is in JSON.
+
+    :raises ModelError: there is none, or it is damaged.
+    """
     try:
         (path / CONFIG).stat()
     except (OSError, ValueError) as error:
@@ -191,161 +188,17 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
     )
 
 
-def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Adds the calibration of its drafter to a model folder."""
-    _write_config(path, {**_read_record(path), "calibration": asdict(calibration)})
-
-
-def write_heads(path: Path, heads: AlignmentHeads) -> None:
-    """Adds the attention heads for alignments to a model folder."""
-    _write_config(path, {**_read_record(path), "alignment": asdict(heads)})
-
-
 def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:
     """Returns the sha256 of a file's bytes in hexadecimal.
 
     :param advance: called with each number of bytes as it is read
     """
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            advance(len(block))
+    digest, block = hashlib.sha256(), memoryview(bytearray(1 << 18))
+    with path.open("rb", buffering=0) as stream:
+        while size := stream.readinto(block):
+            digest.update(block[:size])
+            advance(size)
     return digest.hexdigest()
-
-
-def _write_config(path: Path, record: Mapping[str, Any]) -> None:
-    write_whole(path / CONFIG, json.dumps(record, indent=2) + "\n")
-
-
-def write_folder(
-    path: Path,
-    *,
-    source: str,
-    target: str,
-    pieces: Path | Sequence[Path],
-    verifier: VerifierConfig,
-    verifier_weights: Mapping[str, Tensor],
-    exact: bool = False,
-    protect: bool = True,
-) -> ModelFolder:
-    """Writes a model folder without drafters (`add_drafter`), weights in float16, configuration last.
-
-    Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
-
-    :param pieces: the SentencePiece model, or the files of imported pieces, under the names that they are to have
-    :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
-        in float32.
-    :param protect: whether the model was trained with masks for placeholders
-    """
-    from safetensors.torch import save_file
-
-    path.mkdir(parents=True, exist_ok=True)
-    copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
-    for name, copied in copies.items():
-        (path / name).write_bytes(copied.read_bytes())
-    with whole(path / VERIFIER) as temporary:
-        save_file(_half(verifier_weights, exact=exact), temporary)
-    record: dict[str, Any] = {
-        "format": 1,
-        "source": source,
-        "target": target,
-        "protect": protect,
-        "verifier": asdict(verifier),
-        "drafter": None,
-        "files": {name: file_sha256(path / name) for name in [*copies, VERIFIER]},
-    }
-    _write_config(path, record)
-    return ModelFolder.read(path)
-
-
-def add_drafter(
-    path: Path,
-    model: ModelFolder,
-    config: DecoderConfig,
-    weights: Mapping[str, Tensor],
-    calibration: Calibration | None = None,
-) -> ModelFolder:
-    """Writes a model folder that is another one with a drafter of either kind put in, or put in its place.
-
-    The model card stays behind, and so does the calibration if it was of another masked drafter. The folder may be the
-    model's own: what else is there stays as it is, and the configuration changes last.
-
-    :raises ModelError: a file of the other folder is missing or damaged.
-    """
-    name = DRAFTER if isinstance(config, DrafterConfig) else AUTOREGRESSIVE
-    path.mkdir(parents=True, exist_ok=True)
-    if path.resolve() != model.path.resolve():
-        for kept in model.files:
-            if kept != name:
-                shutil.copyfile(model.verified(kept), path / kept)
-    record = _read_record(model.path)
-    if name == DRAFTER:
-        record.pop("calibration", None)
-    if calibration is not None:
-        record["calibration"] = asdict(calibration)
-    _add_file(path, {**record, "files": dict(model.files)}, name, _half(weights), config)
-    return ModelFolder.read(path)
-
-
-def add_shortlist(path: Path, config: ShortlistConfig, tensors: Mapping[str, Tensor]) -> None:
-    """Adds a vocabulary shortlist to a model folder, or puts it in another's place."""
-    _add_file(path, _read_record(path), SHORTLIST, tensors, config)
-
-
-def add_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Adds a lexicon to a model folder, or puts it in another's place."""
-    record = _read_record(path)
-    with whole(path / LEXICON) as temporary:
-        write_lexicon(temporary, lexicon)
-        files = {**record["files"], LEXICON: file_sha256(temporary)}
-    _write_config(path, {**record, "files": files})
-
-
-def store_in_int8(path: Path, model: ModelFolder) -> ModelFolder:
-    """Writes a model folder that is another one with its networks in int8 (specmt.models.int8), without the card.
-
-    :raises ModelError: a file of the other folder is missing or damaged.
-    """
-    from safetensors.torch import save_file
-
-    path.mkdir(parents=True, exist_ok=True)
-    for name in model.files:
-        if name in NETWORKS:
-            with whole(path / name) as temporary:
-                save_file(to_int8(model.weights(name)), temporary)
-        else:
-            shutil.copyfile(model.verified(name), path / name)
-    files = {name: file_sha256(path / name) for name in model.files}
-    _write_config(path, {**_read_record(model.path), "format": FORMAT, "files": files})
-    return ModelFolder.read(path)
-
-
-def _add_file(
-    path: Path,
-    record: Mapping[str, Any],
-    name: str,
-    tensors: Mapping[str, Tensor],
-    config: DecoderConfig | ShortlistConfig,
-) -> None:
-    """Writes a file and then the configuration that names it, so that what is there is whole at any time."""
-    from safetensors.torch import save_file
-
-    with whole(path / name) as temporary:
-        save_file(dict(tensors), temporary)
-        files = {**record["files"], name: file_sha256(temporary)}
-    _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
-
-
-def _half(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
-    stored = {}
-    for name, tensor in weights.items():
-        tensor = tensor.detach()
-        # In parts: embedding tables are large.
-        parts = tensor.chunk(1 + len(tensor) // 4096) if exact else ()
-        lost = any(bool((part.half().to(part.dtype) != part).any()) for part in parts)
-        stored[name] = (tensor.float() if lost else tensor.half()).contiguous()
-    return stored
 
 
 def bundled() -> Iterator[ModelFolder]:

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import torch
-from torch import Tensor
-
 from specmt import signals
-from specmt.engine import library
-from specmt.engine.backend import Backend, Drafter, Prefixes, Scorer, Sizes, Verifier
-from specmt.engine.backends import KernelBackend, TorchBackend
-from specmt.engine.shapes import COMPILED, FREE, GRANULAR, fixed, invariant_here, one_shape
-from specmt.engine.stored import StoredWeights
-from specmt.engine.transformer import verifier_tables
-from specmt.errors import ModelError, UsageError
+from specmt.engine import backends
+from specmt.engine.architecture import Prefixes, Sizes
+from specmt.engine.kernels import library
+from specmt.engine.kernels.backend import BITS
+from specmt.engine.protocols import Backend, DraftNetwork, Scorer, Verifier
+from specmt.engine.threads import choose_threads, use_threads
+from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
+from specmt.errors import ModelError
 from specmt.models.config import DecoderConfig, VerifierConfig
-from specmt.models.device import choose_device, choose_dtype, choose_threads
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
-from specmt.models.reading import read_outline
-from specmt.models.shapes import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
-from specmt.options import AlignmentHeads, check_threads
+from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
+from specmt.models.tensors import read_arrays, read_outline
+from specmt.options import AlignmentHeads, Calibration, check_threads
 from specmt.text.lexicon import Lexicon, load_lexicon
 from specmt.text.pieces import PieceModel, load_pieces
+from specmt.text.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH, Shortlist
 
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
-
-    from specmt.decoding.shortlist import Shortlist
-
 
 CHEAP: Final = 0.4
 """What a replica of the verifier may cost at most, in steps of the verifier, to draft unasked."""
@@ -50,7 +45,8 @@ class Model:
     pieces: PieceModel
     backend: Backend
     verifier: Verifier
-    drafter: Drafter | None
+    drafter: DraftNetwork | None
+    """The masked one."""
 
     @property
     def path(self) -> Path:
@@ -79,6 +75,11 @@ class Model:
         return self.folder.alignment_heads
 
     @property
+    def calibration(self) -> Calibration | None:
+        """Of the masked drafter, if it was measured."""
+        return self.folder.calibration
+
+    @property
     def sha256(self) -> str:
         """A hash that stands for all files of the model."""
         return self.folder.sha256
@@ -86,17 +87,27 @@ class Model:
     @property
     def device(self) -> str:
         """The device that it runs on."""
-        return str(self.backend.device)
+        return self.backend.device
 
     @property
     def dtype(self) -> str:
-        """The type that it computes in."""
-        return str(self.backend.dtype).removeprefix("torch.")
+        """The number format that it computes in."""
+        return self.backend.format
 
     @property
     def numerics(self) -> str:
         """What bits depend on beside model and sentence: kernel family and number format."""
         return self.backend.numerics
+
+    @property
+    def shortlists_pay(self) -> bool:
+        """Whether less is computed where a sentence may say less."""
+        return self.backend.shortlists_pay
+
+    @property
+    def row_cost(self) -> float:
+        """About what a further token in a step costs, in steps of one token."""
+        return self.backend.row_cost(self.folder.verifier.model_dim)
 
     @property
     def kernels(self) -> str:
@@ -122,15 +133,6 @@ class Model:
         return None if self.folder.drafter is None else self.folder.drafter.block_size
 
     @cached_property
-    def fast_verifier(self) -> Verifier:
-        """The verifier in the fastest type of its backend, for drafts."""
-        backend = self.backend.for_drafts()
-        if backend.dtype == self.backend.dtype:
-            return self.verifier
-        weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
-        return make_verifier(weights, self.folder.verifier, backend)
-
-    @cached_property
     def replica_cost(self) -> float | None:
         """About what a step of the verifier's replica costs, in steps of the verifier; ``None`` where there is none.
 
@@ -142,18 +144,23 @@ class Model:
             return None
         layers = config.decoder_layers * (6 * width + 2 * config.ffn_dim) * width
         said = config.vocab_size if self.folder.shortlist is None else min(config.vocab_size, LISTED)
-        # Whatever the type, most of the verifier's outputs are looked through in int8.
-        verifier = layers * self.backend.dtype.itemsize + config.vocab_size * width
+        # Whatever the format, most of the verifier's outputs are looked through in int8.
+        verifier = layers * BITS[self.backend.format] / 8 + config.vocab_size * width
         return bits / 8 * (layers + said * width) / verifier
 
     @cached_property
     def replica(self) -> Scorer:
-        """The verifier's decoder in a cheaper type, over the verifier's own caches, where it has a cost."""
+        """The verifier's decoder over the verifier's own caches, in a cheaper format where that has a cost.
+
+        :raises ModelError: its weights are damaged.
+        """
+        if self.replica_cost is None:
+            return self.verifier
         weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
         return self.backend.replica(weights, verifier_sizes(self.folder.verifier))
 
     @cached_property
-    def autoregressive(self) -> Scorer | None:
+    def autoregressive(self) -> DraftNetwork | None:
         """The autoregressive drafter, if the folder has one.
 
         :raises ModelError: it is damaged.
@@ -162,7 +169,7 @@ class Model:
         if config is None:
             return None
         weights = open_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
-        return self.backend.for_drafts().autoregressive_drafter(weights, decoder_sizes(config))
+        return self.backend.drafter("autoregressive", weights, decoder_sizes(config))
 
     @cached_property
     def shortlist(self) -> Shortlist:
@@ -170,18 +177,15 @@ class Model:
 
         :raises ModelError: the folder has no shortlist, or it is damaged.
         """
-        from specmt.decoding.shortlist import Shortlist
-
         if self.folder.shortlist is None:
             raise ModelError(
                 f"{self.path}: the model has no shortlist; learn one with `specmt shortlist {self.path} FILES`, "
                 "or decode without it."
             )
-        tensors = self.folder.weights(SHORTLIST)
-        sizes = self.folder.verifier.source_pieces, self.folder.verifier.vocab_size
-        if tensors.keys() == Shortlist.__dataclass_fields__.keys():
-            shortlist = Shortlist(**{name: tensor.numpy() for name, tensor in tensors.items()})
-            if shortlist.fits(*sizes):
+        arrays = read_arrays(self.folder.verified(SHORTLIST))
+        if arrays.keys() == Shortlist.__dataclass_fields__.keys():
+            shortlist = Shortlist(**arrays)
+            if shortlist.fits(self.folder.verifier.source_pieces, self.folder.verifier.vocab_size):
                 return shortlist
         raise ModelError(f"{self.path}: {SHORTLIST} does not fit {CONFIG}; learn it again with `specmt shortlist`.")
 
@@ -191,20 +195,17 @@ class Model:
 
         :raises ModelError: it is damaged.
         """
-        from specmt.decoding.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH
-
         return None if self.folder.shortlist is None else self.shortlist.narrow(DRAFTED_ALWAYS, DRAFTED_EACH)
 
     @cached_property
     def reference(self) -> TransformerModel:
-        """The verifier as fairseq2 modules with the same weights."""
-        from specmt.models.modules import create_verifier, load_verifier_weights
+        """The verifier as fairseq2 modules with the same weights, on PyTorch.
 
-        # fairseq2 has no int8.
-        kind = torch.float32 if self.backend.dtype == torch.int8 else self.backend.dtype
-        model = create_verifier(self.folder.verifier, self.backend.device).to(kind)
-        load_verifier_weights(model, self.folder.weights(VERIFIER))
-        return model.eval()
+        :raises ModelError: its weights are damaged.
+        """
+        from specmt.models.reference.modules import reference_of
+
+        return reference_of(self)
 
 
 def load_model(
@@ -234,86 +235,60 @@ def load_model(
     if signals.memory_is_full():  # where some libraries would end the process without a word
         raise MemoryError
     folder = find(name, source=source, target=target)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    place = choose_device(device)
-    dtype = folder.dtype if dtype == "auto" else dtype
-    kind = choose_dtype(dtype, place)
+    config = folder.verifier
+    use_threads(choose_threads(config.model_dim) if threads is None else threads)
+    format = folder.dtype if dtype == "auto" else dtype
+    backend = choose_backend(config, device, format, deterministic=deterministic, kernels=kernels)
     pieces = load_pieces(folder.files, folder.verified)
     for side, wanted, actual in (
-        ("target", folder.verifier.vocab_size, len(pieces)),
-        ("source", folder.verifier.source_pieces, pieces.source_size),
+        ("target", config.vocab_size, len(pieces)),
+        ("source", config.source_pieces, pieces.source_size),
     ):
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
-    weights = open_weights(folder, VERIFIER, verifier_shapes(folder.verifier))
-    if dtype == "auto" and kernels and can_run(folder.verifier, place, torch.int8):
-        kind = torch.int8  # the fastest, as good as the others, and on all processors the same
-    backend, verifier = choose_backend(
-        weights, folder.verifier, place, kind, deterministic=deterministic, kernels=kernels
-    )
-    if threads is None:
-        torch.set_num_threads(choose_threads(folder.verifier.model_dim))
+    weights = open_weights(folder, VERIFIER, verifier_shapes(config))
+    verifier = make_verifier(weights, config, backend)
     drafter = None
     if folder.drafter is not None:
         own = open_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
         whole = own if folder.drafter.own_table else with_table(own, weights)
-        drafter = backend.for_drafts().masked_drafter(whole, decoder_sizes(folder.drafter))
+        drafter = backend.drafter("masked", whole, decoder_sizes(folder.drafter))
     return Model(folder, pieces, backend, verifier, drafter)
 
 
 def choose_backend(
-    weights: Mapping[str, Tensor],
-    config: VerifierConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    deterministic: bool = True,
-    kernels: bool = True,
-) -> tuple[Backend, Verifier]:
-    """Returns the fastest backend whose bits, where that is asked for, were found not to depend on the batch."""
-    if kernels and can_run(config, device, dtype):
-        backend: Backend = KernelBackend(dtype)
-        return backend, make_verifier(weights, config, backend)
-    if dtype == torch.int8:
-        raise UsageError("`dtype` int8 needs the C++ kernels, which this machine or this model cannot use.")
-    if device.type == "cuda":
-        shapes = one_shape(config.max_length) if deterministic else COMPILED
-    else:
-        shapes = GRANULAR if deterministic else FREE
-    backend = TorchBackend(device, dtype, shapes)
-    verifier = make_verifier(weights, config, backend)
-    if deterministic and not invariant_here(verifier, f"{config} {dtype} {device}"):
-        backend = TorchBackend(device, dtype, fixed(config.max_length))
-        verifier = make_verifier(weights, config, backend)
-    return backend, verifier
-
-
-def can_run(config: VerifierConfig, device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns whether the C++ kernels are there and made for a verifier."""
-    return library.can_run(config.model_dim, verifier_sizes(config), config.ffn_dim, device, dtype)
-
-
-def make_verifier(weights: Mapping[str, Tensor], config: VerifierConfig, backend: Backend) -> Verifier:
-    """Returns a verifier on a backend."""
-    return backend.verifier(
-        weights, verifier_sizes(config), Prefixes(tuple(config.source_prefix), tuple(config.target_prefix))
+    config: VerifierConfig, device: str, format: str, *, deterministic: bool = True, kernels: bool = True
+) -> Backend:
+    """Returns the fastest backend for a verifier (`specmt.engine.backends.choose`)."""
+    return backends.choose(
+        device,
+        format,
+        sizes=verifier_sizes(config),
+        width=config.model_dim,
+        ffn=config.ffn_dim,
+        deterministic=deterministic,
+        kernels=kernels,
     )
 
 
-def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Tensor]:
+def make_verifier(weights: Weights, config: VerifierConfig, backend: Backend) -> Verifier:
+    """Returns a verifier on a backend."""
+    return backend.verifier(weights, verifier_sizes(config), Prefixes(config.source_prefix, config.target_prefix))
+
+
+def fitting_weights(folder: ModelFolder, name: str, wanted: Shapes) -> dict[str, Weight]:
     """Returns the weights in a file of a model folder.
 
     :raises ModelError: a weight is missing, of another shape or not called for.
     """
     weights = folder.weights(name)
-    misfit = find_misfit(wanted, {key: tuple(tensor.shape) for key, tensor in weights.items()})
+    misfit = find_misfit(wanted, {key: weight.shape for key, weight in weights.items()})
     if misfit is not None:
         raise ModelError(f"{folder.path}: {name} does not fit {CONFIG}: {misfit}.")
     return weights
 
 
-def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Mapping[str, Tensor]:
+def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Weights:
     """Returns the weights in a file of a model folder, which is read, and checked, when one of them is asked for.
 
     :raises ModelError: what of the file is looked at says that it is damaged or does not fit.
@@ -321,25 +296,29 @@ def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Mapping[str,
     path = (folder.path / name).absolute()
     with suppress(ModelError):
         outline = read_outline(path)
-        shapes = {key: tuple(tensor.shape) for key, tensor in outline.items()}
+        shapes = {key: known.shape for key, known in outline.items()}
         if name in folder.files and shapes == wanted:
             identity = f"{path}, sha256 {folder.files[name]}"
-            count = sum(tensor.numel() for tensor in outline.values())
+            count = sum(map(prod, shapes.values()))
             return StoredWeights(outline, partial(fitting_weights, folder, name, wanted), identity, (path,), count)
     return fitting_weights(folder, name, wanted)  # which says what is wrong
 
 
-def with_table(drafter: Mapping[str, Tensor], verifier: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def with_table(drafter: Weights, verifier: Weights) -> Weights:
     """Returns the weights of a masked drafter whose embeddings are those of its verifier's decoder."""
 
-    def joined(own: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {**own, "embed.weight": verifier_tables(others).target}
+    def joined() -> dict[str, Weight]:
+        return {**drafter, DRAFTER_TABLES.target: verifier[verifier_tables(verifier).target]}
 
     if not isinstance(drafter, StoredWeights) or not isinstance(verifier, StoredWeights):
-        return joined(drafter, verifier)
+        return joined()
+    outline: dict[str, Outline] = {
+        **drafter.outline,
+        DRAFTER_TABLES.target: verifier.outline[verifier_tables(verifier).target],
+    }
     return StoredWeights(
-        joined(drafter.outline, verifier.outline),
-        partial(joined, drafter, verifier),
+        outline,
+        joined,
         f"{drafter.identity}; {verifier.identity}",
         drafter.files + verifier.files,
         drafter.count + verifier.count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
 from specmt import documents as program
 from specmt import formats
@@ -19,7 +19,6 @@ from specmt.types import Line, Translation
 if TYPE_CHECKING:
     from specmt.feeder import Cutter
     from specmt.options import DecodingOptions
-    from specmt.serve.service import Service
 
 KINDS: Final = ("html", "xml")
 """What texts may be written in, beside plain text."""
@@ -29,6 +28,22 @@ PLAIN: Final = ".txt"
 
 _MARK: Final = b"\xef\xbb\xbf"
 """Says that a text is UTF-8, whatever it declares."""
+
+
+class LineTranslator(Protocol):
+    """What sentences of documents are translated by: the service."""
+
+    @property
+    def options(self) -> DecodingOptions:
+        """Those of the server."""
+
+    def find_pairs(self, texts: Sequence[str], source: str | None, target: str) -> list[tuple[Pair, Detected | None]]:
+        """As :meth:`specmt.serve.service.Service.find_pairs`."""
+
+    async def translate_lines(
+        self, lines: Sequence[Line], pair: Pair, options: DecodingOptions, caller: Caller, cutter: Cutter | None = None
+    ) -> list[Translation]:
+        """As :meth:`specmt.serve.service.Service.translate_lines`."""
 
 
 class Written(NamedTuple):
@@ -54,7 +69,7 @@ def format_of(name: str) -> str | None:
 
 
 async def translate_texts(
-    service: Service,
+    service: LineTranslator,
     texts: Sequence[str],
     source: str | None,
     target: str,
@@ -64,7 +79,7 @@ async def translate_texts(
 ) -> list[Written]:
     """Translates texts with markup.
 
-    :raises RefusedError: as :meth:`Service.translate`, or such texts cannot be taken apart.
+    :raises RefusedError: as :meth:`LineTranslator.translate_lines`, or such texts cannot be taken apart.
     """
     if manner.kind not in KINDS:
         raise RefusedError(400, f"{manner.kind} format is not supported")
@@ -76,7 +91,7 @@ async def translate_texts(
 
 
 async def translate_documents(
-    service: Service,
+    service: LineTranslator,
     documents: Sequence[bytes],
     file_format: str,
     source: str | None,
@@ -90,7 +105,7 @@ async def translate_documents(
     """Translates documents of a format.
 
     :param options: by default those of the server
-    :raises RefusedError: one of them is damaged, or as :meth:`Service.translate`.
+    :raises RefusedError: one of them is damaged, or as :meth:`LineTranslator.translate_lines`.
     """
 
     def read(data: bytes, pair: Pair) -> Document:
@@ -119,12 +134,12 @@ async def translate_documents(
 
 
 async def rank_texts(
-    service: Service, text: str, kind: str, pair: Pair, options: DecodingOptions, caller: Caller
+    service: LineTranslator, text: str, kind: str, pair: Pair, options: DecodingOptions, caller: Caller
 ) -> list[str]:
     """Returns translations of a text with markup: with the best ones of its sentences, the second ones, and so on.
 
     :param options: those of beam search
-    :raises RefusedError: as :meth:`Service.translate`
+    :raises RefusedError: as :meth:`LineTranslator.translate_lines`
     """
     beams = _Beams(_Through(service, pair, caller, None))
 
@@ -148,7 +163,7 @@ def _read(data: bytes, file_format: str, pair: Pair, tags: TagRules) -> Document
 class _Through:
     """A translator whose lines go through the service, for a thread beside the loop."""
 
-    def __init__(self, service: Service, pair: Pair, caller: Caller, cutter: Cutter | None) -> None:
+    def __init__(self, service: LineTranslator, pair: Pair, caller: Caller, cutter: Cutter | None) -> None:
         self._service = service
         self._pair = pair
         self._caller = caller
@@ -158,7 +173,7 @@ class _Through:
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         """Translates lines, in order.
 
-        :raises RefusedError: as :meth:`Service.translate`
+        :raises RefusedError: as :meth:`LineTranslator.translate_lines`
         """
         work = self._service.translate_lines([*lines], self._pair, options, self._caller, self._cutter)
         yield from asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -176,7 +191,7 @@ class _Beams:
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         """Translates lines, in order, by beam search.
 
-        :raises RefusedError: as :meth:`Service.translate`
+        :raises RefusedError: as :meth:`LineTranslator.translate_lines`
         """
         asked = list(lines)
         if self._found is None:

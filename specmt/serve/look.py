@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding.choice import one_drafter
 from specmt.decoding.request import Request as Sentence
-from specmt.decoding.trace import Iteration, Recorder, Trial
+from specmt.decoding.trace import Candidate, Iteration, Recorder, Trial
 from specmt.decoding.tree import Node
 from specmt.decoding.verdicts import mask_slots, origins, verdicts
 from specmt.feeder import place_of
@@ -102,12 +101,12 @@ class _Teller(Recorder):
         request: Sentence,
         prefix: list[int],
         nodes: list[Node],
-        logits: Tensor,
+        verified: list[list[Candidate]],
         accepted: list[int],
         emitted: list[int],
         trials: list[Trial],
     ) -> None:
-        super().record(request, prefix, nodes, logits, accepted, emitted, trials)
+        super().record(request, prefix, nodes, verified, accepted, emitted, trials)
         (iteration,) = self.iterations.pop(request.key)
         place = zip(("sentence", "attempt", "fragment"), place_of(request.part), strict=True)
         self._tell({"line": request.line, **dict(place), **self._event(iteration)})

@@ -1,3 +1,3 @@
 """Preparing data, training verifier and drafter, distilling."""
 
-import specmt.models  # noqa: F401  (makes fairseq2 importable)
+import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)

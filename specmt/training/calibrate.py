@@ -3,62 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+from typing_extensions import override
 
-from specmt.decoding.accept import Verdict, accept_exact
+from specmt.decoding.accept import Accepted, Acceptor, Within
+from specmt.decoding.confidence import log_odds, logistic
 from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.loop import Loop
-from specmt.decoding.policy import Arm, FixedPolicy, log_odds, logistic
+from specmt.decoding.noise import Spot
+from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import Drafter, Verifier
+from specmt.engine.fused import EXACT
+from specmt.engine.protocols import DraftNetwork, Logits, Verifier
 from specmt.options import Calibration
 from specmt.types import EOS
 
 Array = npt.NDArray[np.float64]
 
-ROWS = 16
+ROWS: Final = 16
+"""Sentences side by side."""
 
 
-class _Recorder:
-    """An acceptor that notes how sure the drafter was, and what came of it."""
+@final
+class _Recorder(Acceptor):
+    """Notes how sure the drafter was, and what came of it."""
+
+    rule = None
 
     def __init__(self) -> None:
         self.log_probs: list[Array] = []
         self.accepted: list[Array] = []  # (B, K) 1 accepted, 0 the first that was not, NaN never looked at
 
-    def accept(self, tree: Tree, logits: Tensor, starts: Sequence[int], requests: Sequence[Request]) -> Verdict:
-        verdict = accept_exact(tree, logits)
+    @override
+    def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+        found = Within(EXACT).accept(tree, logits, spots)
         if tree.log_probs is not None:
-            self.log_probs.append(tree.log_probs.double().numpy(force=True))
-        slots = np.arange(tree.tokens.shape[1])
-        accepted = verdict.accepted.numpy(force=True)[:, None]
+            self.log_probs.append(tree.log_probs.astype(np.float64))
+        slots, accepted = np.arange(tree.tokens.shape[1]), found.counts[:, None]
         outcome = np.where(slots < accepted, 1.0, np.where(slots == accepted, 0.0, np.nan))
         # What is drafted after the end of the sentence is never committed.
-        is_end = tree.tokens.numpy(force=True) == EOS
+        is_end = tree.tokens == EOS
         ended = np.cumsum(is_end, axis=1) - is_end > 0
         self.accepted.append(np.where(ended, np.nan, outcome))
-        return verdict
+        return found
 
 
-def calibrate(verifier: Verifier, drafter: Drafter, sources: Sequence[list[int]], block_size: int) -> Calibration:
+def calibrate(verifier: Verifier, drafter: DraftNetwork, sources: Sequence[list[int]], block_size: int) -> Calibration:
     """Decodes sentences given as ids without EOS and returns how the drafter's confidence is to be read."""
     recorder = _Recorder()
     loop = Loop(
         verifier,
         [MaskedDrafter(drafter, ROWS)],
         FixedPolicy(Arm(0, block_size)),
-        recorder.accept,
+        recorder,
         capacity=ROWS,
         max_source_tokens=ROWS * verifier.sizes.max_length,
     )
     for number, source in enumerate(sources):
         loop.add(Request(number, source))
-    while loop.requests:
-        loop.turn()
+    while loop.is_busy:
+        loop.step()
     log_probs, accepted = np.concatenate(recorder.log_probs), np.concatenate(recorder.accepted)
     seen = ~np.isnan(accepted)
     scale, shift = fit_logistic(log_odds(log_probs[seen]), accepted[seen])

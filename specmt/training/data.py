@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from specmt.errors import DataError, InputNotFoundError
 from specmt.text.lines import open_input, reading
@@ -88,7 +86,7 @@ class Sequences:
     def __getitem__(self, index: int) -> list[int]:
         return [int(i) for i in self.ids[self.offsets[index] : self.offsets[index + 1]]]
 
-    def pad(self, indices: Array, *, before: Sequence[int] = (), after: int | None = None) -> tuple[Tensor, Tensor]:
+    def pad(self, indices: Array, *, before: Sequence[int] = (), after: int | None = None) -> tuple[Array, Array]:
         """Returns the sequences as padded ids (B, T) and their lengths (B), some ids put before and one after each."""
         start = len(before)
         lengths = self.lengths[indices] + start + (after is not None)
@@ -99,7 +97,7 @@ class Sequences:
             if after is not None:
                 batch[row, start + len(ids)] = after
         batch[:, :start] = before
-        return torch.from_numpy(batch), torch.from_numpy(lengths)
+        return batch, lengths
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def distill_sources(
     *,
     shard: int,
     batch_size: int,
+    is_enough: Callable[[], bool] = lambda: False,
     report: Callable[[int, int], None],
 ) -> int:
     """Writes the verifier's greedy output over sentences given as ids without EOS; returns the number of pairs.
@@ -64,6 +65,7 @@ def distill_sources(
 
     :param name: what stands for the verifier
     :param shard: how many sentences are decoded between two saves
+    :param is_enough: is asked after each shard whether to leave out the others
     :raises UsageError: the folder holds shards of other text, of another model or in other numerics.
     :raises DataError: no sentence is left.
     """
@@ -77,6 +79,9 @@ def distill_sources(
     paths = [folder / f"shard-{number:05d}.json" for number in range(len(begins))]
     for begin, path in zip(begins, paths, strict=True):
         if not path.exists():
+            if begin > 0 and is_enough():
+                paths = [path for path in paths if path.exists()]
+                break
             write_whole(path, json.dumps(translate_whole(model, sources[begin : begin + shard], batch_size)))
         report(min(len(sources), begin + shard), len(sources))
     pairs = [pair for path in paths for pair in json.loads(path.read_text(encoding="utf-8"))]

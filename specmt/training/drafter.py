@@ -12,7 +12,7 @@ from fairseq2.nn import BatchLayout
 from torch import Tensor
 from torch.nn import functional
 
-from specmt.models.modules import EMBEDDING, AutoregressiveDrafter, DrafterModule, MaskedDrafter
+from specmt.models.reference.modules import EMBEDDING, AutoregressiveDrafter, DrafterModule, MaskedDrafter
 from specmt.training.loss import cross_entropy
 from specmt.types import EOS, PAD
 

@@ -13,13 +13,14 @@ from typing_extensions import override
 
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
-from specmt.models.modules import (
+from specmt.models.reference.modules import (
     DrafterModule,
     create_autoregressive,
     create_drafter,
     create_verifier,
     load_verifier_weights,
 )
+from specmt.models.reference.weights import to_tensors
 from specmt.training.data import ParallelData
 from specmt.training.drafter import BlockOptions, autoregressive_loss, drafter_loss, initialise_from, lay_blocks
 from specmt.training.loop import Trainer, Validate
@@ -65,11 +66,13 @@ def drafter_trainer(
     initial: Mapping[str, Tensor] | None = None,
     device: torch.device,
     validate: Validate | None = None,
+    identity: Mapping[str, object] | None = None,
 ) -> Trainer:
     """Returns what trains a drafter for a verifier, which stays as it is, in a folder.
 
     :param data: sentences and what the verifier says of them
     :param initial: the weights to start from; by default some of the verifier's layers
+    :param identity: what must be the same when the run is resumed
     """
     torch.manual_seed(options.seed)
     drafter: DrafterModule
@@ -100,13 +103,15 @@ def drafter_trainer(
             drafter.get_parameter(name).copy_(weight)
     verifier.eval().requires_grad_(False)
     use_fast_dropout(drafter)
-    return Trainer(folder, data, drafter, loss, verifier_config, options, device=device, validate=validate)
+    return Trainer(
+        folder, data, drafter, loss, verifier_config, options, device=device, validate=validate, identity=identity
+    )
 
 
 def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
     """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from."""
     teacher = create_verifier(folder.verifier, device)
-    load_verifier_weights(teacher, folder.weights(VERIFIER))
+    load_verifier_weights(teacher, to_tensors(folder.weights(VERIFIER)))
     return teacher
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch.nn import Module
 from specmt.errors import UsageError
 from specmt.models.config import VerifierConfig
 from specmt.training.checkpoints import average_checkpoints, find_checkpoints, load_state, save_state, save_tensors
-from specmt.training.data import Array, ParallelData, make_batches
+from specmt.training.data import Array, ParallelData, Sequences, make_batches
 from specmt.training.options import TrainOptions, learning_rate
 from specmt.training.processes import SharedOptimizer, deal_batches, sum_over_processes
 from specmt.types import BOS, EOS
@@ -66,9 +66,11 @@ class Trainer:
         *,
         device: torch.device,
         validate: Validate | None = None,
+        identity: Mapping[str, object] | None = None,
     ) -> None:
         """
         :param config: the verifier's, whose prefixes go before sources and targets
+        :param identity: what must be the same when the run is resumed, by name, as JSON has it
         """
         self.folder = folder
         self.data = data
@@ -79,18 +81,26 @@ class Trainer:
         self.options = options
         self.validate = validate
         self.device = device
+        self.identity = json.loads(json.dumps(identity or {}))
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizer = SharedOptimizer(self.parameters, options, rank=self.rank, world=self.world)
         self.progress = Progress()
+        self.place = 0
+        """The update that the schedule is at."""
         folder.mkdir(parents=True, exist_ok=True)
 
-    def run(self, *, report: Callable[[dict[str, float]], None] = lambda _: None) -> None:
-        """Trains to the last update, from the last checkpoint if there is one, and writes the averaged weights."""
+    def run(self, *, seconds: float = math.inf, report: Callable[[dict[str, float]], None] = lambda _: None) -> None:
+        """Trains to the last update, from the last checkpoint if there is one, and writes the averaged weights.
+
+        :param seconds: after which the last update comes, however few there were: the schedule goes by whichever of
+            updates and seconds is further on.
+        """
         self._resume()
         self._rewind_metrics()
         options, progress = self.options, self.progress
+        first = self.place = progress.update
         self.model.train()
         started, tokens_before = time.perf_counter(), progress.tokens
         seconds_before = progress.seconds
@@ -100,47 +110,44 @@ class Trainer:
             loss, count = self._update(micro_batches)
             window_loss += loss
             window_count += count
+            rate = learning_rate(self.place, options)
             progress.update += 1
-            progress.seconds = seconds_before + time.perf_counter() - started
-            due = progress.update % options.save_every == 0 or progress.update == options.updates
+            spent = time.perf_counter() - started
+            progress.seconds = seconds_before + spent
+            self.place = max(progress.update, first + int(spent / seconds * (options.updates - first)))
+            due = progress.update % options.save_every == 0 or self.is_done
             if progress.update % 50 == 0 or due:
                 metrics = {
                     "update": progress.update,
                     "epoch": progress.epoch,
                     "loss": (window_loss / window_count).item(),
-                    "lr": learning_rate(progress.update - 1, options),
+                    "lr": rate,
                     "tokens": progress.tokens,
                     "seconds": progress.seconds,
-                    "tokens_per_second": (progress.tokens - tokens_before) / (time.perf_counter() - started),
+                    "tokens_per_second": (progress.tokens - tokens_before) / spent,
                 }
                 window_loss.zero_()
                 window_count.zero_()
                 self._log(metrics, report)
             if due:
                 self._save()
-            if self.validate is not None and (
-                progress.update % options.validate_every == 0 or progress.update == options.updates
-            ):
+            if self.validate is not None and (progress.update % options.validate_every == 0 or self.is_done):
                 self._validate(report)
         if self.rank == 0:
             weights = average_checkpoints(find_checkpoints(self.folder)[-options.average :])
             save_tensors(weights, self.folder / "final.safetensors")
-            plot_metrics(self.folder / "metrics.jsonl", self.folder / "metrics.png")
+            with suppress(ModuleNotFoundError):  # without matplotlib there is no curve
+                plot_metrics(self.folder / "metrics.jsonl", self.folder / "metrics.png")
 
-    def seconds_of_update(self, count: int = 2) -> float:
-        """Returns the mean seconds of an update, after one to warm up; what was learnt in them is for nothing."""
-        self.model.train()
-        updates = self._updates()
-        self._update(next(updates))
-        started = time.perf_counter()
-        for _ in range(count):
-            self._update(next(updates))
-        return (time.perf_counter() - started) / count
+    @property
+    def is_done(self) -> bool:
+        """Whether the last update was made."""
+        return self.place >= self.options.updates
 
     def _updates(self) -> Iterator[list[Array]]:
         """Yields the micro-batches of each update still to do."""
         options, progress = self.options, self.progress
-        while progress.update < options.updates:
+        while not self.is_done:
             short = progress.update < options.short_first
             batches = make_batches(
                 self.data,
@@ -159,7 +166,7 @@ class Trainer:
                 if is_last_short:
                     progress.epoch, progress.position = progress.epoch + 1, 0
                 yield group
-                if is_last_short or progress.update >= options.updates:
+                if is_last_short or self.is_done:
                     break
             else:
                 progress.epoch, progress.position = progress.epoch + 1, 0
@@ -193,15 +200,15 @@ class Trainer:
         for parameter, gradient in zip(self.parameters.values(), gradients, strict=True):
             parameter.grad = gradient
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip)
-        self.optimizer.step(learning_rate(self.progress.update, self.options))
+        self.optimizer.step(learning_rate(self.place, self.options))
         self.progress.tokens += sum(sizes)
         return totals[0], totals[1]
 
     def batch_loss(self, indices: Array) -> tuple[Tensor, Tensor]:
         """Returns the summed loss of some pairs and the sum of its weights."""
         config, device = self.config, self.device
-        source, source_lengths = self.data.source.pad(indices, before=config.source_prefix, after=EOS)
-        target, target_lengths = self.data.target.pad(indices, before=(BOS, *config.target_prefix), after=EOS)
+        source, source_lengths = padded(self.data.source, indices, config.source_prefix)
+        target, target_lengths = padded(self.data.target, indices, (BOS, *config.target_prefix))
         return self.loss(source.to(device), source_lengths, target.to(device), target_lengths.to(device))
 
     def _validate(self, report: Callable[[dict[str, float]], None]) -> None:
@@ -228,7 +235,8 @@ class Trainer:
         if self.rank != 0:
             return
         save_tensors(self.parameters, self.folder / f"checkpoint-{self.progress.update:08d}.safetensors")
-        record = {"progress": json.dumps(asdict(self.progress)), "options": json.dumps(asdict(self.options))}
+        noted = {"progress": asdict(self.progress), "options": asdict(self.options), "identity": self.identity}
+        record = {name: json.dumps(value) for name, value in noted.items()}
         save_state(self.folder / STATE, self.parameters, self.optimizer.parts, self.device, record)
         for old in find_checkpoints(self.folder)[: -self.options.average]:
             old.unlink()
@@ -249,7 +257,19 @@ class Trainer:
         path = self.folder / STATE
         if path.exists():
             record = load_state(path, self.parameters, self.optimizer.parts, self.device)
+            for name, value in json.loads(record.get("identity", "{}")).items():
+                if self.identity.get(name, value) != value:
+                    raise UsageError(f"{self.folder}: holds a run with another `{name}`; name a new folder.")
             self.progress = Progress(**json.loads(record["progress"]))
+
+
+def padded(sequences: Sequences, indices: Array, before: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    """Returns sequences as padded ids (B, T), EOS behind each, and their lengths (B).
+
+    :param before: ids that stand before each
+    """
+    ids, lengths = sequences.pad(indices, before=before, after=EOS)
+    return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
 def plot_metrics(metrics: Path, picture: Path) -> None:

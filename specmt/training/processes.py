@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
 
+from specmt.engine.backends import choose_device
 from specmt.training.data import Array
 from specmt.training.options import TrainOptions
 
@@ -33,6 +34,23 @@ def tune_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, -1), (M_TOP_PAD, 2**28)):
             mallopt(parameter, value)
+
+
+def start_processes(device: str, threads: int | None) -> torch.device:
+    """Joins the process group if torchrun started this process; returns the device to train on.
+
+    :raises UsageError: there is no such device.
+    """
+    tune_memory()
+    if threads is not None:
+        torch.set_num_threads(min(threads, os.cpu_count() or threads))
+    place = torch.device(choose_device(device))
+    if "LOCAL_RANK" in os.environ:
+        if place.type == "cuda":
+            place = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(place)
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    return place
 
 
 def deal(sizes: Sequence[int], hands: int) -> list[list[int]]:

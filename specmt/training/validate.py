@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,18 +13,19 @@ from torch import Tensor
 from torch.nn import Module
 
 from specmt.decoding.session import decode
-from specmt.errors import ModelError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
-from specmt.models.hub import Model, choose_backend, decoder_sizes
+from specmt.models.hub import Model, choose_backend, decoder_sizes, make_verifier
+from specmt.models.reference.weights import to_arrays
 from specmt.options import Calibration, DecodingOptions
 from specmt.text.pieces import PieceModel
 from specmt.training.calibrate import calibrate
 from specmt.training.data import ParallelData, Sequences, make_batches
+from specmt.training.loop import padded
 from specmt.training.verifier import verifier_loss
-from specmt.types import BOS, EOS, Stats
+from specmt.types import BOS, Stats
 
-from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models makes it importable)
+from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models.reference makes it importable)
 
 
 class Validator:
@@ -46,8 +48,8 @@ class Validator:
             total = count = 0.0
             with torch.no_grad():
                 for batch in make_batches(data, tokens=4096, seed=0, epoch=0):
-                    source, lengths = data.source.pad(batch, after=EOS)
-                    target, _ = data.target.pad(batch, before=[BOS], after=EOS)
+                    source, lengths = padded(data.source, batch)
+                    target, _ = padded(data.target, batch, (BOS,))
                     loss, number = verifier_loss(
                         model, source.to(device), lengths, target.to(device), label_smoothing=0.0
                     )
@@ -73,39 +75,39 @@ class Validator:
             lengths[f"accepted_{name}"] = round(stats.mean_accepted_length, 3)
         return lengths
 
-    def calibration(self, model: Model, block_size: int) -> Calibration:
-        """Returns how far the model's drafter can be trusted on all sets together.
-
-        :raises ModelError: the model has no drafter.
-        """
+    def calibration(self, model: Model, block_size: int) -> Calibration | None:
+        """Returns how far the model's masked drafter can be trusted on all sets together; ``None`` without one."""
         if model.drafter is None:
-            raise ModelError(f"{model.path}: the model has no drafter to calibrate.")
+            return None
         lines = [line for sources, _ in self.sets.values() for line in sources]
         return calibrate(model.verifier, model.drafter, self.pieces.encode_batch(lines), block_size)
 
 
-def snapshot(
-    pieces: PieceModel,
-    verifier: VerifierConfig,
-    verifier_weights: Mapping[str, Tensor],
-    device: torch.device,
-    *,
-    drafter: DrafterConfig | AutoregressiveConfig | None = None,
-    drafter_weights: Mapping[str, Tensor] | None = None,
-) -> Model:
-    """Returns a model that decodes in float32 with weights in training."""
-    masked = drafter if isinstance(drafter, DrafterConfig) else None
-    folder = ModelFolder(path=Path("."), source="", target="", verifier=verifier, drafter=masked, files={})
-    backend, network = choose_backend(verifier_weights, verifier, device, torch.float32, deterministic=False)
-    model = Model(folder, pieces, backend, network, None)
-    if drafter is None or drafter_weights is None:
-        return model
-    if isinstance(drafter, DrafterConfig):
-        model.drafter = backend.masked_drafter(drafter_weights, decoder_sizes(drafter))
+def snapshot(pieces: PieceModel, config: VerifierConfig, weights: Mapping[str, Tensor], device: torch.device) -> Model:
+    """Returns a model that decodes in float32 with the weights of a verifier in training."""
+    folder = ModelFolder(path=Path("."), source="", target="", verifier=config, drafter=None, files={})
+    backend = choose_backend(config, str(device), "float32", deterministic=False)
+    return Model(folder, pieces, backend, make_verifier(to_arrays(weights), config, backend), None)
+
+
+def equip(
+    model: Model,
+    config: DrafterConfig | AutoregressiveConfig,
+    weights: Mapping[str, Tensor],
+    calibration: Calibration | None = None,
+) -> None:
+    """Puts a drafter into a loaded model, in the place of one of its kind.
+
+    :param weights: its table among them, even where that is the verifier's
+    """
+    arrays, sizes = to_arrays(weights), decoder_sizes(config)
+    if isinstance(config, DrafterConfig):
+        model.drafter = model.backend.drafter("masked", arrays, sizes)
+        model.folder = replace(model.folder, drafter=config, calibration=calibration)
     else:
         # Set, so that it is not looked for in the folder.
-        model.autoregressive = backend.autoregressive_drafter(drafter_weights, decoder_sizes(drafter))
-    return model
+        model.autoregressive = model.backend.drafter("autoregressive", arrays, sizes)
+        model.folder = replace(model.folder, autoregressive=config)
 
 
 def weights_of(module: Module) -> dict[str, Tensor]:

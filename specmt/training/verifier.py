@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from fairseq2.models.transformer import TransformerModel
@@ -13,6 +13,8 @@ from torch import Tensor
 from specmt.models.config import VerifierConfig
 from specmt.training.loss import cross_entropy
 from specmt.types import PAD
+
+W = TypeVar("W")
 
 
 def target_states(model: TransformerModel, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
@@ -50,21 +52,21 @@ def verifier_loss(
     return loss, real.sum()
 
 
-def with_layers(weights: Mapping[str, Tensor], old: VerifierConfig, new: VerifierConfig) -> dict[str, Tensor]:
+def with_layers(weights: Mapping[str, W], old: VerifierConfig, new: VerifierConfig) -> dict[str, W]:
     """Returns a verifier's weights for stacks of other depths: each layer is the one that lies where it does.
 
     From 6 layers to 12 every layer is there twice, one after the other; from 6 to 1, the fourth is there.
     """
     depths = {"encoder": (old.encoder_layers, new.encoder_layers), "decoder": (old.decoder_layers, new.decoder_layers)}
-    changed: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
+    changed: dict[str, W] = {}
+    for name, weight in weights.items():
         stack, _, rest = name.partition(".layers.")
         if not rest:
-            changed[name] = tensor
+            changed[name] = weight
             continue
         number, _, inner = rest.partition(".")
         had, wanted = depths[stack]
         for layer in range(wanted):
             if (2 * layer + 1) * had // (2 * wanted) == int(number):
-                changed[f"{name.removesuffix(rest)}{layer}.{inner}"] = tensor
+                changed[f"{name.removesuffix(rest)}{layer}.{inner}"] = weight
     return changed

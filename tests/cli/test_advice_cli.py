@@ -30,7 +30,7 @@ SHOWN_BY = {
     "models/interop/languages.py": ["import marian"],
     "models/interop/marian.py": ["import marian"],
     "text/lines.py": ["translate"],
-    "training/pipeline.py": ["train drafter"],
+    "training/corpus.py": ["train drafter"],
 }
 """By module, the commands that show its messages with options; all other modules have none."""
 

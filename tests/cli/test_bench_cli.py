@@ -14,8 +14,9 @@ import pytest
 
 from specmt.cli.bench import ASSETS
 from specmt.cli.main import run
-from specmt.engine import library
+from specmt.engine.kernels import library
 from specmt.evaluation import bench as measuring
+from specmt.evaluation import runs
 from tests.commands import fails
 
 TINY = ["--rows", "1,2", "--batch-sizes", "1,2", "--block-sizes", "2", "--repeats", "1", "--threads", "1"]
@@ -76,15 +77,15 @@ def test_an_interrupt_leaves_what_is_there(
     monkeypatch: pytest.MonkeyPatch,
     default_interrupt: None,
 ) -> None:
-    speeds, calls = measuring._speeds, []
+    measure, calls = runs.measure, []
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> None:
         calls.append(arguments)
-        if len(calls) == 4:  # warming up and a repeat of the first batch size were before
+        if len(calls) == 2:  # after the first batch size
             os.kill(os.getpid(), signal.SIGINT)
-        return speeds(*arguments)
+        measure(*arguments, **options)
 
-    monkeypatch.setattr(measuring, "_speeds", interrupted)
+    monkeypatch.setattr(runs, "measure", interrupted)
     json_, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
     arguments = [*TINY, *CPU, "--model", str(tiny_model), "--json", str(json_), "--plot", str(picture)]
     assert run(["bench", *arguments]) == 130
@@ -99,10 +100,10 @@ def test_an_interrupt_leaves_what_is_there(
 def test_a_lack_of_memory_leaves_what_is_there(
     tiny_model: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
 
-    monkeypatch.setattr(measuring, "_speeds", fail)
+    monkeypatch.setattr(runs, "measure", fail)
     assert run(["bench", *TINY, *CPU, "--model", str(tiny_model), "-q"]) == 1
     out, err = capfd.readouterr()
     assert "Partial" in out and "A verifier call" in out

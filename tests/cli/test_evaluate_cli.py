@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from specmt.cli.main import run
-from specmt.engine import library
+from specmt.engine.kernels import library
 from tests.commands import COMMAND, ENVIRONMENT, MACHINE, ROOT, TIMEOUT, execute, fails
 
 SOURCE = ["Ein Hund läuft.", "", "Wo ist der Bahnhof?", "Das ist ein Haus.", "Guten Tag und auf Wiedersehen."]

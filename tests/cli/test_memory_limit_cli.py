@@ -56,8 +56,7 @@ def peak() -> int:
 SIZES: dict[str, Callable[[int], int]] = {
     "20 MiB": lambda _: 20 * MEBIBYTE,
     "a tenth": lambda peak: peak // 10,
-    "half": lambda peak: peak // 2,
-    **{f"{less} MiB less": lambda peak, less=less: peak - less * MEBIBYTE for less in range(20, 460, 40)},  # type: ignore[misc]
+    **{f"{part}/16": lambda peak, part=part: peak * part // 16 for part in range(2, 16)},  # type: ignore[misc]
 }
 
 

@@ -12,17 +12,23 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from specmt.cli.train import ManyValues, drafter
+from specmt.engine.weights import floats
+from specmt.errors import DataError
 from specmt.evaluation import bench, payoff
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import CONFIG, DRAFTER, PIECES, VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
-from specmt.models.modules import create_verifier
-from specmt.training import distill, pipeline, work
-from specmt.training.data import Array
+from specmt.models.reference.modules import create_verifier
+from specmt.models.reference.weights import to_arrays
+from specmt.training import corpus as steps
+from specmt.training import distill, validate
+from specmt.training.data import Array, ParallelData, Sequences
 from specmt.training.loop import Trainer
 from specmt.training.validate import weights_of
 from specmt.types import EOS
@@ -43,9 +49,7 @@ def soon_measured() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(payoff, "OPTIONS", bench.BenchOptions(rows=(1,), batch_sizes=(1, 4), repeats=1))
         patch.setattr(bench, "BUDGET", 0.0)
-        patch.setattr(pipeline, "_PROBE_SECONDS", 0.0)
-        for module in (pipeline, work):
-            patch.setattr(module, "SHARD", 50)
+        patch.setattr(steps, "SHARD", 50)
         yield
 
 
@@ -111,14 +115,17 @@ def test_one_command_puts_a_calibrated_drafter_into_the_model(finished: Finished
     assert model.calibration is not None
     assert len(model.calibration.acceptance) == 4
     final = load_file(finished.run / "drafter" / "final.safetensors")
-    assert all(torch.equal(final[name].half(), tensor) for name, tensor in model.weights(DRAFTER).items())
+    assert all(np.array_equal(final[name].half().numpy(), weight) for name, weight in model.weights(DRAFTER).items())
     assert not [path for path in finished.verifier.parent.rglob("*.tmp")]
 
 
-def test_it_says_how_long_it_will_take_and_what_came_of_it(finished: Finished) -> None:
-    held_out = LINES // work.LEAST
-    for step in (f"distilling {LINES - held_out} sentences", "training, 8 updates", "calibrating and measuring", "all"):
-        assert f"specmt: {step}: about " in finished.err
+def test_it_says_what_it_does_and_what_came_of_it(finished: Finished) -> None:
+    held_out = LINES // steps.LEAST
+    sentences = len(ParallelData.load(finished.run / "distilled", "train"))
+    assert f"distilling: {LINES - held_out}/{LINES - held_out}\n" in finished.err
+    assert f"specmt: training on {sentences} sentences, 8 updates\n" in finished.err
+    rows = [json.loads(line) for line in (finished.run / "drafter" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["update"] for row in rows if "accepted_held_out" in row] == [2, 4, 6, 8]
     assert f"specmt translate --model {finished.verifier}" in finished.err
     assert f"{held_out} held-out lines" in finished.out
     measured = json.loads((finished.run / "measured.json").read_text())
@@ -143,16 +150,23 @@ def test_a_finished_command_finds_all_done_and_goes_on_with_more_updates(
     verifier = tmp_path / finished.verifier.name
     command = ["train", "drafter", "--verifier", verifier, *OPTIONS]
     assert specmt(*command, "--corpus", corpus) == 0
-    assert "training, 8 updates: done" in capfd.readouterr().err
     before = files_of(verifier)
     assert before[DRAFTER] == files_of(finished.verifier)[DRAFTER]
     (tmp_path / "other.de").write_text(corpus.read_text(encoding="utf-8") + "Katze\n", encoding="utf-8")
+    capfd.readouterr()
     for arguments, what in (
-        (["--corpus", tmp_path / "other.de"], "on another text"),
-        (["--corpus", corpus, "--layers", "2"], "on another shape of drafter"),
+        (
+            ["--corpus", tmp_path / "other.de"],
+            "distilled: holds the distillation of other text, of another model or in",
+        ),
+        (["--corpus", corpus, "--layers", "2"], "drafter: holds a run of another shape or optimizer"),
+        (["--corpus", corpus, "--block-size", "3"], "drafter: holds a run with another `drafter`"),
+        (["--corpus", corpus, "--decay", "0.8"], "drafter: holds a run with another `blocks`"),
+        (["--corpus", corpus, "--initial", verifier], "drafter: holds a run with another `initial`"),
     ):
         assert specmt(*command, *arguments) == 2
-        assert f"verifier.training: holds the work {what}; name a new folder" in capfd.readouterr().err
+        err = capfd.readouterr().err
+        assert f"{what}" in err and "; name a new folder" in err
     assert files_of(verifier) == before
     # The drafter in the folder is this run's own, and may be put in its place.
     assert specmt(*command, "--corpus", corpus, "--updates", "12") == 0
@@ -161,15 +175,16 @@ def test_a_finished_command_finds_all_done_and_goes_on_with_more_updates(
 
 def test_what_is_held_out_is_never_trained_on(verifier: Path, corpus: Path) -> None:
     model = load_model(verifier, device="cpu", threads=1)
-    found = pipeline.read_corpus(model, [corpus], limit=1000, max_length=64)
-    sides = [set(map(tuple, side)) for side in (found.training, found.held_out)]
+    found = steps.read_corpus(model, [corpus], limit=1000, max_length=64)
+    held_out = model.pieces.encode_batch(found.held_out)
+    sides = [set(map(tuple, side)) for side in (found.training, held_out)]
     assert not sides[0] & sides[1]
     assert sum(map(len, sides)) == len(found.training) + len(found.held_out) == LINES
-    assert len(found.held_out) == LINES // work.LEAST
-    few = pipeline.read_corpus(model, [corpus], limit=40, max_length=64)
+    assert len(found.held_out) == LINES // steps.LEAST
+    few = steps.read_corpus(model, [corpus], limit=40, max_length=64)
     assert len(few.training) + len(few.held_out) == 40
-    short = pipeline.read_corpus(model, [corpus], limit=1000, max_length=12)
-    assert max(map(len, short.training + short.held_out)) <= 12
+    short = steps.read_corpus(model, [corpus], limit=1000, max_length=12)
+    assert max(map(len, [*short.training, *model.pieces.encode_batch(short.held_out)])) <= 12
 
 
 def stopped(function: Callable[..., object], calls: int) -> Callable[..., object]:
@@ -206,9 +221,9 @@ def test_a_stopped_command_goes_on_where_it_was(
     monkeypatch.setattr(Trainer, "_update", count_updates)
     for place, name, calls in (
         (distill, "translate_whole", 2),
-        (Trainer, "_update", 3 + 6),  # the first ones are to measure
-        (pipeline, "calibrate", 1),
-        (pipeline, "save_tensors", 1),
+        (Trainer, "_update", 6),
+        (validate, "calibrate", 1),
+        (steps, "write_tensors", 1),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, stopped(getattr(place, name), calls))
@@ -218,8 +233,53 @@ def test_a_stopped_command_goes_on_where_it_was(
     assert specmt(*command) == 0
     # What came after the last shard and the last checkpoint was done twice, and nothing else.
     assert decoded == [50, 36, 36]
-    assert len(updates) == 5 * 3 + 6 + 4
+    assert len(updates) == 6 + 4
     assert files_of(verifier)[DRAFTER] == files_of(finished.verifier)[DRAFTER]
+
+
+def test_hours_end_it_with_what_has_been_learnt(
+    verifier: Path, corpus: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", "drafter", "--verifier", verifier, "--corpus", corpus, *OPTIONS, "--updates", "100000"]
+    assert specmt(*command, "--hours", "1e-5") == 0
+    assert ModelFolder.read(verifier).drafter is not None
+    run = verifier.with_name("verifier.training")
+    rows = [json.loads(line) for line in (run / "drafter" / "metrics.jsonl").read_text().splitlines()]
+    assert 1 <= rows[-1]["update"] < 1000
+    # Of the text, the first part alone was there in time, from all over it; it stays when the command goes on.
+    before = files_of(run / "distilled")
+    assert len([name for name in before if name.startswith("shard")]) == 1
+    assert specmt(*command, "--hours", "1e-5") == 0
+    assert files_of(run / "distilled") == before
+
+
+def test_parts_are_of_the_whole_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Model) -> None:
+    seen: list[list[int]] = []
+    monkeypatch.setattr(distill, "translate_whole", lambda _, sources, size: seen.append([s[0] for s in sources]) or [])
+    found = steps.Corpus([[number] for number in range(120)], ["eins"])
+    with pytest.raises(DataError, match="none of the translations comes to an end"):
+        steps.distil(tmp_path, model, found, seconds=100.0, report=lambda done, total: None)
+    assert sorted(number for part in seen for number in part) == list(range(120))
+    assert [len(part) for part in seen] == [50, 50, 20]
+    assert min(seen[0]) < 10 and max(seen[0]) > 110
+
+
+@pytest.mark.parametrize(("pairs", "updates"), [(2_000, 300), (60_000, 1500), (400_000, 5000)])
+def test_updates_go_with_the_text(pairs: int, updates: int) -> None:
+    side = Sequences(np.zeros(24 * pairs, dtype=np.uint16), np.arange(pairs + 1) * 24)
+    assert steps.choose_updates(ParallelData(side, side), 6000) == updates
+
+
+def test_an_autoregressive_drafter_by_the_same_command(verifier: Path, corpus: Path, tmp_path: Path) -> None:
+    options = [each for each in OPTIONS if each not in ("--correction-rank", "16")]
+    assert (
+        specmt("train", "drafter", "--verifier", verifier, "--corpus", corpus, "--kind", "autoregressive", *options)
+        == 0
+    )
+    model = ModelFolder.read(verifier)
+    assert model.drafter is None and model.autoregressive is not None and model.calibration is None
+    outputs = [translate(verifier, corpus, tmp_path / "out", "--drafter", each) for each in ("autoregressive", "none")]
+    assert outputs[0] == outputs[1]
 
 
 def test_a_drafter_can_go_into_a_folder_of_its_own(verifier: Path, corpus: Path, tmp_path: Path) -> None:
@@ -257,8 +317,8 @@ def test_a_corpus_may_be_many_files(verifier: Path, corpus: Path, tmp_path: Path
     for number, part in enumerate(parts):
         part.write_text("".join(lines[number::3]), encoding="utf-8")
     assert specmt("train", "drafter", "--corpus", *parts, "--verifier", verifier, *OPTIONS, "--limit", "60") == 0
-    record = json.loads((tmp_path / "verifier.training" / work.WORK).read_text())
-    assert record["work"]["sentences"] == 60 - 60 // work.LEAST
+    record = json.loads((tmp_path / "verifier.training" / "distilled" / distill.WORK).read_text())
+    assert record["sentences"] == 60 - 60 // steps.LEAST
 
 
 def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_path: Path) -> None:
@@ -283,7 +343,7 @@ def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_
     weights = weights_of(create_verifier(config, torch.device("cpu")))
     weights["final_proj.bias"][EOS] = 1.5  # so that its translations end
     path = tmp_path / "post"
-    write_model(path, pieces_path, config, weights)
+    write_model(path, pieces_path, config, to_arrays(weights))
     assert specmt("train", "drafter", "--verifier", path, "--corpus", corpus, *OPTIONS) == 0
     model = ModelFolder.read(path)
     assert model.drafter is not None
@@ -301,7 +361,7 @@ def test_mistakes_in_one_line(
     (tmp_path / "file").write_text("")
     other = tmp_path / "other"
     shutil.copytree(verifier, other)
-    weights = {name: 2 * tensor for name, tensor in ModelFolder.read(other).weights(VERIFIER).items()}
+    weights = {name: 2 * floats(weight) for name, weight in ModelFolder.read(other).weights(VERIFIER).items()}
     folder = ModelFolder.read(verifier)
     write_model(other, verifier / PIECES, replace(folder.verifier, dropout=0.0), weights)
     theirs = tmp_path / "theirs"
@@ -323,15 +383,31 @@ def test_mistakes_in_one_line(
             "x: cannot be written (Not a directory",
         ),
         ([*of_ours[:2], tmp_path / "file" / "run", *of_ours[2:], "--corpus", corpus], 74, "run: cannot be written"),
-        ([*of_ours, "--corpus", corpus, "--hours", "0"], 2, "`hours` must be more than 0"),
-        ([*of_ours, "--corpus", corpus, "--hours", "1e-7"], 2, "`hours` must be at least"),
-        ([*of_ours, "--corpus", corpus, "--limit", "-1"], 2, "`limit` must be more than 0"),
+        ([*of_ours, "--corpus", corpus, "--hours", "0"], 2, "0.0 is not in the range x>0"),
+        ([*of_ours, "--corpus", corpus, "--limit", "-1"], 2, "-1 is not in the range x>=1"),
         ([*of_ours, "--corpus", corpus, "--block-size", "0"], 2, "`block_size` must be"),
         ([*of_ours, "--corpus", corpus, "--data", tmp_path], 2, "either a text with `--corpus` or distilled data"),
         (of_ours, 2, "either a text with `--corpus` or distilled data"),
         ([*of_ours, "--data", tmp_path], 2, "Name the FOLDER"),
         ([*of_ours, tmp_path / "run", "--data", tmp_path, "--hours", "1"], 2, "`hours` is not for `--data`"),
-        ([*of_ours, "--corpus", corpus, "--kind", "autoregressive"], 2, "`kind` is not for `--corpus`"),
+        ([*of_ours, "--corpus", corpus, "--validation-data", tmp_path], 2, "`validation-data` is not for `--corpus`"),
     ):
         fails(capfd, arguments, code, message)
     assert {path: files_of(path) for path in (verifier, other, theirs)} == before
+
+
+@pytest.mark.parametrize(
+    ("args", "corpus", "folder"),
+    [
+        (["--corpus", "a", "b", "c", "--verifier", "v"], ("a", "b", "c"), None),
+        (["run", "--verifier", "v", "--corpus", "a", "b"], ("a", "b"), "run"),
+        (["--corpus", "a", "--corpus", "b", "--verifier", "v", "run"], ("a", "b"), "run"),
+        (["--corpus=a", "--verifier", "v"], ("a",), None),
+        (["run", "--verifier", "v", "--data", "d"], (), "run"),
+    ],
+)
+def test_a_corpus_takes_what_a_shell_makes_of_a_pattern(args: list[str], corpus: tuple[str, ...], folder: str) -> None:
+    assert isinstance(drafter, ManyValues)
+    values = drafter.make_context("drafter", args).params
+    assert values["corpus"] == tuple(map(Path, corpus))
+    assert values["folder"] == (None if folder is None else Path(folder))

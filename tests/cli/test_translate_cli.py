@@ -17,7 +17,7 @@ import pytest
 
 from specmt.cli.console import missing_kernels
 from specmt.cli.main import run
-from specmt.engine import library
+from specmt.engine.kernels import library
 from tests.commands import AS_SAID
 
 COMMAND = [sys.executable, "-m", "specmt"]

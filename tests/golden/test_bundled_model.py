@@ -13,9 +13,9 @@ from specmt.decoding import session
 from specmt.decoding.choice import GUESSES
 from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.session import decode
-from specmt.engine import backends
-from specmt.engine.beams import FusedBeam
-from specmt.engine.structures import CODES
+from specmt.engine.fused import FusedBeam
+from specmt.engine.kernels import backend as backend_module
+from specmt.engine.kernels.decoder import KernelDecoder, KernelReplica
 from specmt.models.folder import CARD, bundled
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -109,10 +109,10 @@ def test_drafts_in_codes_change_nothing_and_are_accepted_nearly_as_often(
     """As those of wide drafters are."""
     options = DecodingOptions(drafter="autoregressive", block_size=5)
     usual = decode(model, sources, options)
-    monkeypatch.setattr(backends, "NARROW", 0)
+    monkeypatch.setattr(backend_module, "NARROW", 0)
     other = load_model(name)
     drafted = decode(other, sources, options)
-    assert other.autoregressive is not None and other.autoregressive.dtype == CODES
+    assert isinstance(other.autoregressive, KernelDecoder) and other.autoregressive.format == "codes"
     assert tokens(drafted) == tokens(greedy)
     assert total(drafted).mean_accepted_length >= 0.95 * total(usual).mean_accepted_length
 
@@ -123,9 +123,9 @@ def test_the_verifiers_replica_in_codes_says_nearly_what_it_does(
     name: str, sources: list[list[int]], greedy: list[Hypothesis], batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of wide verifiers are."""
-    monkeypatch.setattr(backends, "NARROW", 0)
+    monkeypatch.setattr(backend_module, "NARROW", 0)
     model = load_model(name)
-    assert model.replica.dtype == CODES and "self" in model.drafters
+    assert isinstance(model.replica, KernelReplica) and model.replica.format == "codes" and "self" in model.drafters
     drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))
     assert tokens(drafted) == tokens(greedy)
     assert total(drafted).mean_accepted_length >= 5.5

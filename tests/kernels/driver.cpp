@@ -11,7 +11,7 @@
 
 #include <dlfcn.h>
 
-#include "../../specmt/engine/csrc/structures.h"
+#include "../../specmt/engine/kernels/csrc/structures.h"
 
 namespace {
 
@@ -64,7 +64,7 @@ Linear make_linear(int type, int outputs, int inputs) {
         linear.weight = weight, linear.offset = offset;
         linear.scale = floats(outputs, 0.0005f, 0.001f);
     }
-    if (type == UINT4) {
+    if (type == CODES) {
         auto* codes = filled<uint8_t>(count / 2, [](int64_t) { return 128.0f + 128.0f * draw(); });
         auto* offset = filled<int32_t>(outputs, [](int64_t) { return 0; });
         for (int64_t i = 0; i < count / 2; ++i)
@@ -148,7 +148,7 @@ void run_all(int type, const Sizes& z) {
     const Network encoder = make_network(type, z, false, false), verifier = make_network(type, z, true, false);
     Sizes small = z;
     small.layers = 1;
-    const Network masked = make_network(INT8, small, true, true), ahead = make_network(UINT4, small, true, false);
+    const Network masked = make_network(INT8, small, true, true), ahead = make_network(CODES, small, true, false);
     const int rows = 23, width = 7, stride = verifier.project.outputs;
     const auto token = [&](int64_t i) { return 4 + i * 37 % (z.vocab - 4); };
     const int64_t starts[] = {0, 5, 6, 23}, places[] = {0, 1, 2}, none[SENTENCES] = {};
@@ -264,6 +264,42 @@ void run_all(int type, const Sizes& z) {
         }
 }
 
+// Packs a matrix of which not all panels are full, from and to every type.
+void pack_all() {
+    const int rows = 37, inputs = 96, stride = 103, outputs = 48;
+    const int64_t count = static_cast<int64_t>(rows) * stride;
+    const auto halves = [&](int bits) {
+        return filled<uint16_t>(count, [&](int64_t) { return bits + 511 * draw(); });
+    };
+    const Stored stored[] = {
+        {floats(count, 0.3f), nullptr, stride, FLOAT32, rows, inputs, 0.7f},
+        {halves(0x3E80), nullptr, stride, BFLOAT16, rows, inputs, 1.0f},
+        {halves(0x3400), nullptr, stride, FLOAT16, rows, inputs, 0.7f},
+        {filled<int8_t>(count, [](int64_t) { return 127.0f * draw(); }), floats(rows, 0.003f, 0.01f), stride, INT8,
+         rows, inputs, 1.0f}};
+    for (const Stored& from : stored) {
+        std::printf("packed from type %d\n", from.type);
+        Linear layer{};
+        for (const int type : {INT8, CODES, BFLOAT16, FLOAT32}) {
+            const int bytes = type == INT8 ? 4 : type == CODES ? 2 : type == BFLOAT16 ? 8 : 16;  // of four inputs
+            auto* weight = filled<char>(outputs * inputs * bytes / 4, [](int64_t) { return 1; });
+            auto* offset = filled<int32_t>(outputs, [](int64_t) { return 1; });
+            float *scale = floats(outputs, 1.0f), bounds[2] = {};
+            layer = {weight, nullptr, scale, offset, outputs, inputs};
+            Packing packing{2, type, from, layer, type == INT8 ? bounds : nullptr, BFLOAT16};
+            call("pack", &packing);
+            show("panels", weight, outputs * inputs * bytes / 4);
+            show("scales", scale, outputs);
+            show("offsets", offset, outputs);
+            show("bounds", bounds, 2);
+        }
+        float* products = floats(rows * outputs, 1.0f);
+        Products call_of{2, from, layer, products};
+        call("products", &call_of);
+        show("products", products, rows * outputs);
+    }
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -275,4 +311,5 @@ int main(int, char** arguments) {
         run_all(type, {64, 4, 96, 500, 2, SWISH, 1});
         run_all(type, {128, 1, 128, 333, 1, GELU, 0});
     }
+    pack_all();
 }

@@ -14,8 +14,9 @@ import torch
 from specmt.decoding.session import decode
 from specmt.errors import ModelError
 from specmt.evaluation.alignment import alignment_error_rate, choose_heads
-from specmt.models.folder import CONFIG, ModelFolder, write_heads
+from specmt.models.folder import CONFIG, ModelFolder
 from specmt.models.hub import Model, load_model
+from specmt.models.writing import write_heads
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.text.alignment import link_words, words_of
 from specmt.translator import Translator
@@ -37,11 +38,10 @@ def model(tiny_model: Path, kernels: bool) -> Model:
 
 def weights_of(model: Model, pairs: list[tuple[list[int], list[int]]], heads: AlignmentHeads) -> list[Any]:
     sources, targets = (list(side) for side in zip(*pairs, strict=True))
-    with torch.inference_mode():
-        state = model.verifier.new_state(len(pairs))
-        rows = torch.arange(len(pairs)).flip(0)
-        model.verifier.start(state, rows, model.verifier.encode(sources))
-        return model.verifier.attention(state, rows.tolist(), targets, heads)
+    state = model.verifier.new_state(len(pairs))
+    rows = np.arange(len(pairs))[::-1]
+    model.verifier.start(state, rows, model.verifier.encode(sources))
+    return model.verifier.attention(state, rows.tolist(), targets, heads)
 
 
 @pytest.fixture(scope="module")

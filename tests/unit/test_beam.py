@@ -9,16 +9,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 from peers.fairseq2_search import search
 
 from specmt.decoding import session as session_module
 from specmt.decoding.beam import advance, ranked
 from specmt.decoding.policy import NO_DRAFT, Arm, FixedPolicy, Policy
 from specmt.decoding.session import decode
-from specmt.engine.beams import Beams
-from specmt.engine.fused import Drafting
+from specmt.engine.fused import Beams, Drafting
 from specmt.errors import UsageError
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -34,7 +33,10 @@ def model(tiny_model: Path, kernels: bool) -> Model:
     return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
 
 
-@pytest.fixture(scope="module", params=[*BACKENDS, "kernels-int8"])
+KINDS = [*BACKENDS, "kernels-int8"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def any_model(request: pytest.FixtureRequest, tiny_model: Path) -> Model:
     return load_on(request.param, tiny_model, request)
 
@@ -64,7 +66,15 @@ def test_translations_are_those_of_fairseq2(
     assert any(len(each) > 1 for each in lengths) == (beam_size > 1)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 8, 40])
+@pytest.mark.parametrize(
+    ("any_model", "batch_size"),
+    [
+        (kind, batch_size)
+        for number, kind in enumerate(KINDS)
+        for batch_size in ([1, 2, 8, 40] if number == 0 else [1, 40] if number % 2 else [2, 8])
+    ],
+    indirect=["any_model"],
+)
 def test_a_translation_does_not_depend_on_the_batch(any_model: Model, sources: Sources, batch_size: int) -> None:
     wanted = decode(any_model, sources, replace(FIVE, batch_size=3))
     mixed = [*range(20, 40), *range(20)]
@@ -101,15 +111,35 @@ class Turns:
         assert tokens >= 0.0
 
 
-@pytest.mark.parametrize("policy", [lambda: FixedPolicy(Arm(0, 5)), lambda: FixedPolicy(Arm(0, 60)), lambda: Turns(30)])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+AHEAD: list[Callable[[], Policy]] = [
+    lambda: FixedPolicy(Arm(0, 5)),
+    lambda: FixedPolicy(Arm(0, 60)),
+    lambda: Turns(30),
+]
+WIDTHS = [(1, 4), (2, 1), (5, 6)]
+"""Beam sizes and batch sizes."""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "policy", "widths"),
+    [
+        (dtype, policy, WIDTHS if dtype == "bfloat16" else [WIDTHS[(row + column) % 3]])
+        for row, dtype in enumerate(["float32", "bfloat16", "int8"])
+        for column, policy in enumerate(AHEAD)
+    ],
+)
 @pytest.mark.usefixtures("needs_kernels")
 def test_what_is_verified_ahead_changes_the_number_of_calls_alone(
-    tiny_model: Path, sources: Sources, dtype: str, policy: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch
+    tiny_model: Path,
+    sources: Sources,
+    dtype: str,
+    policy: Callable[[], Policy],
+    widths: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_module, "make_beam_policy", lambda *_: policy())
     model = load_model(tiny_model, device="cpu", dtype=dtype)
-    for beam_size, batch_size in ((1, 4), (2, 1), (5, 6)):
+    for beam_size, batch_size in widths:
         options = replace(FIVE, beam_size=beam_size, n_best=beam_size, batch_size=batch_size)
         plain = decode(model, sources, replace(options, drafter="none"))
         ahead = decode(model, sources, options)
@@ -207,7 +237,7 @@ def test_scores_are_divided_by_a_power_of_the_length() -> None:
 def test_what_kernels_are_handed_is_checked(tiny_model: Path, name: str, value: int, message: str) -> None:
     verifier: Any = load_model(tiny_model, device="cpu", dtype="float32").verifier
     state = verifier.new_state(1)
-    verifier.start(state, torch.zeros(1, dtype=torch.int64), verifier.encode([[7, 8]]))
+    verifier.start(state, np.zeros(1, dtype=np.int64), verifier.encode([[7, 8]]))
     beams = one_sentence([0.0], 5, length=3)
     getattr(beams, name)[...] = value
     with pytest.raises(ValueError, match=message):

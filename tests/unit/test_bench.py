@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from specmt.engine.window import Window
 from specmt.errors import UsageError
 from specmt.evaluation import bench as measuring
-from specmt.evaluation.bench import AUTO, GREEDY, TREE, Bench, BenchOptions, call_seconds, measure
+from specmt.evaluation.bench import AUTO, GREEDY, GROUP, TREE, Bench, BenchOptions, call_seconds, measure
 from specmt.evaluation.bench_report import draw, tables
-from specmt.evaluation.payoff import FEWEST_LINES, MOST_LINES, advice, best_block_size, lines_within, measure_payoff
+from specmt.evaluation.payoff import advice, best_block_size, measure_payoff
 from specmt.evaluation.timing import Spread, median_seconds, ratios, spread
 from specmt.models.hub import Model
 
 SIGNATURE: dict[str, object] = {"model": "tiny", "dtype": "float32", "processor": "none"}
 TINY = BenchOptions(rows=(1, 2, 4), batch_sizes=(1, 3), block_sizes=(2, 3), sentences=4, repeats=2)
+TEXTS = ["Das Haus ist klein.", "Ja.", "Der Hund und die Katze.", "Wo ist es?", "Nein, danke."]
 WAYS = [GREEDY, "k=2", "k=3", TREE, AUTO]
 
 
@@ -67,9 +70,9 @@ def test_verifier_calls_score_rows_after_a_committed_prefix(model: Model, monkey
     seen: list[tuple[tuple[int, ...], list[int]]] = []
     score = type(model.verifier).score
 
-    def spy(verifier: Any, tokens: Any, starts: Any, state: Any) -> Any:
-        seen.append((tuple(tokens.shape), starts.tolist()))
-        return score(verifier, tokens, starts, state)
+    def spy(verifier: Any, window: Window, state: Any) -> Any:
+        seen.append((window.tokens.shape, window.starts.tolist()))
+        return score(verifier, window, state)
 
     monkeypatch.setattr(type(model.verifier), "score", spy)
     assert list(call_seconds(model, TINY, 3)) == [1, 2, 4]
@@ -83,7 +86,7 @@ def test_verifier_calls_score_rows_after_a_committed_prefix(model: Model, monkey
 def test_rows_that_have_no_room_are_refused(model: Model, values: dict[str, Any]) -> None:
     bench = Bench(BenchOptions(**values), dict(SIGNATURE), text="toy", sentences=1)
     with pytest.raises(UsageError, match=r"must not make more than 104 rows of a sentence here"):
-        next(measure(bench, model, [[5]]))
+        measure(bench, model, ["Haus"])
 
 
 def test_figures_by_hand() -> None:
@@ -99,11 +102,11 @@ def test_figures_by_hand() -> None:
     assert speeds.rows == [("8", "80.0", "0.90 ±0.05", "1.10 ±0.45", AUTO)]
 
 
-def test_a_whole_benchmark(model: Model, sources: list[list[int]]) -> None:
-    bench = bench_of()
-    steps = list(measure(bench, model, sources[:5]))
+def test_a_whole_benchmark(model: Model) -> None:
+    bench, steps = bench_of(), list[tuple[str, float]]()
+    measure(bench, model, TEXTS, report=lambda *step: steps.append(step))
     shares = [share for _, share in steps]
-    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] < 1.0
+    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0
     assert steps[0][0] == "verifier calls, batch 1" and steps[-1][0] == "decoding, batch 3"
 
     found = json.loads(json.dumps(bench.record()))
@@ -117,19 +120,36 @@ def test_a_whole_benchmark(model: Model, sources: list[list[int]]) -> None:
     assert draw(bench, "png").startswith(b"\x89PNG")
 
 
-def test_what_is_there_is_shown_after_every_step(model: Model, sources: list[list[int]]) -> None:
-    """An interrupt may come in any of them, and leaves all ways with as many repeats."""
-    bench = bench_of()
-    counts = []
-    for _ in measure(bench, model, sources[4:7]):
-        assert bench.record()["partial"]
-        assert all(len({len(values) for values in ways.values()}) == 1 for ways in bench.speeds.values())
-        counts.append(len(tables(bench)))
-    # Calls of two batch sizes; then for each a warm-up and two repeats.
-    assert counts == [0, 1, 1, 1, 2, 2, 2, 2]
-    bench.partial = True
+@pytest.mark.parametrize(("after", "repeats"), [(0, None), (1, None), (10, None), (11, 1), (15, 1), (16, 2)])
+def test_an_interrupt_leaves_all_ways_with_as_many_repeats(model: Model, after: int, repeats: int | None) -> None:
+    """It may come after any translation of one of the five ways: first a warm-up, then two repeats."""
+    bench, done = bench_of(), list[str]()
+
+    def report(step: str, share: float) -> None:
+        done.append(step)
+        if len(done) == 3 + after:  # two of calls, and one before the first batch size
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(bench, model, TEXTS, report=report)
+    assert bench.record()["partial"] and len(bench.calls) == 2
+    found = {len(values) for ways in bench.speeds.values() for values in ways.values()}
+    assert found == ({repeats} if repeats else set())
+    assert len(tables(bench)) == (2 if repeats else 1)
     assert b"partial" in draw(bench, "svg")
     assert draw(bench_of(), "png").startswith(b"\x89PNG")
+
+
+def test_the_first_pass_takes_as_many_lines_as_there_is_time_for(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others take the same, and a batch size that is larger takes a batch at least."""
+    seen: list[int] = []
+    take = Bench.take
+    monkeypatch.setattr(Bench, "take", lambda bench, size, run: (seen.append(run.lines), take(bench, size, run))[1])
+    bench = bench_of()
+    bench.options = replace(TINY, sentences=2 * GROUP, batch_sizes=(1, GROUP + 1))
+    measure(bench, model, TEXTS, seconds_a_pass=0.0)
+    assert seen == [GROUP, GROUP + 1]
+    assert all(len(values) == TINY.repeats for ways in bench.speeds.values() for values in ways.values())
 
 
 def test_acceptance_is_told_below_the_speeds() -> None:
@@ -138,11 +158,11 @@ def test_acceptance_is_told_below_the_speeds() -> None:
     assert "Calls that accept at least 1, 2, … of 3 drafted tokens: 0.75, 0.25." in tables(bench)[0].notes
 
 
-def test_the_payoff_of_a_drafter(model: Model, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_payoff_of_a_drafter(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specmt.evaluation.payoff.OPTIONS", TINY)
     steps: list[str] = []
-    bench = measure_payoff(model, sources[4:7], report=lambda step, share: steps.append(step))
-    assert bench.options.sentences == 3 and len(steps) == 8
+    bench = measure_payoff(model, TEXTS[:3], report=lambda step, share: steps.append(step))
+    assert bench.options.sentences == 3 and steps[0] == "verifier calls, batch 1"
     assert best_block_size(bench) in TINY.block_sizes
 
     def advice_at(chain: float, tree: float) -> str:
@@ -151,9 +171,3 @@ def test_the_payoff_of_a_drafter(model: Model, sources: list[list[int]], monkeyp
     assert "`--tree best-first`" in advice_at(1.5, 1.9)
     assert "as fast" in advice_at(1.5, 1.51)
     assert "does not pay here yet" in advice_at(0.99, 1.0)
-
-
-def test_slow_machines_are_measured_on_fewer_lines() -> None:
-    assert lines_within(1e-4, 1e-5) == MOST_LINES
-    assert lines_within(60.0, 10.0) == FEWEST_LINES
-    assert FEWEST_LINES < lines_within(0.1, 0.01) < MOST_LINES

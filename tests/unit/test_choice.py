@@ -22,43 +22,46 @@ class Has(NamedTuple):
 
 REPLICA, ALL = Has(("self",)), Has(("masked", "autoregressive", "self"), 10)
 BOTH, MASKED, NONE = Has(("masked", "autoregressive"), 10), Has(("masked",), 10), Has(())
-LOOKUP = Choice(("lookup",), None, False)
-NOBODY = Choice((), 0, False)
+LOOKUP = Choice(("lookup",), None)
+NOBODY = Choice((), 0)
 
 
 @pytest.mark.parametrize(
     ("options", "model", "wanted"),
     [
-        ({}, BOTH, Choice(("masked", "autoregressive"), None, False)),
-        ({}, MASKED, Choice(("masked",), None, False)),
+        ({}, BOTH, Choice(("masked", "autoregressive"), None)),
+        ({}, MASKED, Choice(("masked",), None)),
         ({}, NONE, LOOKUP),
-        ({}, ALL, Choice(("masked", "autoregressive", "self"), None, False)),
-        ({}, REPLICA, Choice(("self",), None, False)),
+        ({}, ALL, Choice(("masked", "autoregressive", "self"), None)),
+        ({}, REPLICA, Choice(("self",), None)),
         # A replica drafts chains alone.
-        ({"tree": "best-first"}, ALL, Choice(("masked", "autoregressive"), None, False)),
+        ({"tree": "best-first"}, ALL, Choice(("masked", "autoregressive"), None)),
         ({"tree": "best-first"}, REPLICA, LOOKUP),
-        ({"block_size": 8}, ALL, Choice(("masked",), 8, False)),
-        ({"block_size": 8}, REPLICA, Choice(("self",), 8, False)),
+        ({"block_size": 8}, ALL, Choice(("masked",), 8)),
+        ({"block_size": 8}, REPLICA, Choice(("self",), 8)),
         ({"temperature": 0.5}, REPLICA, NOBODY),
-        ({"memory": MEMORY}, MASKED, Choice(("masked", "lookup"), None, False)),
+        ({"memory": MEMORY}, MASKED, Choice(("masked", "lookup"), None)),
         ({"memory": MEMORY}, NONE, LOOKUP),
-        ({"block_size": 8}, BOTH, Choice(("masked",), 8, False)),
-        ({"block_size": 8}, NONE, Choice(("lookup",), 8, False)),
-        ({"block_size": 8, "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), 8, True)),
+        ({"block_size": 8}, BOTH, Choice(("masked",), 8)),
+        ({"block_size": 8}, NONE, Choice(("lookup",), 8)),
+        ({"block_size": 8, "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), 8)),
         ({"strategy": "greedy"}, BOTH, NOBODY),
         ({"strategy": "beam"}, BOTH, NOBODY),
         ({"drafter": "none"}, BOTH, NOBODY),
         # What is drafted decides what comes out.
-        ({"tolerance": 1.0}, BOTH, Choice(("masked",), 10, False)),
-        ({"tolerance": 1.0}, NONE, Choice(("masked",), 10, False)),
-        ({"tolerance": 1.0, "beta": 1}, MASKED, Choice(("masked",), None, False)),
-        ({"temperature": 0.5}, BOTH, Choice(("masked",), 10, False)),
+        ({"tolerance": 1.0}, BOTH, Choice(("masked",), 10)),
+        ({"tolerance": 1.0}, NONE, Choice(("masked",), 10)),
+        ({"tolerance": 1.0, "beta": 1}, MASKED, Choice(("masked",), None)),
+        ({"temperature": 0.5}, BOTH, Choice(("masked",), 10)),
         ({"temperature": 0.5}, NONE, NOBODY),
-        ({"temperature": 0.5, "drafter": "autoregressive"}, BOTH, Choice(("autoregressive",), 5, False)),
-        ({"drafter": "autoregressive"}, NONE, Choice(("autoregressive",), None, False)),
-        ({"drafter": "self"}, BOTH, Choice(("self",), 16, False)),
-        ({"drafter": "masked+lookup"}, BOTH, Choice(("masked", "lookup"), 32, True)),
-        ({"drafter": "masked", "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), 32, True)),
+        ({"temperature": 0.5, "drafter": "autoregressive"}, BOTH, Choice(("autoregressive",), 5)),
+        ({"drafter": "autoregressive"}, NONE, Choice(("autoregressive",), None)),
+        ({"drafter": "self"}, BOTH, Choice(("self",), 16)),
+        ({"drafter": "self+lookup"}, REPLICA, Choice(("self", "lookup"), None)),
+        ({"drafter": "masked+lookup"}, BOTH, Choice(("masked", "lookup"), None)),
+        ({"drafter": "lookup+masked", "block_size": 6}, BOTH, Choice(("masked", "lookup"), 6)),  # lookups are last
+        ({"drafter": "lookup+auto"}, MASKED, Choice(("masked", "lookup"), None)),
+        ({"drafter": "masked", "memory": MEMORY}, BOTH, Choice(("masked", "lookup"), None)),
         ({"drafter": "lookup", "memory": MEMORY}, BOTH, LOOKUP),
     ],
 )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from specmt.decoding.constraints import PLACES
 from specmt.decoding.request import Constraint, Request, Term
 from specmt.decoding.rows import target_limit
 from specmt.decoding.session import Session, decode
+from specmt.engine.arrays import Floats
+from specmt.engine.protocols import Logits
+from specmt.engine.window import Window
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Hypothesis
@@ -95,36 +98,32 @@ def constrained(
 
 
 class Slow:
-    """Decodes one sentence token by token, reading everything anew each time."""
+    """Decodes one sentence token by token, reading everything anew each time, in one window."""
 
     def __init__(self, model: Model, source: list[int]) -> None:
         self.verifier, self.source = model.verifier, source
+        self.encoded = self.verifier.encode([source])
         self.heads = model.alignment_heads
 
-    def after(self, tokens: list[int]) -> torch.Tensor:
-        """Returns the logits (V) after tokens."""
-        verifier = self.verifier
-        state = verifier.new_state(1)
-        verifier.start(state, torch.tensor([0]), verifier.encode([self.source]))
-        for place, token in enumerate([BOS, *tokens]):
-            logits = verifier.score(torch.tensor([[token]]), torch.tensor([place]), state)
-        return logits[0, 0].clone()
+    def after(self, tokens: list[int]) -> Logits:
+        """Returns the logits (1, T + 1, V) after BOS and each of the tokens."""
+        state = self.verifier.new_state(1)
+        self.verifier.start(state, np.array([0]), self.encoded)
+        return self.verifier.score(Window(np.array([[BOS, *tokens]]), np.array([0])), state)
 
     def log_prob(self, tokens: list[int], form: Ids) -> float:
-        total = []
-        for place, token in enumerate(form):
-            logits = self.after([*tokens, *form[:place]])
-            total.append(float(self.verifier.log_probs(logits[None, None], torch.tensor([[token]]))))
-        return sum(total)
+        places = len(tokens) + np.arange(len(form))
+        found: list[float] = self.after([*tokens, *form]).log_probs(np.array([form]), places[None])[0].tolist()
+        return sum(found)
 
-    def attention(self, tokens: list[int]) -> np.ndarray:
+    def attention(self, tokens: list[int]) -> Floats:
         state = self.verifier.new_state(1)
-        self.verifier.start(state, torch.tensor([0]), self.verifier.encode([self.source]))
+        self.verifier.start(state, np.array([0]), self.encoded)
         return self.verifier.attention(state, [0], [tokens], self.heads)[0]
 
     def go_on(self, tokens: list[int], limit: int) -> list[int]:
         while len(tokens) < limit and tokens[-1:] != [EOS]:
-            tokens = [*tokens, int(self.after(tokens).argmax())]
+            tokens = [*tokens, int(self.after(tokens).best()[0, -1])]
         return tokens
 
     def decode(self, wanted: Wanted) -> list[int]:
@@ -153,13 +152,13 @@ class Slow:
                 return said
             place, _, form = min(best, key=lambda each: each[:2])
             prefix = [*free[:place], *form]
-            logits = self.after(prefix)
+            logits = self.after(prefix).row(0, len(prefix)).copy()
             logits[[not (flag or token == EOS) for token, flag in enumerate(wanted.begins)]] = -math.inf
             given = len(prefix)
             tokens = self.go_on([*prefix, int(logits.argmax())], limit)
 
     @staticmethod
-    def places(attention: np.ndarray, free: list[int], given: int, term: Term, begins: np.ndarray) -> list[int]:
+    def places(attention: Floats, free: list[int], given: int, term: Term, begins: np.ndarray) -> list[int]:
         words = [place for place in range(given, len(free)) if begins[free[place]]]
         totals = {}
         for number, place in enumerate(words):
@@ -169,17 +168,22 @@ class Slow:
 
 
 @pytest.fixture(scope="module")
-def slow(model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray) -> Iterator[list[list[int]]]:
-    with torch.inference_mode():
-        pairs = zip(sources[:14], terms, strict=False)
-        yield [Slow(model, source).decode(Wanted(each, model, begins)) for source, each in pairs]
+def slow(model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray) -> list[list[int]]:
+    pairs = zip(sources[:14], terms, strict=False)
+    return [Slow(model, source).decode(Wanted(each, model, begins)) for source, each in pairs]
+
+
+@pytest.fixture(scope="module")
+def found(model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray) -> Callable[[str], Hypotheses]:
+    """Returns what is said in a way."""
+    return cache(lambda way: constrained(model, sources, terms, begins, WAYS[way]))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_translations_are_those_of_the_slow_decoder(
-    model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray, slow: list[list[int]], way: str
+    found: Callable[[str], Hypotheses], terms: list[list[Term]], begins: np.ndarray, slow: list[list[int]], way: str
 ) -> None:
-    got = constrained(model, sources, terms, begins, WAYS[way])
+    got = found(way)
     assert [each.tokens for each in got[: len(slow)]] == slow
     assert sum(each.given > 0 for each in got) > 15
     met = 0
@@ -198,11 +202,8 @@ def test_nothing_changes_where_nothing_is_missing(model: Model, sources: Sources
     assert [(each.tokens, each.stats, each.given) for each in got] == [(each.tokens, each.stats, 0) for each in free]
 
 
-def test_scores_are_of_what_is_said(
-    model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray
-) -> None:
-    ways = [constrained(model, sources, terms, begins, WAYS[way]) for way in ("greedy", "masked")]
-    for one, other in zip(*ways, strict=True):
+def test_scores_are_of_what_is_said(found: Callable[[str], Hypotheses]) -> None:
+    for one, other in zip(found("greedy"), found("masked"), strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-3)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,19 @@ def test_the_readme_is_short_and_says_what_was_measured() -> None:
     assert fill(README, "| new |").count("| new |") == 1
     with pytest.raises(ValueError, match="one `<!-- speed -->` block, but there are 0"):
         fill("# specmt", table[1])
+
+
+def test_what_it_is_built_on() -> None:
+    """README names it as the package's metadata do: four for everyone, two behind the extra `torch`."""
+    needed = requires("specmt")
+    assert needed is not None
+    for name in ("click", "rich", "SentencePiece", "sacreBLEU", "PyTorch", "fairseq2"):
+        assert name in README.partition("It is built on ")[2].partition("\n\n")[0]
+        wanted = "torch" if name == "PyTorch" else name.lower()
+        found = [each for each in needed if re.match(rf"{wanted}\b(?!\[)", each)]
+        assert len(found) == 1, name
+        assert ("extra ==" in found[0]) == (wanted in ("torch", "fairseq2")), name
+        assert wanted not in ("torch", "fairseq2") or re.search(r"extra == ['\"]torch['\"]", found[0])
 
 
 def test_the_table_of_the_readme_by_hand() -> None:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,33 +20,55 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
-from specmt.engine import library
-from specmt.engine.backend import Drafter, EncoderOutput, Scorer, Slots, State, Verifier
-from specmt.engine.cache import GRANULE, START, CrossCache, KVCache, append, round_up
-from specmt.engine.candidates import CANDIDATES, Correction, best_chain
-from specmt.engine.embedding import sinusoids
-from specmt.engine.linear import Linear, can_pack
-from specmt.engine.native import NativeDecoder, NativeDrafter, NativeVerifier
-from specmt.engine.networks import DecoderNetwork, DrafterNetwork, VerifierNetwork
-from specmt.engine.packed import pack_decoder
-from specmt.engine.shapes import GRANULAR, fixed, is_invariant
-from specmt.engine.transformer import verifier_tables
+from specmt.engine import arrays, backends
+from specmt.engine.architecture import sinusoids
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import START, Cache, State, Zeros, round_up
+from specmt.engine.kernels import library
+from specmt.engine.kernels import masked as kernel_masked
+from specmt.engine.kernels.decoder import KernelDecoder
+from specmt.engine.kernels.masked import KernelMaskedDrafter
+from specmt.engine.kernels.packing import pack_decoder
+from specmt.engine.kernels.verifier import KernelVerifier
+from specmt.engine.protocols import CANDIDATES, DraftNetwork, EncoderOutput, Scorer, Verifier
+from specmt.engine.torch import correction as torch_correction
+from specmt.engine.torch.correction import Correction, best_chain
+from specmt.engine.torch.decoder import TorchDecoder
+from specmt.engine.torch.door import to_tensors
+from specmt.engine.torch.invariance import GRANULAR, fixed, is_invariant
+from specmt.engine.torch.linear import Linear, can_pack
+from specmt.engine.torch.masked import TorchMasked
+from specmt.engine.torch.transformer import append
+from specmt.engine.torch.verifier import TorchVerifier
+from specmt.engine.weights import verifier_tables
+from specmt.engine.window import Window
 from specmt.errors import UsageError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
-from specmt.models.hub import choose_backend
-from specmt.models.modules import (
+from specmt.models.hub import verifier_sizes
+from specmt.models.parameters import verifier_shapes
+from specmt.models.reference.modules import (
     AutoregressiveDrafter,
     MaskedDrafter,
     create_autoregressive,
     create_drafter,
     create_verifier,
 )
-from specmt.models.shapes import verifier_shapes
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
-from specmt.types import BOS, EOS
-from tests.networks import autoregressive_network, drafter_network, verifier_network
+from specmt.types import BOS, EOS, PAD
+from tests.conftest import set_threads
+from tests.networks import (
+    arrays_of,
+    autoregressive_network,
+    drafter_network,
+    held,
+    packed,
+    scores,
+    verifier_network,
+)
+
+Texts = tuple[list[list[int]], Ids]
 
 CPU = torch.device("cpu")
 VOCAB = 500
@@ -55,7 +77,7 @@ LENGTH = 40
 
 SOURCE_LENGTHS = [3, 17, 30, 1, 47]
 PLANS = [[1] * LENGTH, [3, 1, 7, 12, 1, 2, 14], [2] * 20, [39, 1], [15, 16, 9]]
-DTYPES = ("float32", "bfloat16", "int8")
+FORMATS = ("float32", "bfloat16", "int8")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "relu": lambda x: x.clamp(min=0),
@@ -87,7 +109,7 @@ class Networks:
     """The engine's networks, and the modules that their weights come from."""
 
     verifier: Verifier
-    drafter: Drafter
+    drafter: DraftNetwork
     verifier_module: TransformerModel
     drafter_module: MaskedDrafter
     granular: bool
@@ -119,7 +141,7 @@ def make_modules(*, scale: float = 1.0, **changes: int) -> tuple[TransformerMode
 
 
 def make_networks(
-    dtype: torch.dtype,
+    format: str,
     *,
     kernels: bool,
     stored: torch.dtype = torch.float32,
@@ -137,87 +159,92 @@ def make_networks(
         {name: tensor.to(stored) for name, tensor in weights_of(module).items()} for module in (verifier, drafter)
     )
     return Networks(
-        verifier_network(verifier_weights, config, CPU, dtype, kernels=kernels, shapes=shapes),
-        drafter_network(drafter_weights, drafting, CPU, dtype, kernels=kernels),
+        verifier_network(verifier_weights, config, format, kernels=kernels, shapes=shapes),
+        drafter_network(drafter_weights, drafting, format, kernels=kernels),
         verifier,
         drafter,
         granular,
     )
 
 
-@pytest.fixture(scope="module", params=[f"{shape}-{dtype}" for shape in SHAPES for dtype in DTYPES])
+@pytest.fixture(scope="module", params=[f"{shape}-{format}" for shape in SHAPES for format in FORMATS])
 def networks(request: pytest.FixtureRequest, kernels: bool) -> Networks:
-    shape, name = request.param.split("-")
-    dtype = getattr(torch, name)
-    if not kernels and dtype == torch.int8:
+    shape, format = request.param.split("-")
+    if not kernels and format == "int8":
         pytest.skip("int8 is for the kernels")
-    if not kernels and not can_pack(torch.zeros(8, 8, dtype=dtype)):
-        pytest.skip(f"oneDNN has no packed {name} layers on this machine")
-    found = make_networks(dtype, kernels=kernels, **SHAPES[shape])
-    if torch.backends.cpu.get_cpu_capability() == "AVX512" or is_invariant(found.verifier):
+    if not kernels and not can_pack(torch.zeros(8, 8, dtype=getattr(torch, format))):
+        pytest.skip(f"oneDNN has no packed {format} layers on this machine")
+    found = make_networks(format, kernels=kernels, **SHAPES[shape])
+    if torch.backends.cpu.get_cpu_capability() == "AVX512" or kernels or is_invariant(found.verifier):
         return found  # with AVX-512 granules must do
-    # What the program falls back on, on such a machine (specmt.models.hub.choose_backend).
-    return make_networks(dtype, kernels=kernels, granular=kernels, **SHAPES[shape])
+    # What the program falls back on, on such a machine (specmt.engine.torch.backend).
+    return make_networks(format, kernels=kernels, granular=False, **SHAPES[shape])
 
 
 @pytest.fixture(scope="module")
-def texts() -> tuple[list[list[int]], Tensor]:
+def texts() -> Texts:
     """Sources without EOS and target tokens (B, LENGTH)."""
     generator = random.Random(5)
     sources = [[generator.randrange(4, 430) for _ in range(length)] for length in SOURCE_LENGTHS]
     targets = [[BOS, *(generator.randrange(4, 430) for _ in range(LENGTH - 1))] for _ in sources]
-    return sources, torch.tensor(targets)
+    return sources, np.array(targets)
 
 
-def equal(left: Tensor, right: Tensor) -> bool:
-    """Whether two tensors have the same bits; finite ones that are not all zero."""
-    assert left.isfinite().all() and left.any()
-    return torch.equal(left, right)
+def equal(left: Floats, right: Floats) -> bool:
+    """Whether two arrays have the same bits; finite numbers that are not all zero."""
+    assert np.isfinite(left).all() and left.any()
+    return left.dtype == right.dtype and np.array_equal(left, right)
 
 
 def assert_cache_equal(state: State, row: int, alone: State, length: int) -> None:
-    assert equal(state.cache.data[:, :, row, :, :length], alone.cache.data[:, :, 0, :, :length])
+    assert equal(held(state.own.data[:, :, row, :, :length]), held(alone.own.data[:, :, 0, :, :length]))
 
 
 def open_rows(networks: Networks, sources: list[list[int]], *, drafter: bool = False) -> State:
     """Returns the caches of rows that have read their sources."""
     network = networks.drafter if drafter else networks.verifier
     state = network.new_state(len(sources))
-    network.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
+    network.start(state, np.arange(len(sources)), networks.verifier.encode(sources))
     return state
 
 
-def sentences_of(memory: EncoderOutput) -> list[Tensor]:
-    """Returns the memory (S, D) of each sentence, in whichever form a network has it."""
-    lengths = memory.lengths.tolist()
-    if memory.states.ndim == 2:
-        return list(memory.states.split(lengths))
-    return [states[:length] for states, length in zip(memory.states, lengths, strict=True)]
+def sentences_of(encoded: EncoderOutput) -> list[Tensor]:
+    """Returns the output (S, D) of each sentence, in whichever form a network has it."""
+    lengths, states = encoded.lengths.tolist(), torch.from_numpy(held(encoded.states))  # type: ignore[attr-defined]
+    if states.ndim == 2:
+        return list(states.split(lengths))
+    return [each[:length] for each, length in zip(states, lengths, strict=True)]
 
 
-def run_alone(networks: Networks, source: list[int], target: Tensor, windows: list[int]) -> tuple[Tensor, State]:
+def run_alone(networks: Networks, source: list[int], target: Ids, windows: list[int]) -> tuple[Floats, State]:
     """Returns the logits (T, V) of a row that is scored alone, window by window, and its caches."""
     state = open_rows(networks, [source])
     logits, start = [], 0
     for width in windows:
-        window = target[None, start : start + width]
-        logits.append(networks.verifier.score(window, torch.tensor([start]), state)[0])
+        window = Window(target[None, start : start + width], np.array([start]))
+        logits.append(scores(networks.verifier, window, state)[0])
         start += width
-    return torch.cat(logits), state
+    return np.concatenate(logits), state
+
+
+def whole(networks: Networks, texts: Texts) -> Floats:
+    """Returns the logits (B, T, V) of all rows, scored at once."""
+    sources, targets = texts
+    return scores(networks.verifier, Window(targets, zeros(len(sources))), open_rows(networks, sources))
 
 
 @pytest.fixture(scope="module")
-def in_one_block(networks: Networks, texts: tuple[list[list[int]], Tensor]) -> list[tuple[Tensor, State]]:
+def in_one_block(networks: Networks, texts: Texts) -> list[tuple[Floats, State]]:
     """Logits and caches of each row, scored alone in one block by one thread: what all others must equal."""
-    torch.set_num_threads(1)
+    set_threads(1)
     return [run_alone(networks, source, target, [LENGTH]) for source, target in zip(*texts, strict=True)]
 
 
 @pytest.mark.parametrize("windows", PLANS, ids=lambda windows: "-".join(map(str, windows[:4])))
 def test_windows_of_every_size_give_the_bits_of_one_block(
     networks: Networks,
-    texts: tuple[list[list[int]], Tensor],
-    in_one_block: list[tuple[Tensor, State]],
+    texts: Texts,
+    in_one_block: list[tuple[Floats, State]],
     windows: list[int],
 ) -> None:
     for source, target, (wanted, wanted_state) in zip(*texts, in_one_block, strict=True):
@@ -240,25 +267,25 @@ def test_windows_of_every_size_give_the_bits_of_one_block(
 )
 def test_ragged_rows_in_any_company_after_any_rejection(
     networks: Networks,
-    texts: tuple[list[list[int]], Tensor],
-    in_one_block: list[tuple[Tensor, State]],
+    texts: Texts,
+    in_one_block: list[tuple[Floats, State]],
     order: list[int],
     threads: int,
 ) -> None:
     """Each row keeps a random part of each window; the rest of the window was a draft that is thrown away."""
     sources, targets = texts
-    torch.manual_seed(0)
-    torch.set_num_threads(threads)
+    noise = np.random.default_rng(0)
+    set_threads(threads)
     generator = random.Random(len(order))
     state = open_rows(networks, [sources[i] for i in order])
     done = [0] * len(order)
     while min(done) < LENGTH:
         width = generator.choice([1, 2, 3, 4, 5, 8, 13, 26])
         kept = [min(generator.randint(1, width), LENGTH - start) if start < LENGTH else 0 for start in done]
-        window = torch.randint(4, 500, (len(order), width))
+        window = noise.integers(4, 500, (len(order), width))
         for row, (start, count) in enumerate(zip(done, kept, strict=True)):
             window[row, :count] = targets[order[row], start : start + count]
-        logits = networks.verifier.score(window, torch.tensor(done), state)
+        logits = scores(networks.verifier, Window(window, np.array(done)), state)
         for row, (start, count) in enumerate(zip(done, kept, strict=True)):
             if count:
                 assert equal(logits[row, :count], in_one_block[order[row]][0][start : start + count])
@@ -267,18 +294,17 @@ def test_ragged_rows_in_any_company_after_any_rejection(
         assert_cache_equal(state, row, in_one_block[which][1], LENGTH)
 
 
-def test_encoder_memory_and_cross_cache_do_not_depend_on_company(
-    networks: Networks, texts: tuple[list[list[int]], Tensor]
-) -> None:
+def test_encoder_memory_and_cross_cache_do_not_depend_on_company(networks: Networks, texts: Texts) -> None:
     sources, _ = texts
-    memory = networks.verifier.encode(sources)
+    encoded = networks.verifier.encode(sources)
     state = open_rows(networks, sources)
-    assert memory.lengths.tolist() == [length + 1 for length in SOURCE_LENGTHS]
+    assert encoded.lengths.tolist() == [length + 1 for length in SOURCE_LENGTHS]
     for row, source in enumerate(sources):
         length = len(source) + 1
-        assert equal(sentences_of(memory)[row], sentences_of(networks.verifier.encode([source]))[0])
+        alone = sentences_of(networks.verifier.encode([source]))[0]
+        assert equal(sentences_of(encoded)[row].numpy(), alone.numpy())
         cross = open_rows(networks, [source]).cross
-        assert equal(state.cross.data[:, :, row, :, :length], cross.data[:, :, 0, :, :length])
+        assert equal(held(state.cross.data[:, :, row, :, :length]), held(cross.data[:, :, 0, :, :length]))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +312,7 @@ def test_encoder_memory_and_cross_cache_do_not_depend_on_company(
     [([2], 5, 1), ([0, 1, 2, 3, 4], 1, 1), ([4, 2, 0, 0, 3], 5, 1), ([1, 4], 12, 1), ([4, 0], 5, 2), ([1, 3], 2, 3)],
 )
 def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
-    networks: Networks, texts: tuple[list[list[int]], Tensor], order: list[int], block_size: int, threads: int
+    networks: Networks, texts: Texts, order: list[int], block_size: int, threads: int
 ) -> None:
     if not networks.granular:
         pytest.skip("on this machine drafts in this type on PyTorch may depend on their batch; exact output does not")
@@ -297,91 +323,166 @@ def test_drafts_and_drafter_cache_equal_a_fresh_prefill(
     seen = [0] * len(order)
     for _ in range(6):
         counts = [generator.randint(1, 5) for _ in order]
-        fresh = torch.zeros(len(order), max(counts), dtype=torch.int64)
+        fresh = np.zeros((len(order), max(counts)), dtype=np.int64)
         for row, (start, count) in enumerate(zip(seen, counts, strict=True)):
             fresh[row, :count] = targets[order[row], start : start + count]
-        torch.set_num_threads(threads)
-        drafts, log_probs = propose(network, fresh, torch.tensor(seen), torch.tensor(counts), block_size, state)
-        torch.set_num_threads(1)
+        set_threads(threads)
+        read = Window(fresh, np.array(seen), np.array(counts))
+        drafts, log_probs = network.chain(read, block_size, state)
+        set_threads(1)
         for row, which in enumerate(order):
             seen[row] += counts[row]
             alone = open_rows(networks, [sources[which]], drafter=True)
-            prefix = targets[which : which + 1, : seen[row]]
-            wanted, wanted_log_probs = propose(
-                network, prefix, torch.tensor([0]), torch.tensor([seen[row]]), block_size, alone
-            )
-            assert torch.equal(drafts[row], wanted[0])
+            read = Window(targets[which : which + 1, : seen[row]], zeros(1))
+            wanted, wanted_log_probs = network.chain(read, block_size, alone)
+            assert np.array_equal(drafts[row], wanted[0])
             assert equal(log_probs[row], wanted_log_probs[0])
             assert_cache_equal(state, row, alone, seen[row])
 
 
 def test_a_moved_row_goes_on_as_before(
-    networks: Networks, texts: tuple[list[list[int]], Tensor], in_one_block: list[tuple[Tensor, State]]
+    networks: Networks, texts: Texts, in_one_block: list[tuple[Floats, State]]
 ) -> None:
     sources, targets = texts
     wanted, wanted_state = in_one_block[1]
     state = open_rows(networks, [sources[4], sources[0], sources[1]])
-    networks.verifier.score(targets[[4, 0, 1], :20], torch.zeros(3, dtype=torch.int64), state)
+    networks.verifier.score(Window(targets[[4, 0, 1], :20], zeros(3)), state)
     state.move(2, 0, 20)
-    logits = networks.verifier.score(targets[1:2, 20:], torch.tensor([20]), state)
+    logits = scores(networks.verifier, Window(targets[1:2, 20:], np.array([20])), state)
     assert equal(logits[0], wanted[20:])
     assert_cache_equal(state, 0, wanted_state, LENGTH)
 
 
 def test_a_new_sentence_in_a_used_row_starts_afresh(
-    networks: Networks, texts: tuple[list[list[int]], Tensor], in_one_block: list[tuple[Tensor, State]]
+    networks: Networks, texts: Texts, in_one_block: list[tuple[Floats, State]]
 ) -> None:
     sources, targets = texts
     state = open_rows(networks, [sources[4]])
-    networks.verifier.score(targets[4:5], torch.tensor([0]), state)
-    networks.verifier.start(state, torch.tensor([0]), networks.verifier.encode([sources[0]]))
-    got = networks.verifier.score(targets[:1], torch.tensor([0]), state)
+    networks.verifier.score(Window(targets[4:5], zeros(1)), state)
+    networks.verifier.start(state, zeros(1), networks.verifier.encode([sources[0]]))
+    got = scores(networks.verifier, Window(targets[:1], zeros(1)), state)
     assert equal(got[0], in_one_block[0][0])
 
 
-def test_the_cache_grows_and_keeps_its_content() -> None:
-    cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
+def test_some_rows_in_any_order_with_windows_as_long_as_each_needs(
+    networks: Networks, texts: Texts, in_one_block: list[tuple[Floats, State]]
+) -> None:
+    sources, targets = texts
+    state = open_rows(networks, sources)
+    done = zeros(5)
+    for order, counts in (([3, 0, 4], [5, 9, 2]), ([4, 1, 2, 0], [6, 3, 8, 7]), ([2, 3, 4, 0, 1], [1, 11, 4, 2, 9])):
+        width, padding = max(counts), 7
+        tokens = np.full((len(order), width), padding)
+        for number, (row, count) in enumerate(zip(order, counts, strict=True)):
+            tokens[number, :count] = targets[row, done[row] : done[row] + count]
+        window = Window(tokens, done[order], np.array(counts), np.array(order))
+        logits = networks.verifier.score(window, state)
+        assert logits.best().shape == (len(order), width)
+        ids, log_probs = logits.likeliest(3)
+        places = np.tile(np.arange(width), (len(order), 1))
+        found = logits.log_probs(logits.best(), places)
+        ranks, gaps = logits.ranks(ids[:, :, 2], places)
+        for number, (row, count) in enumerate(zip(order, counts, strict=True)):
+            wanted = in_one_block[row][0][done[row] : done[row] + count]
+            # Behind a row's count, its last.
+            wanted = wanted[np.minimum(np.arange(width), count - 1)]
+            assert all(equal(logits.row(number, place), wanted[place]) for place in range(width))
+            assert np.array_equal(logits.best()[number], wanted.argmax(1))
+            listed = np.where(np.arange(VOCAB) == PAD, -np.inf, wanted)
+            best = np.argsort(-listed, axis=1, kind="stable")[:, :3]
+            assert np.array_equal(ids[number], best)
+            softmax = torch.from_numpy(wanted).log_softmax(1).numpy()
+            np.testing.assert_allclose(log_probs[number], np.take_along_axis(softmax, best, 1), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(found[number], softmax.max(1), rtol=1e-4, atol=1e-5)
+            own = np.take_along_axis(wanted, best[:, 2:], 1)
+            lower = (wanted == own) & (np.arange(VOCAB) < best[:, 2:])
+            assert np.array_equal(ranks[number], ((wanted > own) | lower).sum(1))
+            assert np.array_equal(gaps[number], wanted.max(1) - own[:, 0])
+            done[row] += count
+    for row in range(5):
+        assert_cache_equal(state, row, in_one_block[row][1], int(done[row]))
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_log_probabilities_have_the_same_bits_in_any_order(texts: Texts, threads: int) -> None:
+    networks = make_networks("int8", kernels=True, **SHAPES["narrow"])
+    sources, targets = texts
+    logits = networks.verifier.score(Window(targets, zeros(5)), open_rows(networks, sources))
+    tokens, places = np.roll(targets, 1, axis=1), np.tile(np.arange(LENGTH), (5, 1))
+    set_threads(threads)
+    wanted = logits.log_probs(tokens, places)
+    assert np.isfinite(wanted).all() and len(np.unique(wanted)) > 100
+    for order in (np.random.default_rng(1).permutation(LENGTH), np.arange(LENGTH)[::-1], np.arange(3, 30, 4)):
+        assert equal(logits.log_probs(tokens[:, order], places[:, order]), wanted[:, order])
+    nothing = np.zeros((5, 0), dtype=np.int64)
+    assert logits.log_probs(nothing, nothing).shape == (5, 0)
+    assert [each.shape for each in logits.ranks(nothing, nothing)] == [(5, 0), (5, 0)]
+
+
+CACHES: dict[str, Zeros] = {"arrays": lambda shape: arrays.zeros(shape, np.float32), "tensors": torch.zeros}
+
+
+@pytest.fixture(params=CACHES)
+def cache(request: pytest.FixtureRequest) -> Cache:
+    return Cache(2, 3, 2, 4, CACHES[request.param])
+
+
+def fill(cache: Cache) -> Floats:
+    """Fills a cache by chance; returns what is in it."""
+    data = np.asarray(cache.data)  # which shares memory with a tensor
+    data[:] = np.random.default_rng(1).standard_normal(data.shape)
+    return data.copy()
+
+
+def test_the_cache_grows_and_keeps_its_content(cache: Cache) -> None:
     assert cache.capacity == START
-    cache.data.normal_()
-    before = cache.data.clone()
+    before = fill(cache)
     cache.reserve(START)
-    assert torch.equal(cache.data, before)
+    assert np.array_equal(cache.data, before)
     cache.reserve(START + 1)
     assert cache.capacity % START == 0
-    assert torch.equal(cache.data[..., :START, :], before)
+    assert np.array_equal(cache.data[..., :START, :], before)
     assert not cache.data[..., START:, :].any()
     cache.reserve(5 * START + 3)
     assert cache.capacity >= 5 * START + 3
-    assert torch.equal(cache.data[..., :START, :], before)
+    assert np.array_equal(cache.data[..., :START, :], before)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_a_window_lands_on_its_positions_and_nowhere_else(rows: int) -> None:
-    cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
-    starts = [5, 9, 0][:rows]
-    window = torch.randn(rows, 3, 2, 2, 4)
-    append(cache.data[1], window, torch.tensor(starts)[:, None] + torch.arange(3))
-    wanted = torch.zeros_like(cache.data)
-    for row, start in enumerate(starts):
+@pytest.mark.parametrize("rows", [[0], [0, 1, 2], [2, 0]])
+def test_a_window_lands_on_its_positions_and_nowhere_else(rows: list[int]) -> None:
+    data = torch.zeros(2, 2, 3, 2, START, 4)
+    starts = [5, 9, 0][: len(rows)]
+    window = torch.randn(len(rows), 3, 2, 2, 4)
+    append(data[1], window, torch.tensor(rows), torch.tensor(starts)[:, None] + torch.arange(3))
+    wanted = torch.zeros_like(data)
+    for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
         for offset in range(3):
-            wanted[1, :, row, :, start + offset] = window[row, offset]
-    assert torch.equal(cache.data, wanted)
-    keys, values = (cache.data[1, part, :rows, :, :GRANULE] for part in (0, 1))
-    assert torch.equal(keys, wanted[1, 0, :rows, :, :GRANULE])
-    assert torch.equal(values, wanted[1, 1, :rows, :, :GRANULE])
+            wanted[1, :, row, :, start + offset] = window[number, offset]
+    assert torch.equal(data, wanted)
 
 
-def test_the_cross_cache_takes_wider_and_narrower_sentences() -> None:
-    cross = CrossCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
-    wide, narrow = torch.randn(2, 2, 2, 2, 2 * GRANULE, 4), torch.randn(2, 2, 1, 2, GRANULE, 4)
-    cross.fill(torch.tensor([0, 2]), wide, torch.tensor([20, 32]))
-    cross.fill(torch.tensor([1]), narrow, torch.tensor([7]))
-    assert cross.lengths.tolist() == [20, 7, 32]
-    assert torch.equal(cross.data[:, :, [0, 2], :, : 2 * GRANULE], wide)
-    assert torch.equal(cross.data[:, :, 1:2, :, :GRANULE], narrow)
-    cross.move(1, 0)
-    assert cross.lengths.tolist() == [7, 7, 32]
-    assert torch.equal(cross.data[:, :, :1, :, :7], narrow[:, :, :, :, :7])
+@pytest.mark.parametrize("kind", CACHES)
+def test_rows_of_a_state_take_the_place_of_others(kind: str) -> None:
+    state = State(*(Cache(2, 3, 2, 4, CACHES[kind]) for _ in range(2)), np.array([20, 7, START + 9]))
+    state.cross.reserve(START + 9)
+    own, cross = fill(state.own), fill(state.cross)
+    state.allow(1, "some")
+    state.move(1, 0, 5)
+    assert state.sources.tolist() == [7, 7, START + 9]
+    assert state.shortlists == {0: "some", 1: "some"}
+    assert np.array_equal(state.own.data[:, :, 0, :, :5], own[:, :, 1, :, :5])
+    assert np.array_equal(state.cross.data[:, :, 0, :, :7], cross[:, :, 1, :, :7])
+    assert np.array_equal(state.own.data[:, :, 1:], own[:, :, 1:])
+    assert np.array_equal(state.cross.data[:, :, 1:], cross[:, :, 1:])
+    state.grow(4, 100)
+    assert state.rows == state.own.rows == 6
+    assert state.sources.tolist() == [7, 7, START + 9, 1, 1, 1]
+    assert np.array_equal(state.cross.data[:, :, 1:3], cross[:, :, 1:])
+    state.move(2, 1, 9)
+    assert state.sources.tolist() == [7, START + 9, START + 9, 1, 1, 1]
+    assert state.shortlists == {0: "some"}
+    assert np.array_equal(state.cross.data[:, :, 1, :, : START + 9], cross[:, :, 2, :, : START + 9])
 
 
 @pytest.mark.parametrize(("length", "rounded"), [(1, 16), (15, 16), (16, 16), (17, 32), (48, 48)])
@@ -412,128 +513,127 @@ def test_a_packed_row_has_the_same_bits_among_any_number_of_rows(inputs: int, ou
     x = torch.randn(70, inputs, dtype=dtype)
     for activation in ACTIVATIONS:
         wanted = layer(x, activation=activation)
+        assert wanted.isfinite().all() and wanted.any()
         for threads in (1, 2):
-            torch.set_num_threads(threads)
+            set_threads(threads)
             for rows in (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 64):
-                assert equal(layer(x[:rows], activation=activation), wanted[:rows])
-                assert equal(layer(x[-rows:], activation=activation), wanted[-rows:])
+                assert torch.equal(layer(x[:rows], activation=activation), wanted[:rows])
+                assert torch.equal(layer(x[-rows:], activation=activation), wanted[-rows:])
 
 
 def test_positions_are_those_of_fairseq2() -> None:
     encoder = SinusoidalPositionEncoder(64, 100, device=CPU)
-    torch.testing.assert_close(sinusoids(100, 64), encoder.freqs[1:101], rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.from_numpy(sinusoids(100, 64)), encoder.freqs[1:101], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("length", "width", "sha256"), [(256, 256, "742b53a85b24f072"), (1024, 512, "8c39e8ad50c06099")]
 )
 def test_positions_have_these_bits_on_every_processor(length: int, width: int, sha256: str) -> None:
-    assert hashlib.sha256(sinusoids(length, width).numpy().tobytes()).hexdigest()[:16] == sha256
+    assert hashlib.sha256(sinusoids(length, width).tobytes()).hexdigest()[:16] == sha256
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_verifier_logits_are_those_of_the_fairseq2_modules(
-    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
-) -> None:
-    networks = make_networks(torch.float32, kernels=kernels, **SHAPES[shape])
-    sources, targets = texts
-    got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
-    torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
+def test_verifier_logits_are_those_of_the_fairseq2_modules(shape: str, kernels: bool, texts: Texts) -> None:
+    networks = make_networks("float32", kernels=kernels, **SHAPES[shape])
+    wanted = module_logits(networks.verifier_module, *texts)
+    np.testing.assert_allclose(whole(networks, texts), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_decoder_without_an_encoder_scores_like_its_verifier(
-    kernels: bool, texts: tuple[list[list[int]], Tensor]
-) -> None:
-    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"])
+def test_a_decoder_without_an_encoder_scores_like_its_verifier(kernels: bool, texts: Texts) -> None:
+    networks = make_networks("float32", kernels=kernels, **SHAPES["narrow"])
     weights, sizes = weights_of(networks.verifier_module), networks.verifier.sizes
-    tables = verifier_tables(weights)
     decoder: Scorer
     if kernels:
-        packed = dict(pack_decoder(weights, tables, sizes, torch.float32))
-        decoder = NativeDecoder(packed, sizes, torch.float32)
+        arrays = packed(
+            lambda given, sizes, format: pack_decoder(given, verifier_tables(given), sizes, format),
+            weights,
+            sizes,
+            "float32",
+        )
+        decoder = KernelDecoder(arrays, sizes, "float32")
     else:
-        decoder = DecoderNetwork(weights, tables, sizes, GRANULAR)
+        tensors = to_tensors(arrays_of(weights), CPU, torch.float32)
+        decoder = TorchDecoder(tensors, verifier_tables(weights), sizes, GRANULAR)
     sources, targets = texts
     state = decoder.new_state(len(sources))
-    decoder.start(state, torch.arange(len(sources)), networks.verifier.encode(sources))
-    wanted = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
-    assert equal(decoder.score(targets, zeros(len(sources)), state), wanted)
+    decoder.start(state, np.arange(len(sources)), networks.verifier.encode(sources))
+    assert equal(scores(decoder, Window(targets, zeros(len(sources))), state), whole(networks, texts))
 
 
-def make_autoregressive(dtype: torch.dtype, *, kernels: bool, **changes: int) -> tuple[AutoregressiveDrafter, Scorer]:
+def make_autoregressive(
+    format: str, *, kernels: bool, **changes: int
+) -> tuple[AutoregressiveDrafter, KernelDecoder | TorchDecoder]:
     """Returns a fairseq2 module and the engine's network over its weights."""
     torch.manual_seed(6)
     config = AutoregressiveConfig(**{"layers": 2, "vocab_size": VOCAB, "max_length": 128, **changes})
     module = create_autoregressive(config, CPU)
     scatter_weights(module)
-    return module, autoregressive_network(weights_of(module), config, CPU, dtype, kernels=kernels)
+    return module, autoregressive_network(weights_of(module), config, format, kernels=kernels)
 
 
-def started(drafter: Scorer, memory: EncoderOutput) -> State:
-    state = drafter.new_state(len(memory.lengths))
-    drafter.start(state, torch.arange(len(memory.lengths)), memory)
+def started(drafter: Scorer, encoded: EncoderOutput) -> State:
+    state = drafter.new_state(len(encoded.lengths))
+    drafter.start(state, np.arange(len(encoded.lengths)), encoded)
     return state
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *MISFITS])
 def test_an_autoregressive_drafters_logits_are_those_of_its_fairseq2_module(
-    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
+    shape: str, kernels: bool, texts: Texts
 ) -> None:
     changes = {**SHAPES, **MISFITS}[shape]
-    verifier = make_networks(torch.float32, kernels=kernels, **changes).verifier
-    module, drafter = make_autoregressive(torch.float32, kernels=kernels, **changes)
-    assert isinstance(drafter, NativeDecoder if kernels and shape in SHAPES else DecoderNetwork)
+    verifier = make_networks("float32", kernels=kernels, **changes).verifier
+    module, drafter = make_autoregressive("float32", kernels=kernels, **changes)
+    assert isinstance(drafter, KernelDecoder if kernels and shape in SHAPES else TorchDecoder)
     sources, targets = texts
-    memory = verifier.encode(sources)
-    padded = pad_sequence(sentences_of(memory), batch_first=True)
+    encoded = verifier.encode(sources)
+    padded = pad_sequence(sentences_of(encoded), batch_first=True)
     with torch.inference_mode():
-        wanted = module.logits(module(targets, padded, BatchLayout.of(padded, memory.lengths.tolist())))
-    got = drafter.score(targets, zeros(len(sources)), started(drafter, memory))
-    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        layout = BatchLayout.of(padded, encoded.lengths.tolist())
+        wanted = module.logits(module(torch.from_numpy(targets), padded, layout))
+    got = scores(drafter, Window(targets, zeros(len(sources))), started(drafter, encoded))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
-def test_an_autoregressive_drafter_gives_the_same_bits_by_every_route(
-    kernels: bool, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
-) -> None:
-    if not kernels and dtype == torch.int8:
+@pytest.mark.parametrize("format", ["float32", "int8"])
+def test_an_autoregressive_drafter_gives_the_same_bits_by_every_route(kernels: bool, format: str, texts: Texts) -> None:
+    if not kernels and format == "int8":
         pytest.skip("int8 is for the kernels")
-    verifier = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"]).verifier
-    _, drafter = make_autoregressive(dtype, kernels=kernels, **SHAPES["narrow"])
+    verifier = make_networks("float32", kernels=kernels, **SHAPES["narrow"]).verifier
+    _, drafter = make_autoregressive(format, kernels=kernels, **SHAPES["narrow"])
     sources, targets = texts
     together = started(drafter, verifier.encode(sources))
-    logits = drafter.score(targets, zeros(len(sources)), together)
+    logits = scores(drafter, Window(targets, zeros(len(sources))), together)
     for row, source in enumerate(sources):
         alone = started(drafter, verifier.encode([source]))
         for start in range(LENGTH):
-            step = drafter.score(targets[row : row + 1, start : start + 1], torch.tensor([start]), alone)
+            step = scores(drafter, Window(targets[row : row + 1, start : start + 1], np.array([start])), alone)
             assert equal(step[0, 0], logits[row, start])
         assert_cache_equal(together, row, alone, LENGTH)
 
 
-def zeros(rows: int) -> Tensor:
-    return torch.zeros(rows, dtype=torch.int64)
+def zeros(rows: int) -> Ids:
+    return np.zeros(rows, dtype=np.int64)
 
 
-def module_logits(module: TransformerModel, sources: list[list[int]], targets: Tensor) -> Tensor:
+def module_logits(module: TransformerModel, sources: list[list[int]], targets: Ids) -> Floats:
     """Returns the logits (B, T, V) of the fairseq2 modules."""
     lengths = torch.tensor([len(source) + 1 for source in sources])
     source = pad_sequence([torch.tensor([*ids, EOS]) for ids in sources], batch_first=True)
     with torch.inference_mode():
-        logits: Tensor = module.final_proj(target_states(module, source, lengths, targets))
-    return logits
+        logits: Tensor = module.final_proj(target_states(module, source, lengths, torch.from_numpy(targets)))
+    return logits.numpy()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_drafter_slots_are_those_of_the_training_layout(
-    shape: str, kernels: bool, texts: tuple[list[list[int]], Tensor]
-) -> None:
+def test_drafter_slots_are_those_of_the_training_layout(shape: str, kernels: bool, texts: Texts) -> None:
     """Each block of a training batch, and the engine given the same prefix, see the same slots."""
-    networks = make_networks(torch.float32, kernels=kernels, **SHAPES[shape])
+    networks = make_networks("float32", kernels=kernels, **SHAPES[shape])
     module = networks.drafter_module
     sources, targets = texts
     rows, block_size = len(sources), 5
-    target = torch.cat([targets, torch.full((rows, 1), EOS)], dim=1)
+    target = torch.cat([torch.from_numpy(targets), torch.full((rows, 1), EOS)], dim=1)
     blocks = lay_blocks(
         target,
         torch.full((rows,), LENGTH + 1),
@@ -541,9 +641,9 @@ def test_drafter_slots_are_those_of_the_training_layout(
         options=BlockOptions(spacing=8.0),
         generator=torch.Generator().manual_seed(0),
     )
-    memory = networks.verifier.encode(sources)
-    padded = pad_sequence(sentences_of(memory), batch_first=True)
-    layout = BatchLayout.of(padded, memory.lengths.tolist())
+    encoded = networks.verifier.encode(sources)
+    padded = pad_sequence(sentences_of(encoded), batch_first=True)
+    layout = BatchLayout.of(padded, encoded.lengths.tolist())
     with torch.inference_mode():
         states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, padded, layout)
     groups = blocks.wanted.shape[1]
@@ -554,64 +654,70 @@ def test_drafter_slots_are_those_of_the_training_layout(
         for group in range(groups):
             count = int(positions[row, group, 0])  # tokens before the block
             state = open_rows(networks, [sources[row]], drafter=True)
-            tokens = targets[row : row + 1, :count]
-            slots = networks.drafter.fill(tokens, zeros(1), torch.tensor([count]), block_size, state)
+            read = Window(targets[row : row + 1, :count], zeros(1))
             with torch.inference_mode():
                 wanted = torch.nn.functional.linear(states[row, group], module.get_parameter("embed.weight"))
             # Before the correction.
-            torch.testing.assert_close(slots.logits[0], wanted, rtol=1e-4, atol=1e-4)
+            got = slot_logits(networks.drafter, read, block_size, state)[0]
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def propose(network: Drafter, *call: Any) -> tuple[Tensor, Tensor]:
-    """Returns the chains (B', K) after newly committed tokens, with log-probabilities."""
-    return network.chain(network.fill(*call))
+def slot_logits(drafter: DraftNetwork, read: Window, block_size: int, state: State) -> Floats:
+    """Returns what a masked drafter gives each token at each slot, (B, K, V)."""
+    if isinstance(drafter, KernelMaskedDrafter):
+        return drafter.fill(read, block_size, state).logits.reshape(len(read.tokens), block_size, -1)
+    assert isinstance(drafter, TorchMasked)
+    with torch.inference_mode():
+        slots = drafter._fill(read, block_size, state)
+        logits = drafter.project(slots.hidden)
+    assert torch.equal(slots.candidates.sort(2)[0], logits.topk(CANDIDATES, 2)[1].sort(2)[0])
+    assert torch.equal(slots.logits, logits.gather(2, slots.candidates))
+    return logits.numpy()
 
 
 def test_each_backend_is_had_for_the_asking(kernels: bool) -> None:
-    networks = make_networks(torch.bfloat16, kernels=kernels)
-    assert isinstance(networks.verifier, NativeVerifier if kernels else VerifierNetwork)
-    assert isinstance(networks.drafter, NativeDrafter if kernels else DrafterNetwork)
-    assert networks.verifier.dtype == networks.drafter.dtype == torch.bfloat16
+    networks = make_networks("bfloat16", kernels=kernels)
+    assert isinstance(networks.verifier, KernelVerifier if kernels else TorchVerifier)
+    assert isinstance(networks.drafter, KernelMaskedDrafter if kernels else TorchMasked)
+    name, wanted = ("format", "bfloat16") if kernels else ("dtype", torch.bfloat16)
+    assert getattr(networks.verifier, name) == getattr(networks.drafter, name) == wanted
 
 
 @pytest.mark.usefixtures("needs_kernels")
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_kernels_agree_with_pytorch_at_every_width(
-    width: str, stored: torch.dtype, texts: tuple[list[list[int]], Tensor]
-) -> None:
+def test_the_kernels_agree_with_pytorch_at_every_width(width: str, stored: torch.dtype, texts: Texts) -> None:
     """In float32 within 1e-4, whatever type the weights are stored in; in bfloat16 within 4% of the spread."""
     sources, targets = texts
     wanted, got, rough = (
-        make_networks(dtype, kernels=kernels, stored=stored, **WIDTHS[width])
-        for dtype, kernels in ((torch.float32, False), (torch.float32, True), (torch.bfloat16, True))
+        make_networks(format, kernels=kernels, stored=stored, **WIDTHS[width])
+        for format, kernels in (("float32", False), ("float32", True), ("bfloat16", True))
     )
     logits, drafts = {}, {}
     for name, networks in (("wanted", wanted), ("got", got), ("rough", rough)):
-        assert isinstance(networks.verifier, VerifierNetwork if name == "wanted" else NativeVerifier)
-        logits[name] = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
+        assert isinstance(networks.verifier, TorchVerifier if name == "wanted" else KernelVerifier)
+        logits[name] = whole(networks, texts)
         state = open_rows(networks, sources, drafter=True)
-        drafts[name] = propose(networks.drafter, targets[:, :7], zeros(5), torch.tensor([7, 3, 1, 6, 2]), 6, state)
-    torch.testing.assert_close(logits["got"], logits["wanted"], rtol=1e-4, atol=1e-4)
-    assert torch.equal(drafts["got"][0], drafts["wanted"][0])
-    torch.testing.assert_close(drafts["got"][1], drafts["wanted"][1], rtol=1e-4, atol=1e-4)
-    error = (logits["rough"] - logits["wanted"]).abs()
+        read = Window(targets[:, :7], zeros(5), np.array([7, 3, 1, 6, 2]))
+        drafts[name] = networks.drafter.chain(read, 6, state)
+    np.testing.assert_allclose(logits["got"], logits["wanted"], rtol=1e-4, atol=1e-4)
+    assert np.array_equal(drafts["got"][0], drafts["wanted"][0])
+    np.testing.assert_allclose(drafts["got"][1], drafts["wanted"][1], rtol=1e-4, atol=1e-4)
+    error = np.abs(logits["rough"] - logits["wanted"])
     assert error.max() < 0.04 * logits["wanted"].std()
     assert error.any()
 
 
 @pytest.mark.usefixtures("needs_kernels")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_kernels_give_the_same_bits_at_every_width(
-    width: str, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
-) -> None:
+def test_the_kernels_give_the_same_bits_at_every_width(width: str, format: str, texts: Texts) -> None:
     sources, targets = texts
-    networks = make_networks(dtype, kernels=True, **WIDTHS[width])
+    networks = make_networks(format, kernels=True, **WIDTHS[width])
     state = open_rows(networks, sources)
-    together = networks.verifier.score(targets, zeros(len(sources)), state)
+    together = scores(networks.verifier, Window(targets, zeros(len(sources))), state)
     for row, source in enumerate(sources):
-        torch.set_num_threads(1 + row % 3)
+        set_threads(1 + row % 3)
         got, alone = run_alone(networks, source, targets[row], PLANS[row])
         assert equal(got, together[row])
         assert_cache_equal(state, row, alone, LENGTH)
@@ -619,93 +725,84 @@ def test_the_kernels_give_the_same_bits_at_every_width(
 
 @pytest.mark.usefixtures("needs_kernels")
 @pytest.mark.parametrize("width", WIDTHS)
-def test_int8_differs_by_its_rounding_alone(width: str, texts: tuple[list[list[int]], Tensor]) -> None:
+def test_int8_differs_by_its_rounding_alone(width: str, texts: Texts) -> None:
     """127 steps for a weight and for an input, of two layers one on the other."""
-    sources, targets = texts
-    wanted, got = (make_networks(dtype, kernels=True, **WIDTHS[width]) for dtype in (torch.float32, torch.int8))
-    logits = [each.verifier.score(targets, zeros(len(sources)), open_rows(each, sources)) for each in (wanted, got)]
-    error = (logits[0] - logits[1]).abs()
+    logits = [whole(make_networks(format, kernels=True, **WIDTHS[width]), texts) for format in ("float32", "int8")]
+    error = np.abs(logits[0] - logits[1])
     assert error.any()
     assert error.max() < 0.2 * logits[0].std()
     assert error.mean() < 0.03 * logits[0].std()
 
 
 def test_int8_needs_the_kernels() -> None:
-    module, _, config = make_modules()
+    config = VerifierConfig(encoder_layers=2, decoder_layers=2, vocab_size=VOCAB, max_length=128)
+    sizes, width, ffn = verifier_sizes(config), config.model_dim, config.ffn_dim
     with pytest.raises(UsageError, match="needs the C\\+\\+ kernels"):
-        choose_backend(weights_of(module), config, CPU, torch.int8, kernels=False)
+        backends.choose("cpu", "int8", sizes=sizes, width=width, ffn=ffn, kernels=False)
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
-def test_what_the_kernels_cannot_run_runs_on_pytorch(misfit: str, texts: tuple[list[list[int]], Tensor]) -> None:
-    networks = make_networks(torch.float32, kernels=True, **MISFITS[misfit])
-    assert isinstance(networks.verifier, VerifierNetwork)
-    assert isinstance(networks.drafter, DrafterNetwork)
+def test_what_the_kernels_cannot_run_runs_on_pytorch(misfit: str, texts: Texts) -> None:
+    networks = make_networks("float32", kernels=True, **MISFITS[misfit])
+    assert isinstance(networks.verifier, TorchVerifier)
+    assert isinstance(networks.drafter, TorchMasked)
     sources, targets = texts
-    got = networks.verifier.score(targets, zeros(len(sources)), open_rows(networks, sources))
-    torch.testing.assert_close(got, module_logits(networks.verifier_module, *texts), rtol=1e-4, atol=1e-4)
+    wanted = module_logits(networks.verifier_module, *texts)
+    np.testing.assert_allclose(whole(networks, texts), wanted, rtol=1e-4, atol=1e-4)
     state = open_rows(networks, sources[:1], drafter=True)
-    drafts, log_probs = propose(networks.drafter, targets[:1, :3], zeros(1), torch.tensor([3]), 4, state)
+    drafts, log_probs = networks.drafter.chain(Window(targets[:1, :3], zeros(1)), 4, state)
     assert drafts.shape == (1, 4)
     assert (log_probs <= 0).all()
 
 
 def test_float64_runs_on_pytorch() -> None:
-    assert isinstance(make_networks(torch.float64, kernels=True).verifier, VerifierNetwork)
+    assert isinstance(make_networks("float64", kernels=True).verifier, TorchVerifier)
 
 
 def test_without_kernels_everything_runs_on_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "kernels", lambda: None)
-    networks = make_networks(torch.float32, kernels=True)
-    assert isinstance(networks.verifier, VerifierNetwork)
-    assert isinstance(networks.drafter, DrafterNetwork)
+    networks = make_networks("float32", kernels=True)
+    assert isinstance(networks.verifier, TorchVerifier)
+    assert isinstance(networks.drafter, TorchMasked)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_window_may_reach_past_the_last_position(
-    kernels: bool, dtype: torch.dtype, texts: tuple[list[list[int]], Tensor]
-) -> None:
+@pytest.mark.parametrize("format", ["float32", "bfloat16"])
+def test_a_window_may_reach_past_the_last_position(kernels: bool, format: str, texts: Texts) -> None:
     """What lies before the last position is as ever; the rest is noise, but read from nowhere else."""
     sources, targets = texts
-    networks = make_networks(dtype, kernels=kernels, max_length=30, **SHAPES["narrow"])
+    networks = make_networks(format, kernels=kernels, max_length=30, **SHAPES["narrow"])
     # Two sources are longer than that, too.
     state = open_rows(networks, sources)
-    wanted = networks.verifier.score(targets[:, :30], zeros(5), state)
-    starts = torch.tensor([29, 20, 29, 25, 28])
-    window = torch.stack([row[start : start + 11] for row, start in zip(targets, starts.tolist(), strict=True)])
-    got = networks.verifier.score(window, starts, state)
+    wanted = scores(networks.verifier, Window(targets[:, :30], zeros(5)), state)
+    starts = np.array([29, 20, 29, 25, 28])
+    tokens = np.stack([row[start : start + 11] for row, start in zip(targets, starts.tolist(), strict=True)])
+    got = scores(networks.verifier, Window(tokens, starts), state)
     for row, start in enumerate(starts.tolist()):
         assert equal(got[row, : 30 - start], wanted[row, start:])
-    if dtype == torch.float32:
-        other = make_networks(dtype, kernels=False, max_length=30, **SHAPES["narrow"]).verifier
+    if format == "float32":
+        other = make_networks(format, kernels=False, max_length=30, **SHAPES["narrow"]).verifier
         state = other.new_state(5)
-        other.start(state, torch.arange(5), other.encode(sources))
-        other.score(targets[:, :30], zeros(5), state)
-        torch.testing.assert_close(got, other.score(window, starts, state), rtol=1e-4, atol=1e-4)
+        other.start(state, np.arange(5), other.encode(sources))
+        other.score(Window(targets[:, :30], zeros(5)), state)
+        np.testing.assert_allclose(got, scores(other, Window(tokens, starts), state), rtol=1e-4, atol=1e-4)
     drafting = open_rows(networks, sources, drafter=True)
-    counts = torch.tensor([29, 30, 12, 1, 28])
-    drafts, log_probs = propose(networks.drafter, targets[:, :30], zeros(5), counts, 60, drafting)
+    read = Window(targets[:, :30], zeros(5), np.array([29, 30, 12, 1, 28]))
+    drafts, log_probs = networks.drafter.chain(read, 60, drafting)
     assert ((drafts >= 0) & (drafts < VOCAB)).all()
-    assert log_probs.isfinite().all()
+    assert np.isfinite(log_probs).all()
 
 
 @pytest.mark.parametrize("scale", [50.0, 0.02])
-def test_attention_of_very_large_and_very_small_scores(
-    kernels: bool, scale: float, texts: tuple[list[list[int]], Tensor]
-) -> None:
+def test_attention_of_very_large_and_very_small_scores(kernels: bool, scale: float, texts: Texts) -> None:
     """Queries and keys times 50: scores in the thousands, one key takes all."""
-    sources, targets = texts
-    networks, exact = (
-        make_networks(dtype, kernels=kernels, scale=scale, **SHAPES["narrow"])
-        for dtype in (torch.float32, torch.float64)
-    )
     got, wanted = (
-        each.verifier.score(targets, zeros(len(sources)), open_rows(each, sources)) for each in (networks, exact)
+        whole(make_networks(format, kernels=kernels, scale=scale, **SHAPES["narrow"]), texts)
+        for format in ("float32", "float64")
     )
-    assert got.isfinite().all()
+    assert np.isfinite(got).all()
     # A score of thousands is known to about 1e-4 in float32.
     tolerance = 1e-4 if scale < 1 else 2e-3
-    torch.testing.assert_close(got.double(), wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 def test_the_exponential_function(kernels: bool) -> None:
@@ -723,34 +820,34 @@ def test_the_exponential_function(kernels: bool) -> None:
     attention = "decoder.layers.0.encoder_decoder_attn"
     weights[f"{attention}.q_proj.bias"][0] = 4  # scaled by 1/√16
     weights[f"{attention}.output_proj.weight"][:16, :16] = torch.eye(16)
-    verifier = verifier_network(weights, config, CPU, torch.float32, kernels=kernels)
+    verifier = verifier_network(weights, config, "float32", kernels=kernels)
     rows = 200
-    scores = torch.cat([torch.zeros(rows, 1), -torch.linspace(0, 87, rows * 14).view(14, rows).T], dim=1)  # (B, 15)
-    scores[0, 8:] = torch.tensor([-88.0, -104.0, -105.0, -200.0, -1e4, -1e30, -3e38])  # nothing is left of these
+    spread = -np.linspace(0, 87, rows * 14).reshape(14, rows).T
+    given = np.concatenate([np.zeros((rows, 1)), spread], axis=1).astype(np.float32)  # (B, 15)
+    given[0, 8:] = [-88.0, -104.0, -105.0, -200.0, -1e4, -1e30, -3e38]  # nothing is left of these
     state = verifier.new_state(rows)
-    state.cross.lengths.fill_(15)
-    state.cross.data[0, 0, :, 0, :15, 0] = scores
-    state.cross.data[0, 1, :, 0, range(15), range(15)] = torch.exp(-scores.double().clamp(min=-87)).float()
-    lanes = verifier.score(torch.full((rows, 1), 32), zeros(rows), state)[:, 0].double()
+    state.sources[:] = 15
+    data = np.asarray(state.cross.data)
+    data[0, 0, :, 0, :15, 0] = given
+    data[0, 1, :, 0, range(15), range(15)] = np.exp(-given.astype(np.float64).clip(min=-87)).T
+    lanes = scores(verifier, Window(np.full((rows, 1), 32), zeros(rows)), state)[:, 0].astype(np.float64)
     lanes = (lanes - lanes[:, 15:16]) / (lanes[:, 16:17] - lanes[:, 15:16])  # lane 15 has no value, lane 16 is 1
-    share = 1 / scores.double().exp().sum(1)
+    share = 1 / np.exp(given.astype(np.float64)).sum(1)
     np.testing.assert_allclose(lanes[:, 0], share, rtol=3e-6)
-    np.testing.assert_allclose(lanes[1:, :15], share[1:, None].expand(-1, 15), rtol=3e-6)
+    np.testing.assert_allclose(lanes[1:, :15], np.tile(share[1:, None], 15), rtol=3e-6)
     np.testing.assert_allclose(lanes[0, 9:15], 0, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_calls_from_several_threads_do_not_mix(
-    kernels: bool, threads: int, texts: tuple[list[list[int]], Tensor]
-) -> None:
-    networks = make_networks(torch.float32, kernels=kernels)
+def test_calls_from_several_threads_do_not_mix(kernels: bool, threads: int, texts: Texts) -> None:
+    networks = make_networks("float32", kernels=kernels)
     wanted = [run_alone(networks, *text, [LENGTH])[0] for text in zip(*texts, strict=True)]
 
     def work(number: int) -> bool:
-        torch.set_num_threads(threads)
+        set_threads(threads)
         which = number % len(wanted)
         logits, _ = run_alone(networks, texts[0][which], texts[1][which], PLANS[number % 3])
-        return torch.equal(logits, wanted[which])
+        return np.array_equal(logits, wanted[which])
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(24)))
@@ -758,16 +855,16 @@ def test_calls_from_several_threads_do_not_mix(
 
 @pytest.mark.usefixtures("needs_kernels")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_kernels_run_in_a_forked_child(texts: tuple[list[list[int]], Tensor]) -> None:
+def test_the_kernels_run_in_a_forked_child(texts: Texts) -> None:
     """A child inherits the library, but none of its threads."""
-    networks = make_networks(torch.float32, kernels=True, **SHAPES["narrow"])
+    networks = make_networks("float32", kernels=True, **SHAPES["narrow"])
     source, target = texts[0][2], texts[1][2]
-    torch.set_num_threads(2)
+    set_threads(2)
     wanted, _ = run_alone(networks, source, target, [LENGTH])
 
     def work() -> None:
         got, _ = run_alone(networks, source, target, [LENGTH])
-        assert torch.equal(got, wanted)
+        assert np.array_equal(got, wanted)
 
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
@@ -775,7 +872,7 @@ def test_the_kernels_run_in_a_forked_child(texts: tuple[list[list[int]], Tensor]
     if child.is_alive():
         child.kill()
     assert child.exitcode == 0
-    assert torch.equal(run_alone(networks, source, target, [LENGTH])[0], wanted)
+    assert np.array_equal(run_alone(networks, source, target, [LENGTH])[0], wanted)
 
 
 @dataclass(frozen=True)
@@ -783,14 +880,41 @@ class Chains:
     """A drafter module with random weights, and both ways to run its chain."""
 
     module: MaskedDrafter
-    native: Drafter
+    native: DraftNetwork
     correction: Correction
 
     def find(self, logits: Tensor, hidden: Tensor, last: Tensor, *, kernels: bool) -> tuple[Tensor, Tensor]:
         """Runs ``best_chain``, or the kernels' own, on logits (B, K, V), hidden states (B, K, D) and tokens (B)."""
+        slots = Slots(logits, hidden, last)
+        if kernels:
+            assert isinstance(self.native, KernelMaskedDrafter)
+            tokens, log_probs = self.native.best_chain(slots.on_kernels())
+            return torch.from_numpy(tokens), torch.from_numpy(log_probs)
         with torch.inference_mode():
-            slots = Slots(logits.contiguous(), hidden.contiguous(), last)
-            return self.native.chain(slots) if kernels else best_chain(slots, self.correction)
+            return best_chain(slots.on_pytorch(), self.correction)
+
+
+class Slots(NamedTuple):
+    """Blocks of slots that are given."""
+
+    logits: Tensor
+    """(B, K, V)"""
+
+    hidden: Tensor
+    """(B, K, D)"""
+
+    last: Tensor
+    """(B)"""
+
+    def row(self, number: int) -> Slots:
+        """Returns the block of one sentence."""
+        return Slots(*(tensor[number, None] for tensor in self))
+
+    def on_kernels(self) -> kernel_masked.Slots:
+        return kernel_masked.Slots(self.logits.flatten(0, 1).numpy(), self.hidden.numpy(), self.last.numpy())
+
+    def on_pytorch(self) -> torch_correction.Slots:
+        return torch_correction.Slots.of(*self)
 
 
 def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:
@@ -806,7 +930,7 @@ def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:
         module.correction.output.weight.normal_(std=output)
         module.correction.gates.weight.mul_(3)
     weights = weights_of(module)
-    native = drafter_network(weights, config, CPU, torch.float32)
+    native = drafter_network(weights, config, "float32")
     return Chains(module, native, Correction(weights, weights["embed.weight"], 32**0.5))
 
 
@@ -835,7 +959,7 @@ def test_a_chain_does_not_depend_on_its_neighbours_or_on_threads() -> None:
     logits, hidden, last = 2 * torch.randn(9, 7, 437), torch.randn(9, 7, 32), torch.randint(437, (9,))
     alone = [chains.find(logits[row, None], hidden[row, None], last[row, None], kernels=True) for row in range(9)]
     for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
+        set_threads(threads)
         tokens, log_probs = chains.find(logits, hidden, last, kernels=True)
         assert torch.equal(tokens, torch.cat([pair[0] for pair in alone]))
         assert torch.equal(log_probs, torch.cat([pair[1] for pair in alone]))
@@ -856,7 +980,7 @@ def test_the_lowest_ids_among_equal_candidates_of_the_kernels() -> None:
         output[:, 0] = 1000 * table[favourite]
         gates = {"correction.gates.weight": torch.zeros(32, 80), "correction.gates.bias": torch.ones(32)}
         weights = weights_of(chains.module) | {"correction.output.weight": output} | gates
-        native = drafter_network(weights, chains.module.config, CPU, torch.float32)
+        native = drafter_network(weights, chains.module.config, "float32")
         tokens, _ = replace(chains, native=native).find(
             logits, torch.zeros(3, 1, 32), torch.zeros(3).long(), kernels=True
         )
@@ -866,41 +990,41 @@ def test_the_lowest_ids_among_equal_candidates_of_the_kernels() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_going_ahead_is_what_single_steps_say(
-    kernels: bool, texts: tuple[list[list[int]], Tensor], threads: int
-) -> None:
+def test_going_ahead_is_what_single_steps_say(kernels: bool, texts: Texts, threads: int) -> None:
     """Rows have different numbers of tokens to read; a second call goes on after some of what the first one said."""
-    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["wide"])
+    networks = make_networks("float32", kernels=kernels, **SHAPES["wide"])
     sources, targets = texts
-    network, rows = networks.verifier, torch.arange(len(sources))
+    network, rows = networks.verifier, np.arange(len(sources))
+    assert isinstance(network, KernelDecoder | TorchDecoder)
     ahead, single = open_rows(networks, sources), open_rows(networks, sources)
-    starts, counts = zeros(len(sources)), torch.tensor([3, 1, 6, 2, 4])
+    starts, counts = zeros(len(sources)), np.array([3, 1, 6, 2, 4])
     fresh = targets[:, :6]
     for _ in range(2):
-        torch.set_num_threads(threads)
-        tokens, log_probs = network.ahead(fresh, starts, counts, 5, ahead)
-        torch.set_num_threads(1)
-        logits = network.score(fresh, starts, single)[rows, counts - 1]
+        set_threads(threads)
+        tokens, log_probs = network.chain(Window(fresh, starts, counts), 5, ahead)
+        set_threads(1)
+        logits = scores(network, Window(fresh, starts), single)[rows, counts - 1]
         for number in range(tokens.shape[1]):
-            assert torch.equal(tokens[:, number], logits.argmax(1))
-            wanted = logits.log_softmax(1).amax(1)
-            torch.testing.assert_close(log_probs[:, number], wanted, rtol=1e-4, atol=1e-5)
-            logits = network.score(tokens[:, number, None], starts + counts + number, single)[:, 0]
+            assert np.array_equal(tokens[:, number], logits.argmax(1))
+            wanted = torch.from_numpy(logits).log_softmax(1).amax(1)
+            np.testing.assert_allclose(log_probs[:, number], wanted, rtol=1e-4, atol=1e-5)
+            logits = scores(network, Window(tokens[:, number, None], starts + counts + number), single)[:, 0]
         assert tokens.shape[1] == 5
         starts, fresh = starts + counts, tokens[:, :4]
-        counts = torch.tensor([1, 4, 2, 3, 1])
+        counts = np.array([1, 4, 2, 3, 1])
 
 
 def test_going_ahead_stops_where_all_sentences_have_ended(
-    kernels: bool, texts: tuple[list[list[int]], Tensor], monkeypatch: pytest.MonkeyPatch
+    kernels: bool, texts: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    networks = make_networks(torch.float32, kernels=kernels, **SHAPES["narrow"])
+    networks = make_networks("float32", kernels=kernels, **SHAPES["narrow"])
     sources, targets = texts
     first, second = open_rows(networks, sources[:1]), open_rows(networks, sources[:1])
-    one = torch.ones(1, dtype=torch.int64)
-    tokens, _ = networks.verifier.ahead(targets[:1, :1], zeros(1), one, 3, first)
+    network, read = networks.verifier, Window(targets[:1, :1], zeros(1))
+    assert isinstance(network, KernelDecoder | TorchDecoder)
+    tokens, _ = network.chain(read, 3, first)
     assert tokens.shape == (1, 3)
-    for module in ("native", "networks"):
-        monkeypatch.setattr(f"specmt.engine.{module}.EOS", int(tokens[0, 0]))
-    again, _ = networks.verifier.ahead(targets[:1, :1], zeros(1), one, 3, second)
+    for backend in ("kernels", "torch"):
+        monkeypatch.setattr(f"specmt.engine.{backend}.decoder.EOS", int(tokens[0, 0]))
+    again, _ = network.chain(read, 3, second)
     assert again.tolist() == tokens[:, :1].tolist()

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from specmt.files import whole, write_whole
-from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder, add_drafter
+from specmt.models.folder import DRAFTER, PIECES, VERIFIER, ModelFolder
+from specmt.models.writing import add_drafter
 from specmt.training.checkpoints import save_tensors
 from tests.folders import write_model
 

@@ -7,21 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from specmt.engine.backend import best_tokens
+from specmt.engine.arrays import Floats
 from specmt.engine.fused import Drafting, Sentences
-from specmt.engine.native import NativeVerifier
-from specmt.engine.structures import Filter
+from specmt.engine.kernels.structures import Filter
+from specmt.engine.kernels.verifier import KernelVerifier
+from specmt.engine.window import Window
 from specmt.models.config import VerifierConfig
-from specmt.models.modules import create_verifier
+from specmt.models.reference.modules import create_verifier
 from specmt.training.validate import weights_of
 from specmt.types import BOS, EOS
-from tests.networks import verifier_network
+from tests.networks import arrays_of, verifier_network
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
-CPU = torch.device("cpu")
 CONFIG = VerifierConfig(
     vocab_size=437,  # fills no register
     model_dim=64,
@@ -36,56 +35,59 @@ CONFIG = VerifierConfig(
 SOURCES = [[7, 9, 400, 8, 7], [20], [30, 31, 32], list(range(40, 75)), [5, 5]]
 
 
-def close(table: Tensor) -> Tensor:
+def close(table: Floats) -> Floats:
     """Returns a table in which every output has others that differ by next to nothing, and by nothing."""
-    table = table[torch.arange(len(table)) % 60].clone()
-    table[60:300] *= 1 + 0.004 * torch.randint(-1, 2, (240, table.shape[1]))
+    table = table[np.arange(len(table)) % 60]
+    steps = np.random.default_rng(2).integers(-1, 2, (240, table.shape[1]))
+    table[60:300] *= 1 + np.float32(0.004) * steps.astype(np.float32)
     return table
 
 
-def outlying(table: Tensor) -> Tensor:
+def outlying(table: Floats) -> Floats:
     """Returns a table that int8 is far too coarse for."""
-    table = table.clone()
+    table = table.copy()
     table[:, 3] = 20.0
     return table
 
 
-TABLES: dict[str, Callable[[Tensor], Tensor]] = {
+TABLES: dict[str, Callable[[Floats], Floats]] = {
     "random": lambda table: table,
     "close": close,
     "outlying": outlying,
-    "all alike": lambda table: table[:1] + 1e-3 * table,
-    "small": lambda table: 1e-20 * table,
-    "nothing": torch.zeros_like,
+    "all alike": lambda table: table[:1] + np.float32(1e-3) * table,
+    "small": lambda table: np.float32(1e-20) * table,
+    "nothing": np.zeros_like,
 }
-BIASES: dict[str, Callable[[Tensor], Tensor]] = {
+BIASES: dict[str, Callable[[Floats], Floats]] = {
     "biased": lambda bias: bias,
-    "below zero": lambda bias: bias - 1000.0,  # outputs that fill a register up must not win
+    "below zero": lambda bias: bias - np.float32(1000.0),  # outputs that fill a register up must not win
 }
 
 
-def make_verifier(table: str, bias: str, dtype: torch.dtype) -> NativeVerifier:
+def make_verifier(table: str, bias: str, format: str) -> KernelVerifier:
     torch.manual_seed(1)
-    weights = weights_of(create_verifier(CONFIG, CPU))
-    for tensor in weights.values():
-        tensor += torch.randn_like(tensor) * 0.1
-    weights["final_proj.weight"] = TABLES[table](torch.randn(CONFIG.vocab_size, CONFIG.model_dim) * 0.3)
-    weights["final_proj.bias"] = BIASES[bias](torch.randn(CONFIG.vocab_size))
+    weights = arrays_of(weights_of(create_verifier(CONFIG, torch.device("cpu"))))
+    noise = np.random.default_rng(1)
+    for array in weights.values():
+        array += noise.standard_normal(array.shape, np.float32) * np.float32(0.1)
+    given = noise.standard_normal((CONFIG.vocab_size, CONFIG.model_dim), np.float32) * np.float32(0.3)
+    weights["final_proj.weight"] = TABLES[table](given)
+    weights["final_proj.bias"] = BIASES[bias](noise.standard_normal(CONFIG.vocab_size, np.float32))
     # No sentence ends: another token is always a little better.
     weights["final_proj.weight"][EOS] = weights["final_proj.weight"][0]
     weights["final_proj.bias"][EOS] = weights["final_proj.bias"][0] - 1.0
-    verifier = verifier_network(weights, CONFIG, CPU, dtype, kernels=True)
-    assert isinstance(verifier, NativeVerifier)
+    verifier = verifier_network(weights, CONFIG, format)
+    assert isinstance(verifier, KernelVerifier)
     return verifier
 
 
-def differences(verifier: NativeVerifier, block_size: int) -> int:
+def differences(verifier: KernelVerifier, block_size: int) -> int:
     """Returns how many of the tokens that the engine says by itself are not the best by the logits."""
     rows, room = len(SOURCES), 60
     state = verifier.new_state(rows)
-    memory = verifier.encode(SOURCES)
-    verifier.start(state, torch.arange(rows), memory)
-    tokens = torch.zeros(rows, room + block_size + 1, dtype=torch.int64)
+    encoded = verifier.encode(SOURCES)
+    verifier.start(state, np.arange(rows), encoded)
+    tokens = np.zeros((rows, room + block_size + 1), dtype=np.int64)
     tokens[:, 0] = BOS
     sentences = Sentences(tokens, np.ones(rows, dtype=np.int64), np.full(rows, 40))
     while (sentences.lengths < 40).any():  # the caches have to grow on the way
@@ -93,27 +95,27 @@ def differences(verifier: NativeVerifier, block_size: int) -> int:
         verifier.run(state, sentences, Drafting(block_size), iterations=64, enough=rows)
     said = tokens[:, :40]
     fresh = verifier.new_state(rows)
-    verifier.start(fresh, torch.arange(rows), memory)
-    logits = verifier.score(said[:, :-1], torch.zeros(rows, dtype=torch.int64), fresh)
-    assert logits.isfinite().all()
-    return int((best_tokens(logits) != said[:, 1:]).sum())
+    verifier.start(fresh, np.arange(rows), encoded)
+    logits = verifier.score(Window(said[:, :-1], np.zeros(rows, dtype=np.int64)), fresh)
+    assert np.isfinite(logits.values).all()
+    return int((logits.best() != said[:, 1:]).sum())
 
 
 @pytest.mark.parametrize("block_size", [0, 4, 14])
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_the_best_token_is_that_of_the_logits(dtype: torch.dtype, table: str, bias: str, block_size: int) -> None:
-    verifier = make_verifier(table, bias, dtype)
+@pytest.mark.parametrize("format", ["float32", "bfloat16"])
+def test_the_best_token_is_that_of_the_logits(format: str, table: str, bias: str, block_size: int) -> None:
+    verifier = make_verifier(table, bias, format)
     assert verifier.decoder.struct.filter.project.weight
     assert differences(verifier, block_size) == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_it_is_the_bound_that_sees_to_that(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("format", ["float32", "bfloat16"])
+def test_it_is_the_bound_that_sees_to_that(format: str) -> None:
     found = 0
     for table in TABLES:
-        verifier = make_verifier(table, "biased", dtype)
+        verifier = make_verifier(table, "biased", format)
         known = verifier.decoder.struct.filter
         verifier.decoder.struct.filter = Filter(known.project, 0.0, 0.0, 0.0)
         found += differences(verifier, 0)
@@ -121,6 +123,6 @@ def test_it_is_the_bound_that_sees_to_that(dtype: torch.dtype) -> None:
 
 
 def test_int8_has_no_use_for_it() -> None:
-    verifier = make_verifier("random", "biased", torch.int8)
+    verifier = make_verifier("random", "biased", "int8")
     assert not verifier.decoder.struct.filter.project.weight
     assert differences(verifier, 3) == 0

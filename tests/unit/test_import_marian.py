@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from specmt.cli.main import run
 from specmt.decoding.session import decode
+from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
@@ -31,6 +33,7 @@ from specmt.options import DecodingOptions
 from specmt.text.pieces import ImportedPieces, Pieces, load_pieces
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
+from tests.networks import array_of, scores
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LANGUAGES = (">>deu<<", ">>fra<<", ">>eng<<")
@@ -344,12 +347,23 @@ def test_pickles_of_tensors_are_read_and_code_is_not_run(tmp_path: Path, as_arch
     checkpoint = open_checkpoint(tmp_path)
     assert list(checkpoint) == list(state)
     for name, tensor in state.items():
-        assert torch.equal(checkpoint.read(name), tensor) and checkpoint.read(name).dtype == tensor.dtype
+        array, wanted = checkpoint.read(name), array_of(tensor)
+        assert np.array_equal(array, wanted) and array.dtype == wanted.dtype
     code = {"weight": torch.zeros(2), "code": Runs(tmp_path / "ran")}
     torch.save(code, tmp_path / TORCH, _use_new_zipfile_serialization=as_archive)
     with pytest.raises(ModelError, match=r"more than tensors in it \(it asks for .*\), which could run code"):
         open_checkpoint(tmp_path)
     assert not (tmp_path / "ran").exists()
+
+
+def test_pickles_need_pytorch_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / TORCH).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "specmt.models.interop.pickled", raising=False)
+    with pytest.raises(
+        ModelError, match=r"\.bin: is a pickle, and reading it needs PyTorch, .* install 'specmt\[torch\]'"
+    ):
+        open_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", TORCH])
@@ -362,7 +376,7 @@ def test_weights_in_parts_are_read(tmp_path: Path, name: str) -> None:
         save({key: state[key]}, tmp_path / part)
     write_json(tmp_path / f"{name}.index.json", {"weight_map": parts})
     checkpoint = open_checkpoint(tmp_path)
-    assert all(torch.equal(checkpoint.read(key), tensor) for key, tensor in state.items())
+    assert all(np.array_equal(checkpoint.read(key), array_of(tensor)) for key, tensor in state.items())
 
 
 @pytest.mark.parametrize("map_", [{"a": "../model.safetensors"}, {"a": 1}, []])
@@ -376,7 +390,8 @@ def test_archives_with_objects_are_refused_and_not_run(tmp_path: Path) -> None:
     objects = np.array([Runs(tmp_path / "ran")], dtype=object)
     np.savez(tmp_path / "model.npz", weight=np.zeros(2), objects=objects)
     checkpoint = open_npz(tmp_path / "model.npz")
-    assert torch.equal(checkpoint.read("weight"), torch.zeros(2, dtype=torch.float64))
+    weight = checkpoint.read("weight")
+    assert np.array_equal(weight, np.zeros(2)) and weight.dtype == np.float64
     with pytest.raises(ModelError, match=r"objects cannot be read \(Object arrays cannot be loaded"):
         checkpoint.read("objects")
     (tmp_path / "model.npz").write_bytes(pickle.dumps(Runs(tmp_path / "ran")))
@@ -852,10 +867,11 @@ def assert_same_logits(pair: Pair, model: Model, sentences: Sequence[str]) -> No
         targets = torch.randint(1, len(by_theirs) - 1, (count, width), generator=generator)
         targets[:, 0] = start
         wanted = pair.theirs(**batch, decoder_input_ids=targets).logits
-        tokens = torch.tensor([[BOS, *(by_theirs[token] for token in row[1:])] for row in targets.tolist()])
+        tokens = np.array([[BOS, *(by_theirs[token] for token in row[1:])] for row in targets.tolist()])
         state = model.verifier.new_state(count)
-        model.verifier.start(state, torch.arange(count), model.verifier.encode(model.pieces.encode_batch(chosen)))
-        got = model.verifier.score(tokens, torch.zeros(count, dtype=torch.int64), state)[..., by_theirs]
+        model.verifier.start(state, np.arange(count), model.verifier.encode(model.pieces.encode_batch(chosen)))
+        window = Window(tokens, np.zeros(count, dtype=np.int64))
+        got = torch.from_numpy(scores(model.verifier, window, state)[..., by_theirs])
         never = pair.theirs.config.pad_token_id
         got[..., never] = wanted[..., never]
         assert float((got - wanted).abs().max()) < 1e-4

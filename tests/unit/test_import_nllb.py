@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -19,8 +20,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import Module
 
+import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)
 from specmt.cli.main import run
 from specmt.decoding.session import decode
+from specmt.engine.window import Window
 from specmt.errors import ModelError, SpecmtError
 from specmt.models.folder import CARD, VERIFIER, ModelFolder, find
 from specmt.models.hub import Model, load_model
@@ -34,8 +37,9 @@ from specmt.models.interop.nllb import import_nllb
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
+from tests.networks import scores
 
-from fairseq2.device import CPU  # isort: skip  (specmt.models makes it importable)
+from fairseq2.device import CPU  # isort: skip  (specmt.models.reference makes it importable)
 from fairseq2.models.nllb import NllbConfig, create_nllb_model  # isort: skip
 from fairseq2.nn import BatchLayout  # isort: skip
 
@@ -220,8 +224,9 @@ def score(model: Model, sources: list[list[int]], targets: Tensor) -> Tensor:
     """Returns the logits (B, T, V) after each target token."""
     verifier = model.verifier
     state = verifier.new_state(len(sources))
-    verifier.start(state, torch.arange(len(sources)), verifier.encode(sources))
-    return verifier.score(targets, torch.zeros(len(sources), dtype=torch.int64), state)
+    verifier.start(state, np.arange(len(sources)), verifier.encode(sources))
+    window = Window(targets.numpy(), np.zeros(len(sources), dtype=np.int64))
+    return torch.from_numpy(scores(verifier, window, state))
 
 
 def test_text_comes_out_without_names_of_languages(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
 from specmt.decoding.session import decode
-from specmt.engine.packed import Rows, pack
+from specmt.engine.arrays import Array, Floats, to_bfloat16, to_floats, zeros
+from specmt.engine.kernels.packing import Rows, pack
+from specmt.engine.weights import Rounded, Weight, floats
 from specmt.models.describe import count_parameters
-from specmt.models.folder import CONFIG, NETWORKS, VERIFIER, ModelFolder, store_in_int8
+from specmt.models.folder import CONFIG, NETWORKS, VERIFIER, ModelFolder
 from specmt.models.hub import load_model
-from specmt.models.int8 import from_int8, to_int8
-from specmt.models.reading import read_outline
+from specmt.models.tensors import read_arrays, read_outline
+from specmt.models.writing import store_in_int8, to_int8
 from specmt.options import DecodingOptions
 
 
@@ -26,31 +26,50 @@ def stored(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelF
     return store_in_int8(tmp_path_factory.mktemp("int8"), ModelFolder.read(tiny_model))
 
 
-def matrix(rows: int = 64, width: int = 32, dtype: torch.dtype = torch.float32) -> Tensor:
-    torch.manual_seed(1)
-    return (torch.randn(rows, width) * torch.logspace(-6, 6, rows)[:, None]).to(dtype)
+def matrix(rows: int = 64, width: int = 32) -> Floats:
+    numbers = np.random.default_rng(1).standard_normal((rows, width), dtype=np.float32)
+    return numbers * np.logspace(-6, 6, rows, dtype=np.float32)[:, None]
+
+
+def packed(weight: Weight) -> dict[str, Array]:
+    arrays = {}
+    for part in pack("x", "int8", Rows(weight)):
+        arrays[part.name] = zeros(part.shape, part.dtype)
+        part.fill(arrays[part.name])
+    return arrays
 
 
 def test_values_are_the_nearest_and_exact() -> None:
-    weights = {"layer.weight": matrix(), "zero.weight": torch.zeros(3, 4), "layer.bias": torch.ones(64)}
-    found = from_int8(to_int8(weights))
-    assert found.keys() == weights.keys()
-    assert torch.equal(found["zero.weight"], weights["zero.weight"])
-    most = weights["layer.weight"].abs().amax(1, keepdim=True)
-    assert ((found["layer.weight"] - weights["layer.weight"]).abs() <= most / 127 * 0.51).all()
-    # Float64 has room for every bit of the products.
+    weights = {"layer.weight": matrix(), "zero.weight": np.zeros((3, 4), np.float32), "layer.bias": np.ones(64)}
     stored = to_int8(weights)
-    exact = stored["layer.weight"].double() * stored["layer.weight.scale"].double()[:, None]
-    assert torch.equal(found["layer.weight"].double(), exact)
-    assert all(torch.equal(tensor, to_int8(found)[name]) for name, tensor in stored.items())
+    found = {name: floats(weight) for name, weight in stored.items()}
+    assert found.keys() == weights.keys()
+    assert np.array_equal(found["zero.weight"], weights["zero.weight"])
+    most = np.abs(weights["layer.weight"]).max(1, keepdims=True)
+    assert (np.abs(found["layer.weight"] - weights["layer.weight"]) <= most / 127 * 0.51).all()
+    layer = stored["layer.weight"]
+    assert isinstance(layer, Rounded)
+    assert np.array_equal(to_floats(to_bfloat16(layer.scale)), layer.scale)
+    # Float64 has room for every bit of the products.
+    exact = layer.values.astype(np.float64) * layer.scale.astype(np.float64)[:, None]
+    assert np.array_equal(found["layer.weight"].astype(np.float64), exact)
+    again = to_int8(found)["layer.weight"]
+    assert isinstance(again, Rounded)
+    assert np.array_equal(again.values, layer.values) and np.array_equal(again.scale, layer.scale)
 
 
+@pytest.mark.usefixtures("needs_kernels")
 def test_kernels_round_to_what_is_stored() -> None:
-    stored = to_int8({"layer.weight": matrix()})
-    weight = from_int8(stored)["layer.weight"]
-    again, once = (dict(pack("x", torch.int8, Rows(each))) for each in (weight, stored["layer.weight"].float()))
-    assert torch.equal(again["x.weight"], once["x.weight"])
-    assert torch.equal(again["x.scale"], stored["layer.weight.scale"])
+    stored = to_int8({"layer.weight": matrix()})["layer.weight"]
+    assert isinstance(stored, Rounded)
+    wide, again, once = (packed(each) for each in (floats(stored), stored, stored.values.astype(np.float32)))
+    assert all(np.array_equal(wide[name], again[name]) for name in wide)
+    assert np.array_equal(again["x.weight"], once["x.weight"])
+    assert np.array_equal(again["x.scale"], stored.scale)
+
+
+def dtype_of(weight: Weight) -> np.dtype[np.generic]:
+    return weight.values.dtype if isinstance(weight, Rounded) else weight.dtype
 
 
 def test_a_folder_in_int8(tiny_model: Path, stored: ModelFolder, tmp_path: Path) -> None:
@@ -64,13 +83,13 @@ def test_a_folder_in_int8(tiny_model: Path, stored: ModelFolder, tmp_path: Path)
     for name in NETWORKS:
         old, new = before.weights(name), stored.weights(name)
         outline = read_outline(stored.path / name)
-        assert {key: (tensor.shape, tensor.dtype) for key, tensor in new.items()} == {
-            key: (tensor.shape, tensor.dtype) for key, tensor in outline.items()
+        assert {key: (weight.shape, dtype_of(weight)) for key, weight in new.items()} == {
+            key: (known.shape, known.dtype) for key, known in outline.items()
         }
         assert old.keys() == new.keys()
         assert count_parameters(stored.path / name) == count_parameters(tiny_model / name)
-        kinds = {tensor.dtype for tensor in load_file(stored.path / name).values()}
-        assert kinds == {torch.int8, torch.float32, torch.float16}
+        kinds = {array.dtype.name for array in read_arrays(stored.path / name).values()}
+        assert kinds == {"int8", "float32", "float16"}
     assert (stored.path / VERIFIER).stat().st_size < 0.7 * (tiny_model / VERIFIER).stat().st_size
     assert store_in_int8(tmp_path / "again", stored).sha256 == stored.sha256
 
@@ -86,3 +105,15 @@ def test_models_in_int8_decode(
     for drafter in ("masked", "autoregressive"):
         drafted = decode(model, sources, DecodingOptions(drafter=drafter))
         assert [each.tokens for each in drafted] == greedy
+
+
+def test_fairseq2_is_given_the_same_values(stored: ModelFolder) -> None:
+    """It reads the files by itself."""
+    from safetensors.torch import load_file
+
+    from specmt.models.reference.weights import from_stored, to_tensors
+
+    for name in NETWORKS:
+        theirs, ours = from_stored(load_file(stored.path / name)), to_tensors(stored.weights(name))
+        assert theirs.keys() == ours.keys()
+        assert all(tensor.equal(ours[key]) for key, tensor in theirs.items())

@@ -1,17 +1,20 @@
-"""DESIGN §7: layers import downwards only."""
+"""DESIGN §7: layers import downwards only, nothing in a circle, and PyTorch where nothing else will do."""
 
 from __future__ import annotations
 
 import ast
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.commands import MACHINE, ROOT, execute
+from tests.unit.test_import_marian import spm, write_hugging_face  # noqa: F401  (a fixture)
 
 LAYERS = {
     "specmt": 0,
@@ -27,17 +30,22 @@ LAYERS = {
     "specmt.decoding": 2,
     "specmt.models": 2,
     "specmt.training": 3,
-    "specmt.evaluation": 3,
     "specmt.requirements": 3,
     "specmt.feeder": 3,
     "specmt.pairs": 3,
     "specmt.translator": 4,
     "specmt.documents": 4,
+    "specmt.evaluation": 5,
     "specmt.serve": 5,
     "specmt.jobs": 5,
     "specmt.cli": 6,
     "specmt.__main__": 7,
 }
+
+WITH_TORCH = ("specmt.engine.torch", "specmt.models.reference", "specmt.models.interop.pickled", "specmt.training")
+"""What may need PyTorch; the rest may import these in functions alone."""
+
+HEAVY = {"torch", "fairseq2", "safetensors.torch"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ def find_imports(node: ast.AST, *, at_start: bool = True) -> Iterator[Import]:
             yield from find_imports(child, at_start=at_start and not is_function)
 
 
+@cache
 def imports_of(module: str) -> list[Import]:
     return list(find_imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
@@ -87,6 +96,10 @@ def unit_of(module: str) -> str:
 
 def is_ours(module: str) -> bool:
     return module.split(".")[0] == "specmt"
+
+
+def is_in(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def loaded_by(module: str) -> set[str]:
@@ -118,20 +131,44 @@ def test_imports_go_downwards_only(module: str) -> None:
             assert layer > 1 and not each.at_start, f"{where} of the same layer"
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """As long as they do not, one module after the other can be taken that imports none of those left."""
+    left = {name: {each.module for each in imports_of(name) if each.at_start} & {*MODULES} - {name} for name in MODULES}
+    while free := [name for name, imports in left.items() if not imports & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, {name: imports & left.keys() for name, imports in left.items()}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) == "specmt.decoding"])
+def test_decoding_knows_no_models(module: str) -> None:
+    """Not for type checkers either: it says itself what it asks of one."""
+    assert not [each for each in imports_of(module) if unit_of(each.module) == "specmt.models"]
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not is_in(name, WITH_TORCH)])
+def test_pytorch_is_needed_where_nothing_else_will_do(module: str) -> None:
+    assert not loaded_by(module) & HEAVY
+
+
 @pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) in ("specmt.engine", "specmt.decoding")])
 def test_engine_and_decoding_do_not_need_fairseq2(module: str) -> None:
     assert "fairseq2" not in loaded_by(module)
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) == "specmt.cli"])
-def test_commands_start_without_torch(module: str) -> None:
+def test_commands_start_without_what_takes_long(module: str) -> None:
     assert not loaded_by(module) & {"torch", "fairseq2", "sacrebleu", "matplotlib", "fastapi", "uvicorn"}
 
 
 def test_the_graph_of_imports_is_seen() -> None:
     """Guards the tests above against passing because they see nothing."""
     assert {"fairseq2", "torch", "specmt.types"} <= loaded_by("specmt.training.verifier")
-    assert "torch" in loaded_by("specmt.decoding.loop")
+    assert "torch" in loaded_by("specmt.engine.torch.backend")
+    assert {"numpy", "specmt.engine.window", "specmt.engine.arrays"} <= loaded_by("specmt.decoding.loop")
+    assert "specmt.engine.torch.backend" in {each.module for each in imports_of("specmt.engine.backends")} | {
+        f"{each.module}.backend" for each in imports_of("specmt.engine.backends") if not each.at_start
+    }
 
 
 def test_engine_and_decoding_import_where_fairseq2_cannot_be() -> None:
@@ -145,3 +182,84 @@ for module in {modules}:
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+# Processes in which PyTorch cannot be imported, and whoever tries is noted
+
+HOOK = """
+import os, sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "fairseq2", "fairseq2n"):
+            with open(os.environ["ASKED"], "a") as file:
+                file.write(name + "\\n")
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+SERVER = """
+import sys
+from specmt.options import DecodingOptions
+from specmt.serve.app import create_app
+from specmt.serve.service import Service, Source
+from specmt.translator import Translator
+from starlette.testclient import TestClient
+
+load = lambda: Translator.from_pretrained(sys.argv[1], device="cpu", dtype="int8", threads=1)
+with TestClient(create_app(Service([Source(("de", "en"), "0" * 64, load)], DecodingOptions()))) as client:
+    while client.get("/readyz").status_code != 200:
+        pass
+    answer = client.post("/translate", json={"q": "Der Hund", "source": "de", "target": "en"})
+    assert answer.status_code == 200, answer.text
+    assert client.get("/metrics").status_code == 200
+"""
+
+WITHOUT = {
+    "help": ["--help", "translate --help", "train --help", "train drafter --help", "distill --help", "serve --help"],
+    "translate": [
+        "translate {text} {model}",
+        "translate {text} {model} --drafter self --alignments --format jsonl",
+        "translate {text} {model} --strategy beam",
+        "translate {text} {model} --temperature 1 --tree sampled",
+    ],
+    "trace": ["trace 'Der Hund sieht das Haus' {model}"],
+    "evaluate": ["evaluate {text} {text} {model} --strategies greedy --metrics bleu --latency-lines 1 --repeats 1"],
+    "bench": ["bench {text} {model} --quick --rows 1,2 --batch-sizes 1 --block-sizes 2 --repeats 1"],
+    "models": ["models list", "models show {path}", "models verify {path}"],
+    "job": [
+        "translate {text} -o {folder}/out.en {model} --shard 1/2",
+        "translate {text} -o {folder}/out.en {model} --shard 2/2",
+        "jobs merge {folder}/out.en",
+        "translate {text} -o {folder}/both.en {model} --processes 2",
+    ],
+    "import": [
+        "import marian {foreign} {folder}/imported",
+        "translate {text} --model {folder}/imported --device cpu --threads 1",
+    ],
+    "serve": [SERVER],
+}
+
+
+@pytest.mark.usefixtures("needs_kernels")
+@pytest.mark.parametrize("name", WITHOUT)
+def test_commands_run_where_pytorch_cannot_be(
+    name: str, tiny_model: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    hook, text, asked, foreign = (tmp_path / each for each in ("hook", "text.de", "asked", "foreign"))
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(HOOK)
+    text.write_text("Der Hund sieht das Haus.\neine Katze\n")
+    if name == "import":
+        write_hugging_face(foreign, request.getfixturevalue("spm"))
+    model = " ".join(["--model", str(tiny_model), *MACHINE])
+    for line in WITHOUT[name]:
+        if line == SERVER:
+            command = [sys.executable, "-c", SERVER, str(tiny_model)]
+        else:
+            filled = line.format(path=tiny_model, model=model, text=text, folder=tmp_path, foreign=foreign)
+            command = [sys.executable, "-m", "specmt", *shlex.split(filled)]
+        result = execute(*command, PYTHONPATH=f"{hook}:{ROOT}", ASKED=str(asked))
+        assert result.returncode == 0, (line, result.stderr.decode())
+        assert not asked.exists(), (line, asked.read_text())

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.decoding.drafters.lookup import LookupDrafter, Texts, continuation, find_words
-from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
+from specmt.decoding.translation_memory import Neighbour, TranslationMemory
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import EncoderOutput
 from specmt.engine.fused import Drafting
 from specmt.models.hub import Model, load_model
-from specmt.options import DecodingOptions
+from specmt.options import DecodingOptions, TreeName
 from specmt.types import BOS, EOS, PAD
 from tests.decoding_helpers import GREEDY, Sources, assert_same, total_of
 
 quick = settings(max_examples=100, deadline=None)
 ids = st.lists(st.integers(0, 9), max_size=12)
 
-UNSEEN = EncoderOutput(torch.zeros(0, 1), torch.zeros(0, dtype=torch.int64))
+UNSEEN: Any = None
+"""The encoder's output, and the verifier's caches: of no use to lookups."""
+
 TARGET = [BOS, *range(10, 22), EOS]
 
 
@@ -172,25 +174,23 @@ def lookup(memory: TranslationMemory) -> LookupDrafter:
 
 def start(drafter: LookupDrafter, sources: dict[int, list[int]]) -> None:
     requests = [Request(row, source) for row, source in sources.items()]
-    drafter.start(torch.tensor([*sources]), UNSEEN, requests)
+    drafter.start(UNSEEN, np.array([*sources]), UNSEEN, requests)
 
 
 def propose(drafter: LookupDrafter, *rows: list[int], ahead: int = 3) -> list[list[int]]:
     """Returns what is drafted after the committed tokens of each row, noise behind them."""
     width = max(map(len, rows)) + 2
-    tokens = torch.tensor([[*row, *[13] * (width - len(row))] for row in rows])
-    tree = drafter.propose(tokens, torch.tensor([len(row) for row in rows]), ahead, None)
+    tokens = np.array([[*row, *[13] * (width - len(row))] for row in rows])
+    tree = drafter.propose(tokens, np.array([len(row) for row in rows]), ahead, None)
     return drafts_of(tree, len(rows))
 
 
 def drafts_of(tree: Tree, rows: int) -> list[list[int]]:
     assert tree.tokens.shape[0] == rows
-    assert tree.tokens.dtype == torch.int64
+    assert tree.tokens.dtype == tree.counts.dtype == np.int64
     assert tree.parents is None and tree.log_probs is None
-    width = tree.tokens.shape[1]
-    counts = [width] * rows if tree.counts is None else tree.counts.tolist()
+    width, counts = tree.tokens.shape[1], tree.counts.tolist()
     assert max(counts) == width
-    assert tree.counts is None or min(counts) < width
     for row, count in zip(tree.tokens.tolist(), counts, strict=True):
         assert row[count:] == [PAD] * (width - count)
     return [row[:count] for row, count in zip(tree.tokens.tolist(), counts, strict=True)]
@@ -273,7 +273,7 @@ def test_nothing_to_copy_is_not_waited_for() -> None:
     start(drafter, {0: [50, 51, 52], 1: [10, 11, 12, 13]})
     assert drafter.fused(1, 32, None) == Drafting(0)
     assert drafter.fused(2, 32, None) is None
-    assert drafter.propose(torch.tensor([[BOS]]), torch.tensor([1]), 32, None).tokens.shape == (1, 0)
+    assert drafter.propose(np.array([[BOS]]), np.array([1]), 32, None).tokens.shape == (1, 0)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
@@ -299,3 +299,26 @@ def test_a_model_without_drafter_looks_up(
     assert_same(got, greedy)
     assert total_of(got).verifier_calls < 0.7 * total_of(greedy).verifier_calls
     assert heard == {False, True}
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+@pytest.mark.parametrize("tree", ["chain", "best-first"])
+def test_a_fixed_block_is_looked_up_where_that_is_promising_and_drafted_elsewhere(
+    model: Model, sources: Sources, tree: TreeName, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy = decode(model, sources, GREEDY)
+    memory = TranslationMemory()
+    for source, hypothesis in zip(sources[::2], greedy[::2], strict=True):
+        memory.add(source, hypothesis.tokens)
+    played: set[tuple[bool, Arm]] = set()
+
+    def observe(_: FixedPolicy, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
+        played.add((promising, arm))
+
+    monkeypatch.setattr(FixedPolicy, "observe", observe)
+    both = DecodingOptions(drafter="masked+lookup", tree=tree, block_size=4, batch_size=batch_size)
+    got = decode(model, sources, both, memory=memory)
+    assert_same(got, greedy)
+    assert played == {(False, Arm(0, 4)), (True, Arm(1, 4))}
+    masked = decode(model, sources, replace(both, drafter="masked"))
+    assert total_of(got).verifier_calls < total_of(masked).verifier_calls < total_of(greedy).verifier_calls

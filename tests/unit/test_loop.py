@@ -5,46 +5,48 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
 from typing_extensions import override
 
 from specmt.decoding import rows as rows_module
-from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant
+from specmt.decoding.accept import Accepted, Acceptor, Within
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
+from specmt.decoding.noise import Spot
 from specmt.decoding.request import Request
 from specmt.decoding.rows import target_limit
 from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
-from specmt.engine.backend import EncoderOutput
-from specmt.engine.fused import Confidence
-from specmt.engine.networks import DecoderNetwork
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import State
+from specmt.engine.fused import Confidence, Rule
+from specmt.engine.protocols import EncoderOutput, Logits
+from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import VERIFIER
-from specmt.models.hub import Model, choose_backend, load_model
+from specmt.models.hub import Model, choose_backend, load_model, make_verifier
 from specmt.options import DecodingOptions
-from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS
 from tests.decoding_helpers import (
     BACKENDS,
     BATCH_SIZES,
+    EXACTLY,
     GREEDY,
     HOSTILE,
     Hypotheses,
+    NeverEnd,
     Sources,
     Truth,
     Wrong,
     assert_same,
     has_ended,
     load_on,
+    log_softmax,
     make_truth,
-    never_end,
     run,
     stats_of,
     tokens_of,
@@ -61,7 +63,10 @@ def model(tiny_model: Path, kernels: bool) -> Model:
     return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
 
 
-@pytest.fixture(scope="module", params=[*BACKENDS, "pytorch-float64", "kernels-int8"])
+KINDS = [*BACKENDS, "pytorch-float64", "kernels-int8"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def any_model(request: pytest.FixtureRequest, tiny_model: Path) -> Model:
     return load_on(request.param, tiny_model, request)
 
@@ -90,9 +95,13 @@ def test_the_tiny_model_is_worth_testing_with(model: Model, sources: Sources, gr
     assert 0.02 < total.accepted / total.drafted < 0.98
 
 
+SIZES = [*((k, BATCH_SIZES[i % 5]) for i, k in enumerate(BLOCK_SIZES)), *((7, b) for b in BATCH_SIZES[:3]), (60, 33)]
+
+
 @pytest.mark.parametrize(
-    ("block_size", "batch_size"),
-    [*((k, BATCH_SIZES[i % 5]) for i, k in enumerate(BLOCK_SIZES)), *((7, b) for b in BATCH_SIZES[:3]), (60, 33)],
+    ("any_model", "block_size", "batch_size"),
+    [(KINDS[0], *each) for each in SIZES] + [(kind, *each) for kind in KINDS[1:] for each in SIZES[: len(BLOCK_SIZES)]],
+    indirect=["any_model"],
 )
 def test_speculative_output_is_greedy_output(
     any_model: Model, sources: Sources, any_greedy: Hypotheses, block_size: int, batch_size: int
@@ -103,13 +112,29 @@ def test_speculative_output_is_greedy_output(
     assert 0 < total_of(got).accepted < total_of(got).drafted
 
 
-@pytest.mark.parametrize("tolerance", [None, 0.0, 2.0])
+BATCHES = [*({"batch_size": size} for size in BATCH_SIZES), {"batch_tokens": 64}]
+
+
+@pytest.mark.parametrize(
+    ("any_model", "tolerance", "batches"),
+    [
+        (kind, tolerance, BATCHES if kind == KINDS[0] else BATCHES[number::3])
+        for kind in KINDS
+        for number, tolerance in enumerate([None, 0.0, 2.0])
+    ],
+    indirect=["any_model"],
+)
 def test_output_and_counts_do_not_depend_on_the_batch(
-    any_model: Model, sources: Sources, any_greedy: Hypotheses, tolerance: float | None
+    any_model: Model,
+    sources: Sources,
+    any_greedy: Hypotheses,
+    tolerance: float | None,
+    batches: Sequence[dict[str, int]],
 ) -> None:
     options = GREEDY if tolerance is None else DecodingOptions(drafter="masked", block_size=5, tolerance=tolerance)
-    wanted = any_greedy if tolerance is None else decode(any_model, sources, replace(options, batch_size=1))
-    for other in (*(replace(options, batch_size=size) for size in BATCH_SIZES), replace(options, batch_tokens=64)):
+    wanted = any_greedy if tolerance is None else decode(any_model, sources, replace(options, batch_size=7))
+    for batch in batches:
+        other = replace(options, **batch)  # type: ignore[arg-type]
         shuffled = random.Random(other.batch_size).sample(range(len(sources)), len(sources))
         got = decode(any_model, [sources[i] for i in shuffled], other)
         assert tokens_of(got) == [wanted[i].tokens for i in shuffled]
@@ -133,17 +158,26 @@ def gap_where_they_part(model: Model, source: list[int], left: list[int], right:
     """Returns how much better the best token is than the second where two outputs first differ."""
     pairs = zip([*left, EOS], [*right, EOS], strict=False)
     place = next(number for number, (one, other) in enumerate(pairs) if one != other)
-    best = full_pass(model, source, torch.tensor([*right, EOS]))[place].topk(2).values
-    return float(best[0] - best[1])
+    best = np.sort(full_pass(model, source, [*right, EOS])[place])
+    return float(best[-1] - best[-2])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize(("block_size", "rows"), [(1, 3), (4, 8), (7, 33), (60, 33)])
+PLAYED = [
+    (name, block_size, rows)
+    for name in HOSTILE
+    for block_size, rows in [(1, 3), (4, 8), (7, 33) if "tree" in name else (60, 33)]
+]
+
+
+@pytest.mark.parametrize(
+    ("any_model", "name", "block_size", "rows"),
+    [(KINDS[0], *each) for each in PLAYED]
+    + [(kind, *each) for number, kind in enumerate(KINDS[1:]) for each in PLAYED[number % 2 :: 2]],
+    indirect=["any_model"],
+)
 def test_hostile_drafters_change_no_token(
     any_model: Model, sources: Sources, any_greedy: Hypotheses, name: str, block_size: int, rows: int
 ) -> None:
-    if block_size == (7 if "tree" not in name else 60):
-        pytest.skip("enough is tried without")
     got = run(any_model, sources, HOSTILE[name](make_truth(sources, any_greedy)), block_size, rows=rows)
     assert_same(got, any_greedy)
     total = total_of(got)
@@ -182,8 +216,18 @@ def test_eos_at_every_offset_of_a_block_and_as_bonus(
         assert stats.accepted == min(offset + 1, 6)
 
 
-@pytest.mark.parametrize("limit", range(1, 9))
-@pytest.mark.parametrize("name", ["oracle", "wrong", "eos", "oracle tree", "wrong tree", "varying tree"])
+LIMITED = [
+    (limit, name)
+    for limit in range(1, 9)
+    for name in ("oracle", "wrong", "eos", "oracle tree", "wrong tree", "varying tree")
+]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "limit", "name"),
+    [(True, *each) for each in LIMITED] + [(False, *each) for number, each in enumerate(LIMITED) if number % 7 < 3],
+    indirect=["kernels"],
+)
 def test_the_limit_in_the_middle_of_a_draft(
     model: Model,
     sources: Sources,
@@ -224,15 +268,15 @@ def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: 
     """A model that never says EOS fills all 127 places after BOS, drafts or no drafts."""
     monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: max_length - 1)
     sources = [[9, 8, 7, 6], [100, 200, 300]]
-    wanted = run(model, sources, acceptor=never_end)
+    wanted = run(model, sources, acceptor=NeverEnd())
     assert [len(tokens) for tokens in tokens_of(wanted)] == [127, 127]
     truth = make_truth(sources, wanted)
     assert model.drafter is not None
     for name, block_size in (*(("oracle", k) for k in (1, 5, 12, 60)), ("oracle tree", 4), ("varying tree", 25)):
-        got = run(model, sources, HOSTILE[name](truth), block_size, acceptor=never_end)
+        got = run(model, sources, HOSTILE[name](truth), block_size, acceptor=NeverEnd())
         assert tokens_of(got) == tokens_of(wanted)
         masked = MaskedDrafter(model.drafter, 2)
-        assert tokens_of(run(model, sources, masked, block_size, rows=2, acceptor=never_end)) == tokens_of(wanted)
+        assert tokens_of(run(model, sources, masked, block_size, rows=2, acceptor=NeverEnd())) == tokens_of(wanted)
 
 
 def test_no_sources_and_an_empty_source(model: Model) -> None:
@@ -264,12 +308,12 @@ def test_source_tokens_side_by_side_are_limited(
         most = 0
 
         @override
-        def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
-            super().start(rows, encoded, requests)
+        def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+            super().start(state, rows, encoded, requests)
             self.widths.update(zip(rows.tolist(), encoded.lengths.tolist(), strict=True))
 
         @override
-        def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
+        def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
             count = len(lengths)
             if count > 1:
                 self.most = max(self.most, count * max(self.widths[row] for row in range(count)))
@@ -287,17 +331,20 @@ def test_source_tokens_side_by_side_are_limited(
 
 
 def test_what_follows_the_verifiers_own_token_is_never_read(model: Model, sources: Sources, greedy: Hypotheses) -> None:
-    generator = torch.Generator().manual_seed(0)
+    class Noisy(Acceptor):
+        rule = None
+        random = np.random.default_rng(0)
 
-    def noisy(tree: Tree, logits: Tensor) -> Verdict:
-        accepted, tokens, *_ = accept_exact(tree, logits)
-        places = torch.arange(tokens.shape[1])
-        noise = torch.randint(0, 5, tokens.shape, generator=generator)  # EOS among them
-        return Verdict(accepted, torch.where(places > accepted[:, None], noise, tokens))
+        @override
+        def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
+            found = EXACTLY.accept(tree, logits, spots)
+            noise = self.random.integers(0, 5, found.tokens.shape)  # EOS among them
+            behind = np.arange(found.tokens.shape[1]) > found.counts[:, None]
+            return found._replace(tokens=np.where(behind, noise, found.tokens))
 
     assert model.drafter is not None
     got, wanted = (
-        run(model, sources, MaskedDrafter(model.drafter, 8), 7, acceptor=acceptor) for acceptor in (noisy, accept_exact)
+        run(model, sources, MaskedDrafter(model.drafter, 8), 7, acceptor=acceptor) for acceptor in (Noisy(), EXACTLY)
     )
     assert_same(got, greedy)
     assert got == wanted
@@ -322,7 +369,7 @@ def test_tolerance_is_lossless_where_it_says_so_and_saves_calls_elsewhere(
 def test_tolerance_never_accepts_a_hopeless_draft(
     model: Model, sources: Sources, greedy: Hypotheses, truth: Truth, name: str
 ) -> None:
-    acceptor = partial(accept_tolerant, beta=400, tolerance=1e-6)
+    acceptor = Within(Rule(400, 1e-6))
     assert_same(run(model, sources, HOSTILE[name](truth), 4, acceptor=acceptor), greedy)
 
 
@@ -350,17 +397,19 @@ def test_scores_are_those_of_a_full_pass_of_the_fairseq2_modules(
 
 
 def rescore(model: Model, source: list[int], tokens: list[int]) -> float:
-    said = torch.tensor(tokens)
-    return float(full_pass(model, source, said).log_softmax(1).gather(1, said[:, None]).sum())
+    return float(log_softmax(full_pass(model, source, tokens))[np.arange(len(tokens)), tokens].sum())
 
 
-def full_pass(model: Model, source: list[int], tokens: Tensor) -> Tensor:
+def full_pass(model: Model, source: list[int], tokens: list[int]) -> Floats:
     """Returns the logits (T, V) that the fairseq2 modules give before each of the tokens."""
-    ids = torch.tensor([[*source, EOS]])
-    decoder_input = torch.cat([torch.tensor([BOS]), tokens[:-1]])[None]
+    import torch
+
+    from specmt.training.verifier import target_states
+
+    ids, decoder_input = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *tokens[:-1]]])
     with torch.inference_mode():
         states = target_states(model.reference, ids, torch.tensor([ids.shape[1]]), decoder_input)
-        logits: Tensor = model.reference.final_proj(states)[0]
+        logits: Floats = model.reference.final_proj(states)[0].numpy()
     return logits
 
 
@@ -385,7 +434,7 @@ def test_a_replay_says_what_the_strict_path_says(
 ) -> None:
     on_kernels = model.backend.name == "kernels"
     weights, config = model.folder.weights(VERIFIER), model.folder.verifier
-    _, network = choose_backend(weights, config, torch.device("cpu"), getattr(torch, fast), kernels=on_kernels)
+    network: Any = make_verifier(weights, config, choose_backend(config, "cpu", fast, kernels=on_kernels))
     got = run(model, sources, AutoregressiveDrafter(network, batch_size), 6, rows=batch_size)
     assert_same(got, greedy)
     assert total_of(got).verifier_calls < 0.3 * total_of(got).tokens
@@ -398,17 +447,23 @@ def test_a_replay_says_what_the_strict_path_says(
 def test_faults_of_the_fast_path_change_no_output(
     model: Model, sources: Sources, greedy: Hypotheses, strength: float
 ) -> None:
-    generator = torch.Generator().manual_seed(2)
+    noise = np.random.default_rng(2)
 
     class Faulty:
         def __getattr__(self, name: str) -> Any:
             return getattr(model.verifier, name)
 
-        ahead = DecoderNetwork.ahead
-
-        def score(self, *call: Any) -> Tensor:
-            logits = model.verifier.score(*call)
-            return logits + strength * torch.randn(logits.shape, generator=generator)
+        def chain(self, read: Window, ahead: int, state: State) -> tuple[Ids, Floats]:
+            count = len(read.tokens)
+            assert read.counts is not None
+            window, last, drafts = read, read.starts + read.counts - 1, np.empty((count, 0), dtype=np.int64)
+            for _ in range(ahead):
+                logits = model.verifier.score(window, state)
+                values = np.stack([logits.row(row, window.tokens.shape[1] - 1) for row in range(count)])
+                best = (values + strength * noise.normal(size=values.shape)).argmax(1)
+                drafts, last = np.column_stack([drafts, best]), last + 1
+                window = Window(best[:, None], last)
+            return drafts, np.zeros(drafts.shape, dtype=np.float32)
 
     got = run(model, sources, AutoregressiveDrafter(Faulty(), 8), 5)
     assert_same(got, greedy)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.cli.render import renderer
-from specmt.decoding import memory as memory_module
-from specmt.decoding.memory import NEIGHBOURS, TranslationMemory
+from specmt.decoding import translation_memory as memory_module
+from specmt.decoding.translation_memory import NEIGHBOURS, TranslationMemory
 from specmt.errors import DataError
 from specmt.text.memory import read_memory
 from specmt.types import Line, Translation

@@ -9,8 +9,10 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import fairseq2.runtime.dependency
+import numpy as np
 import pytest
 import torch
 from fairseq2 import init_fairseq2
@@ -20,9 +22,13 @@ from fairseq2.nn import BatchLayout
 from fairseq2.runtime.dependency import DependencyContainer
 
 from specmt.decoding.session import decode
-from specmt.engine.candidates import CANDIDATES
-from specmt.engine.native import NativeVerifier
-from specmt.engine.networks import DecoderNetwork, VerifierNetwork
+from specmt.engine.backends import choose_device, choose_format
+from specmt.engine.kernels.decoder import KernelDecoder
+from specmt.engine.threads import count_fast
+from specmt.engine.torch.decoder import TorchDecoder
+from specmt.engine.torch.verifier import TorchVerifier
+from specmt.engine.weights import floats
+from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import (
     ARCHS,
@@ -32,8 +38,18 @@ from specmt.models.config import (
     VerifierConfig,
     verifier_config,
 )
-from specmt.models.device import choose_device, choose_dtype, count_fast
-from specmt.models.families import (
+from specmt.models.folder import (
+    AUTOREGRESSIVE,
+    CONFIG,
+    DRAFTER,
+    PIECES,
+    VERIFIER,
+    ModelFolder,
+    find,
+    pair_of,
+)
+from specmt.models.hub import Model, load_model
+from specmt.models.reference.families import (
     AUTOREGRESSIVE_FAMILY,
     DRAFTER_FAMILY,
     VERIFIER_FAMILY,
@@ -43,27 +59,15 @@ from specmt.models.families import (
     get_verifier_hub,
     register,
 )
-from specmt.models.folder import (
-    AUTOREGRESSIVE,
-    CONFIG,
-    DRAFTER,
-    PIECES,
-    VERIFIER,
-    ModelFolder,
-    add_drafter,
-    find,
-    pair_of,
-    write_calibration,
-)
-from specmt.models.hub import Model, load_model
-from specmt.models.modules import create_verifier, tie_weights
+from specmt.models.reference.modules import create_verifier, tie_weights
+from specmt.models.writing import add_drafter, write_calibration
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
 from tests.folders import trust, write_model
-from tests.networks import autoregressive_network, drafter_network
+from tests.networks import autoregressive_network, drafter_network, held, scores
 
 
 @pytest.fixture
@@ -91,7 +95,8 @@ def test_a_folder_gives_back_what_was_written(
     assert {path.name for path in tiny_model.iterdir()} == {CONFIG, *read.files}
     assert read.verified(PIECES).read_bytes() == pieces_path.read_bytes()
     weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER, AUTOREGRESSIVE)}
-    assert all(tensor.dtype == torch.float16 for tensors in weights.values() for tensor in tensors.values())
+    for weight in (weight for named in weights.values() for weight in named.values()):
+        assert isinstance(weight, np.ndarray) and weight.dtype == np.float16
     again = write_model(tmp_path / "again", pieces_path, verifier_config, weights[VERIFIER])
     assert (again.drafter, again.autoregressive) == (None, None)
     again = add_drafter(tmp_path / "again", again, drafter_config, weights[DRAFTER])
@@ -128,7 +133,7 @@ def test_a_loaded_model_tells_about_itself(model: Model, tiny_model: Path, tiny_
 
 
 def test_the_number_format_is_the_one_asked_for_or_the_models_or_the_fastest(folder: Path, kernels: bool) -> None:
-    fastest = "int8" if kernels else str(choose_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
+    fastest = "int8" if kernels else choose_format("auto", "cpu")
     for said in ("auto", "bfloat16"):
         record = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         (folder / CONFIG).write_text(json.dumps(record | {"dtype": said}), encoding="utf-8")
@@ -156,7 +161,7 @@ def test_a_drafter_takes_its_place_beside_the_other(
     # Another of a kind replaces the first; a calibration stays with the masked drafter that it is of.
     masked = replace(both.drafter, block_size=9)
     assert add_drafter(tmp_path / "three", both, masked, both.weights(DRAFTER)).calibration is None
-    shifted = {name: tensor + 1 for name, tensor in both.weights(AUTOREGRESSIVE).items()}
+    shifted = {name: floats(weight) + 1 for name, weight in both.weights(AUTOREGRESSIVE).items()}
     other = add_drafter(folder, both, both.autoregressive, shifted)  # in its own folder
     assert other.calibration == CALIBRATION
     assert {name for name in both.files if both.files[name] != other.files[name]} == {AUTOREGRESSIVE}
@@ -181,14 +186,19 @@ def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sou
         _ = model.autoregressive
 
 
-def test_the_autoregressive_drafter_is_in_the_type_to_draft_in(model: Model) -> None:
+def test_the_autoregressive_drafter_is_in_the_format_to_draft_in(model: Model) -> None:
     drafter = model.autoregressive
     assert drafter is not None and drafter is model.autoregressive
-    if isinstance(model.verifier, VerifierNetwork):
-        assert isinstance(drafter, DecoderNetwork)
-        assert (drafter.dtype, drafter.shapes) == (model.verifier.dtype, model.verifier.shapes)
+    if model.backend.name == "kernels":
+        assert isinstance(drafter, KernelDecoder)
+        assert drafter.format == "int8"
     else:
-        assert drafter.dtype == torch.int8
+        assert isinstance(drafter, TorchDecoder) and isinstance(model.verifier, TorchVerifier)
+        assert (drafter.dtype, drafter.shapes) == (model.verifier.dtype, model.verifier.shapes)
+
+
+def test_a_replica_is_the_verifier_where_nothing_is_cheaper(model: Model) -> None:
+    assert model.replica_cost is None and model.replica is model.verifier
 
 
 def test_bundled_models_are_found_by_name_and_direction(
@@ -244,25 +254,25 @@ def test_languages_that_no_model_has(
             pair_of(source, target)
 
 
-@pytest.mark.parametrize(("native", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_devices_and_types(monkeypatch: pytest.MonkeyPatch, native: bool, wanted: torch.dtype) -> None:
-    cpu = choose_device("cpu")
-    assert cpu == torch.device("cpu")
-    for variants, has_avx512 in (((), native), (("neon-bf16", "neon") if native else ("neon",), False)):
-        monkeypatch.setattr("specmt.engine.library.variants", lambda found=variants: found)
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda found=has_avx512: found)
-        assert choose_dtype("auto", cpu) == wanted
-    assert choose_dtype("bfloat16", cpu) == torch.bfloat16
-    assert choose_dtype("int8", cpu) == torch.int8
+@pytest.mark.parametrize(("native", "wanted"), [(True, "bfloat16"), (False, "float32")])
+def test_devices_and_formats(monkeypatch: pytest.MonkeyPatch, native: bool, wanted: str) -> None:
+    assert choose_device("cpu") == "cpu"
+    by_kernels = [("neon-bf16", "neon"), ("amx", "avx512", "avx2")] if native else [("neon",), ("avx512-vnni", "avx2")]
+    for variants, by_torch in (((), native), *((variants, not native) for variants in by_kernels)):
+        monkeypatch.setattr("specmt.engine.kernels.library.variants", lambda found=variants: found)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda found=by_torch: found)
+        assert choose_format("auto", "cpu") == wanted
+    assert choose_format("bfloat16", "cpu") == "bfloat16"
+    assert choose_format("int8", "cpu") == "int8"
     with pytest.raises(UsageError, match="float16 is not for the CPU"):
-        choose_dtype("float16", cpu)
+        choose_format("float16", "cpu")
     with pytest.raises(UsageError, match="int8 is not for the GPU"):
-        choose_dtype("int8", torch.device("cuda"))
-    for name in ("tpu", "", "mps", "cuda:99"):
+        choose_format("int8", "cuda")
+    for name in ("tpu", "", "mps", "cuda:99", "cuda:-1", "cuda:", "cuda:1x"):
         with pytest.raises(UsageError):
             choose_device(name)
     with pytest.raises(UsageError):
-        choose_dtype("int3", cpu)
+        choose_format("int3", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -340,6 +350,15 @@ def test_fairseq2_families_and_architectures() -> None:
         assert get_autoregressive_hub().get_arch_config(arch) == AutoregressiveConfig(**ARCHS[arch])
 
 
+FIRST = np.zeros(1, dtype=np.int64)
+
+
+def states_of(memory: Any) -> torch.Tensor:
+    """Returns the encoder's output (1, S, D) for one sentence, whoever computed it."""
+    states = held(memory.states)
+    return torch.from_numpy(states.reshape(1, -1, states.shape[-1])[:, : int(memory.lengths[0])])
+
+
 @pytest.fixture(scope="module")
 def model(tiny_model: Path, kernels: bool) -> Model:
     """The tiny model in float32, on either backend."""
@@ -355,19 +374,18 @@ def test_a_verifier_loaded_by_its_card_gives_the_engines_logits(model: Model, so
         with torch.inference_mode():
             wanted = module.final_proj(target_states(module, ids, torch.tensor([ids.shape[1]]), target))
         state = model.verifier.new_state(1)
-        model.verifier.start(state, torch.tensor([0]), model.verifier.encode([source]))
-        got = model.verifier.score(target, torch.tensor([0]), state)
-        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        model.verifier.start(state, FIRST, model.verifier.encode([source]))
+        got = scores(model.verifier, Window(target.numpy(), FIRST), state)
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("fairseq2_with_tiny_model")
 def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sources: list[list[int]]) -> None:
     module = get_drafter_hub().load_model("tiny-drafter", device=torch.device("cpu"), dtype=torch.float32).eval()
     assert model.folder.drafter is not None
-    kernels = isinstance(model.verifier, NativeVerifier)
     # The model's own is in int8 on the kernels.
-    weights = model.folder.weights(DRAFTER)
-    drafter = drafter_network(weights, model.folder.drafter, torch.device("cpu"), torch.float32, kernels=kernels)
+    kernels = model.backend.name == "kernels"
+    drafter = drafter_network(model.folder.weights(DRAFTER), model.folder.drafter, "float32", kernels=kernels)
     compared = 0
     for source in sources[:12]:
         target = torch.tensor([[BOS, *source[:20], EOS]])
@@ -383,15 +401,16 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
         seen = int(blocks.positions[0, -1])
         memory = model.verifier.encode([source])
         with torch.inference_mode():
-            encoded = memory.states.view(1, -1, memory.states.shape[-1])[:, : len(source) + 1]
+            encoded = states_of(memory)
             layout = BatchLayout.of(encoded, memory.lengths.tolist())
             states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoded, layout)
             logits = module.logits(states[:, -1:], target[:, seen - 1 : seen])[0, 0]
         state = drafter.new_state(1)
-        drafter.start(state, torch.tensor([0]), memory)
-        slots = drafter.fill(target[:, :seen], torch.tensor([0]), torch.tensor([seen]), 1, state)
-        draft, _ = drafter.chain(slots)
-        drafted = slots.logits[0, 0, : len(logits)].topk(CANDIDATES).indices  # the correction reorders these alone
+        drafter.start(state, FIRST, memory)
+        read = Window(target[:, :seen].numpy(), FIRST)
+        draft, _ = drafter.chain(read, 1, state)
+        candidates, _ = drafter.expander(read, 1, state).expand(read.tokens[:, -1:], np.zeros((1, 1), np.int64))
+        drafted = torch.from_numpy(candidates[0, 0])  # the correction reorders these alone
         best = torch.full_like(logits, -torch.inf).scatter(0, drafted, logits[drafted]).topk(2)
         if best.values[0] - best.values[1] > 1e-3:
             assert draft[0, 0] == best.indices[0]
@@ -408,21 +427,21 @@ def test_an_autoregressive_drafter_loaded_by_its_card_gives_the_engines_logits(
     config = model.folder.autoregressive
     assert config is not None
     # The model's own is in int8 on the kernels.
-    weights = model.folder.weights(AUTOREGRESSIVE)
-    kernels = isinstance(model.verifier, NativeVerifier)
-    drafter = autoregressive_network(weights, config, torch.device("cpu"), torch.float32, kernels=kernels)
+    kernels = model.backend.name == "kernels"
+    drafter = autoregressive_network(model.folder.weights(AUTOREGRESSIVE), config, "float32", kernels=kernels)
     for source in sources[:12]:
         target = torch.tensor([[BOS, *source[:20], *source[:20]]])
         memory = model.verifier.encode([source])
-        encoded = memory.states.view(1, -1, memory.states.shape[-1])[:, : len(source) + 1]
+        encoded = states_of(memory)
         with torch.inference_mode():
             wanted = module.logits(module(target, encoded, BatchLayout.of(encoded)))
         state = drafter.new_state(1)
-        drafter.start(state, torch.tensor([0]), memory)
-        torch.testing.assert_close(drafter.score(target, torch.tensor([0]), state), wanted, rtol=1e-4, atol=1e-4)
+        drafter.start(state, FIRST, memory)
+        got = scores(drafter, Window(target.numpy(), FIRST), state)
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_fairseq2_is_told_of_the_families_by_an_entry_point() -> None:
     setup = (Path(__file__).parents[2] / "setup.cfg").read_text()
-    assert "fairseq2.extension =\n    specmt = specmt.models.families:register\n" in setup
-    assert os.path.exists(Path(__file__).parents[2] / "specmt" / "models" / "families.py")
+    assert "fairseq2.extension =\n    specmt = specmt.models.reference.families:register\n" in setup
+    assert os.path.exists(Path(__file__).parents[2] / "specmt" / "models" / "reference" / "families.py")

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from specmt.decoding import loop, session
 from specmt.decoding.session import decode
-from specmt.decoding.shortlist import Shortlist
-from specmt.engine.backend import State
+from specmt.engine.cache import State
 from specmt.engine.fused import Confidence, Drafting, FusedLoop, Ran, Sentences
-from specmt.engine.native import NativeVerifier
+from specmt.engine.kernels.verifier import KernelVerifier
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
+from specmt.text.shortlist import Shortlist
 from specmt.types import BOS, EOS, UNK, Hypothesis
 from tests.decoding_helpers import NotFused, counts
 
@@ -54,7 +53,7 @@ DOUBTS = {
 @pytest.fixture(params=["float32", "bfloat16", "int8"])
 def native(tiny_model: Path, request: pytest.FixtureRequest) -> Model:
     model = load_model(tiny_model, dtype=request.param)
-    assert isinstance(model.verifier, NativeVerifier)
+    assert isinstance(model.verifier, KernelVerifier)
     return model
 
 
@@ -92,7 +91,7 @@ def test_it_says_and_counts_what_the_loop_does(
     # The last source is long: caches have to grow on the way.
     sources = [*sources, (sources[0] * 40)[:45]]
     fused, in_python = both(native, sources, DecodingOptions(batch_size=batch_size, **WAYS[way]))
-    if way in ("autoregressive", "self"):
+    if way in ("autoregressive", "self", "self tree"):
         # How many tokens are drafted past the end of a sentence depends on when others end.
         for h in (*fused, *in_python):
             h.stats.drafted = 0
@@ -156,7 +155,7 @@ def test_shortlists_in_the_fused_loop(
 ) -> None:
     native.__dict__["shortlist"] = made_shortlist(len(native.pieces))
     fused, in_python = both(native, sources, DecodingOptions(batch_size=7, shortlist=True, **WAYS[way]))
-    if way == "autoregressive":
+    if way in ("autoregressive", "self tree"):
         for h in (*fused, *in_python):
             h.stats.drafted = 0
     assert counts(fused) == counts(in_python)
@@ -185,8 +184,8 @@ def open_rows(model: Model, sources: list[list[int]], limits: list[int]) -> tupl
     """Returns sentences that are about to begin."""
     count = len(sources)
     state = model.verifier.new_state(count)
-    model.verifier.start(state, torch.arange(count), model.verifier.encode(sources))
-    tokens = torch.full((count, 64), BOS)
+    model.verifier.start(state, np.arange(count), model.verifier.encode(sources))
+    tokens = np.full((count, 64), BOS)
     return state, Sentences(tokens, np.ones(count, dtype=np.int64), np.array(limits))
 
 
@@ -201,7 +200,7 @@ def test_it_comes_back_when_enough_sentences_have_ended(native: Model, sources: 
     for enough in (1, 3, 6):
         state, sentences = open_rows(native, [(sources[10] * 3)[i : i + 40] for i in range(6)], limits)
         ran = fused_of(native).run(state, sentences, Drafting(0), iterations=50, enough=enough)
-        done = (sentences.lengths >= limits) | (sentences.tokens.numpy()[range(6), sentences.lengths - 1] == EOS)
+        done = (sentences.lengths >= limits) | (sentences.tokens[range(6), sentences.lengths - 1] == EOS)
         ended.append(int(done.sum()))
         # What is −1 comes behind what is not, and there is a token for every other.
         assert ((ran.accepted >= 0).sum(0) == sentences.lengths - 1).all()
@@ -221,7 +220,7 @@ def test_it_stops_after_so_many_iterations_and_goes_on_from_there(native: Model,
             assert 0 < len(ran.drafted) <= iterations
             assert (sentences.lengths - before == len(ran.drafted)).all()
         tokens.append(sentences.tokens[:, : int(sentences.lengths.min())])
-    assert torch.equal(*tokens)
+    assert np.array_equal(*tokens)
 
 
 def tree_drafting(model: Model, sources: list[list[int]]) -> Drafting:
@@ -229,8 +228,8 @@ def tree_drafting(model: Model, sources: list[list[int]]) -> Drafting:
     network = model.autoregressive
     assert network is not None
     state = network.new_state(len(sources))
-    network.start(state, torch.arange(len(sources)), model.verifier.encode(sources))
-    return Drafting(6, network, state, torch.zeros(len(sources), dtype=torch.int64), nodes=9, breadth=2)
+    network.start(state, np.arange(len(sources)), model.verifier.encode(sources))
+    return Drafting(6, network, state, np.zeros(len(sources), dtype=np.int64), nodes=9, breadth=2)
 
 
 @pytest.mark.parametrize("is_tree", [False, True])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from specmt.engine.nodes import allowed_nodes, spread
+from specmt.engine.kernels.numa import allowed_nodes, spread
 
 
 def policy() -> str:
@@ -38,7 +39,12 @@ def test_pages_come_from_all_nodes_in_turn() -> None:
         assert policy() == before
 
 
-def test_other_systems_have_no_such_thing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+@pytest.mark.parametrize(("system", "asked"), [("Linux", True), ("Darwin", False)])
+def test_other_systems_are_asked_for_nothing(system: str, asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Mock()
+    monkeypatch.setattr("ctypes.CDLL", library)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: system)
     with spread({0, 1}):
-        pass
+        assert library.called == asked
+    assert library.called == asked

@@ -15,7 +15,8 @@ from specmt.decoding.session import decode
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
-from specmt.models.modules import create_verifier
+from specmt.models.reference.modules import create_verifier
+from specmt.models.reference.weights import to_arrays
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
@@ -40,7 +41,7 @@ def folder(
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.1)
         else:
             torch.nn.init.normal_(parameter, std=0.3 if "embed" in name else 1.0)
-    write_model(path, pieces_path, verifier_config, weights_of(verifier))
+    write_model(path, pieces_path, verifier_config, to_arrays(weights_of(verifier)))
     return ModelFolder.read(path)
 
 

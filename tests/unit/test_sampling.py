@@ -8,41 +8,54 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
-from torch import Tensor
 
-from specmt.decoding import levels, sample
 from specmt.decoding import rows as rows_module
+from specmt.decoding import sample, stochastic_beam
+from specmt.decoding.accept import Acceptor
 from specmt.decoding.drafters import Drafter, make_drafter
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
-from specmt.decoding.levels import perturb, sampled_tree
-from specmt.decoding.loop import Acceptor, Loop
-from specmt.decoding.noise import Role, generator
+from specmt.decoding.loop import Loop
+from specmt.decoding.noise import Role, Spot, generator
 from specmt.decoding.policy import Arm, FixedPolicy
 from specmt.decoding.request import Request
-from specmt.decoding.sample import Sampling, accept_by_rejection, pick, residual
+from specmt.decoding.sample import Rejection, Sampling, pick, residual
 from specmt.decoding.session import decode, make_acceptor
 from specmt.decoding.shape import Sampled
-from specmt.decoding.tree import Tree, nodes_of
-from specmt.engine.backend import NO_PREFIXES, EncoderOutput, Sizes, Slots, State, Verifier
-from specmt.engine.cache import CrossCache, KVCache
-from specmt.engine.window import Branches
+from specmt.decoding.stochastic_beam import perturb, sampled_tree
+from specmt.decoding.tree import Tree, chains
+from specmt.engine.architecture import NO_PREFIXES, Sizes
+from specmt.engine.arrays import Ids
+from specmt.engine.cache import Cache, State
+from specmt.engine.protocols import EncoderOutput, Verifier
+from specmt.engine.threads import use_threads
+from specmt.engine.window import Window
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
-from tests.decoding_helpers import PLENTY, Hypotheses, Sources, assert_counts, run_loop, stats_of, tokens_of, total_of
+from tests.decoding_helpers import (
+    PLENTY,
+    ArrayLogits,
+    Hypotheses,
+    Sources,
+    assert_counts,
+    log_softmax,
+    run_loop,
+    stats_of,
+    tokens_of,
+    total_of,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -140,11 +153,12 @@ class Table:
     """A drafter that goes by a table; its candidates come best first, as a network's do."""
 
     def __init__(self, table: Floats) -> None:
-        self.table = torch.from_numpy(logs(table))
+        self.table = logs(table)
 
-    def expand(self, tokens: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
-        best = self.table[tokens].sort(dim=2, descending=True)
-        return best.indices, best.values
+    def expand(self, tokens: Ids, parents: Ids) -> tuple[Ids, Any]:
+        scores = self.table[tokens]
+        best = np.argsort(-scores, axis=2, kind="stable")
+        return best, np.take_along_axis(scores, best, 2)
 
 
 def draw(
@@ -162,22 +176,20 @@ def draw(
 
     :param judged: changes trees before they are judged
     """
-    table = torch.from_numpy(logs(verifier))
+    table = logs(verifier)
     outputs: list[list[int]] = [[0] for _ in range(lines)]
     while unfinished := [line for line, output in enumerate(outputs) if len(output) <= length]:
-        requests = [Request(line, [], line) for line in unfinished]
-        starts = [len(outputs[line]) for line in unfinished]
-        last = torch.tensor([outputs[line][-1] for line in unfinished])
-        tree = judged(sampled_tree(Table(drafter), last, starts, requests, how, width=width, depth=depth))
-        logits = table[torch.cat([last[:, None], tree.tokens], dim=1)]
-        verdict = accept_by_rejection(tree, logits, starts, requests, how=how)
-        for line, tokens, accepted in zip(unfinished, verdict.tokens.tolist(), verdict.accepted.tolist(), strict=True):
-            outputs[line] += tokens[: accepted + 1]
+        spots = [Spot(line, 0, len(outputs[line])) for line in unfinished]
+        last = np.array([outputs[line][-1] for line in unfinished])
+        tree = judged(sampled_tree(Table(drafter), last, spots, how, width=width, depth=depth))
+        logits = ArrayLogits(table[np.column_stack([last, tree.tokens])])
+        found = Rejection(how).accept(tree, logits, spots)
+        for line, tokens, count in zip(unfinished, found.tokens.tolist(), found.counts.tolist(), strict=True):
+            outputs[line] += tokens[: count + 1]
     return [output[1 : length + 1] for output in outputs]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
+@pytest.mark.parametrize(("width", "depth"), [(1, 1), (1, 4), (2, 2), (2, 3), (3, 2), (3, 3), (4, 1), (4, 4)])
 def test_samples_are_those_of_the_verifier(width: int, depth: int) -> None:
     assert misfit(draw(UNLIKE, VERIFIER, width=width, depth=depth), sequences(VERIFIER)) < 1.0
 
@@ -223,8 +235,10 @@ def test_drafts_that_were_not_drawn_are_certain(chain: bool) -> None:
     """A chain, and a tree with two siblings: samples are fair whatever is drafted, and however."""
 
     def certain(tree: Tree) -> Tree:
-        tokens = torch.tensor([2, 3] if chain else [2, 1, 3]).expand(len(tree.tokens), -1)
-        return Tree(tokens, None if chain else torch.tensor([0, 0, 2]).expand_as(tokens))
+        rows = len(tree.tokens), 1
+        if chain:
+            return chains(np.tile([2, 3], rows))
+        return Tree(np.tile([2, 1, 3], rows), np.full(rows[0], 3), np.tile([0, 0, 2], rows))
 
     assert misfit(draw(UNLIKE, VERIFIER, width=1, depth=1, judged=certain), sequences(VERIFIER)) < 1.0
 
@@ -235,23 +249,23 @@ MUTANTS: dict[str, tuple[str, Callable[..., Any], list[int]]] = {
     "the residual is ignored": ("residual", lambda q, ids, p: q, [1, 3]),
     "p is not normalised": ("without", lambda log_probs, drawn: np.where(drawn, -np.inf, log_probs), [3]),
     "p keeps the sibling": ("without", lambda log_probs, drawn: log_probs, [3]),
-    "siblings in the wrong order": ("_children", lambda tree, row: backwards(CHILDREN(tree, row)), [3]),
+    "siblings in the wrong order": ("children", lambda tree, row: backwards(CHILDREN(tree, row)), [3]),
     "accepted with p / q": ("accepts", lambda p, q, uniform: uniform * q < p, [1, 3]),
     "always accepted": ("accepts", lambda p, q, uniform: True, [1, 3]),
     "never accepted": ("accepts", lambda p, q, uniform: False, [1, 3]),
     "one number for all positions": (
         "generator",
-        lambda seed, request, position, role: generator(seed, request, 0, role),
+        lambda seed, spot, role: generator(seed, spot._replace(position=0), role),
         [1, 3],
     ),
     "one number for draft and acceptance": (
         "generator",
-        lambda seed, request, position, role: generator(seed, request, position, Role.DRAFT),
+        lambda seed, spot, role: generator(seed, spot, Role.DRAFT),
         [1, 3],
     ),
 }
 
-CHILDREN = sample._children
+CHILDREN = Tree.children
 
 
 def unnormalised(verifier: Floats, ids: npt.NDArray[np.int64], drafter: Floats) -> Floats:
@@ -269,54 +283,58 @@ def backwards(children: dict[int, list[tuple[int, int]]]) -> dict[int, list[tupl
 )
 def test_mutants_are_caught(mutant: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name, change, _ = MUTANTS[mutant]
-    for module in (sample, levels):
-        if hasattr(module, name):
-            monkeypatch.setattr(module, name, change)
+    for owner in (sample, stochastic_beam, Tree):
+        if hasattr(owner, name):
+            monkeypatch.setattr(owner, name, change)
     assert misfit(draw(UNLIKE, VERIFIER, width=width, depth=2), sequences(VERIFIER)) > 1.5
 
 
 # The whole loop, on networks that go by tables
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Encoder output of which nothing is known but lengths."""
+
+    lengths: Ids
+    shortlists: Sequence[Ids] | None = None
+
+    def pick(self, numbers: Sequence[int]) -> Encoded:
+        return Encoded(self.lengths[list(numbers)])
+
+    def listed(self, shortlists: Sequence[Ids] | None) -> Encoded:
+        return replace(self, shortlists=shortlists)
+
+
 class FakeNetwork:
     """A decoder whose distributions depend on the last token alone; as a drafter, masked or autoregressive."""
 
-    rank = 1
     sizes = Sizes(heads=1, encoder_layers=0, decoder_layers=1, max_length=64)
     prefixes = NO_PREFIXES
-    device = torch.device("cpu")
-    dtype = torch.float32
 
     def __init__(self, table: Floats) -> None:
-        self.logits = torch.from_numpy(logs(table)).float()
+        self.table = table
 
     def new_state(self, rows: int) -> State:
-        caches = (kind(1, rows, 1, 1, dtype=self.dtype, device=self.device) for kind in (KVCache, CrossCache))
-        return State(*caches)  # type: ignore[arg-type]
+        return State(Cache(1, rows, 1, 1, np.zeros), Cache(1, rows, 1, 1, np.zeros), np.ones(rows, dtype=np.int64))
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
-        return EncoderOutput(torch.zeros(len(sources), 1, 1), torch.tensor([len(source) + 1 for source in sources]))
+        return Encoded(np.array([len(source) + 1 for source in sources]))
 
-    def start(self, state: State, rows: Tensor, encoded: EncoderOutput) -> None:
-        state.cross.lengths[rows] = encoded.lengths
+    def start(self, state: State, rows: Ids, encoded: EncoderOutput) -> None:
+        state.sources[rows] = encoded.lengths
 
-    def score(self, tokens: Tensor, starts: Tensor, state: State, branches: Branches | None = None) -> Tensor:
-        return self.logits[tokens]
+    def score(self, window: Window, state: State) -> ArrayLogits:
+        return ArrayLogits(logs(self.table)[window.tokens])
 
-    def log_probs(self, logits: Tensor, tokens: Tensor) -> Tensor:
-        return logits.log_softmax(2).gather(2, tokens[:, :, None])[:, :, 0]
+    def expander(self, read: Window, ahead: int, state: State) -> Table:
+        return Table(self.table)
 
-    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        values, ids = logits.topk(logits.shape[2], dim=2)
-        return ids, values.log_softmax(2)
+    def chain(self, read: Window, ahead: int, state: State) -> tuple[Ids, Any]:
+        raise AssertionError("samples are drawn from expanders")
 
-    def fill(self, tokens: Tensor, starts: Tensor, counts: Tensor, block_size: int, state: State) -> Slots:
-        empty = torch.zeros(len(tokens), block_size, 1)
-        return Slots(empty, empty, tokens.gather(1, counts[:, None] - 1)[:, 0])
-
-    def expand(self, slots: Slots, slot: int, before: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        best = self.logits[before].sort(dim=2, descending=True)
-        return best.indices, best.values, states
+    def attention(self, *_: object) -> Any:
+        raise AssertionError("nobody asked for alignments")
 
 
 def after_specials(table: Floats) -> Floats:
@@ -329,10 +347,12 @@ def after_specials(table: Floats) -> Floats:
 LIMIT = 4
 
 
-def sampled_lines(verifier: Verifier, drafter: Drafter, block: int, accept: Acceptor, source: list[int]) -> Hypotheses:
+def sampled_lines(
+    verifier: Verifier, drafter: Drafter, block: int, acceptor: Acceptor, source: list[int]
+) -> Hypotheses:
     """Returns a sample for each of many lines, all of the same source."""
     policy = FixedPolicy(Arm(0, block))
-    loop = Loop(verifier, [drafter], policy, accept, capacity=LINES, max_source_tokens=PLENTY, scores=True)
+    loop = Loop(verifier, [drafter], policy, acceptor, capacity=LINES, max_source_tokens=PLENTY, scores=True)
     return run_loop(loop, [Request(line, source, line) for line in range(LINES)])
 
 
@@ -344,7 +364,7 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
     drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
     proposer = drafters[kind](drafter, LINES, Sampled(width, PLAIN))
-    found = sampled_lines(verifier, proposer, block, partial(accept_by_rejection, how=PLAIN), [5])
+    found = sampled_lines(verifier, proposer, block, Rejection(PLAIN), [5])
     outputs = [[*each.tokens, *[EOS] * (LIMIT - len(each.tokens))] for each in found]
     # What follows EOS is EOS.
     table = after_specials(VERIFIER)
@@ -365,12 +385,11 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
 
 def first_leaves(lines: int) -> list[list[int]]:
     """Returns the leaves of two levels, as numbers, in the order of the tree's last level."""
-    requests = [Request(line, [], line) for line in range(lines)]
-    last, starts = torch.zeros(lines, dtype=torch.int64), [1] * lines
-    tree = sampled_tree(Table(UNLIKE), last, starts, requests, PLAIN, width=3, depth=2)
+    spots = [Spot(line, 0, 1) for line in range(lines)]
+    tree = sampled_tree(Table(UNLIKE), np.zeros(lines, dtype=np.int64), spots, PLAIN, width=3, depth=2)
     found = []
     for row in range(lines):
-        nodes = nodes_of(tree, row)
+        nodes = tree.nodes(row)
         assert len(nodes) == 6
         leaves = [SIZE * nodes[leaf.parent - 1].token + leaf.token for leaf in nodes[3:]]
         assert len(set(leaves)) == 3
@@ -398,7 +417,7 @@ def test_the_first_leaves_are_a_draw_without_replacement(monkeypatch: pytest.Mon
     assert off(found) < 1.0
     assert off([leaves[::-1] for leaves in found]) > 1.5
     # Children that know nothing of what their parent drew.
-    monkeypatch.setattr(levels, "perturb", lambda scores, noise, parents: scores + noise)
+    monkeypatch.setattr(stochastic_beam, "perturb", lambda scores, noise, parents: scores + noise)
     assert off(first_leaves(2 * LINES)) > 1.5
 
 
@@ -490,7 +509,9 @@ def test_a_sample_depends_on_its_line_alone(model: Model, sources: Sources, opti
         assert tokens_of(got) == [wanted[number].tokens for number in order]
         assert stats_of(got) == [wanted[number].stats for number in order]
     for threads in (2, 3):
-        torch.set_num_threads(threads)
+        use_threads(threads)
+        if model.backend.name == "torch":
+            sys.modules["torch"].set_num_threads(threads)
         assert tokens_of(decode(model, some[1:2], options, places=places[1:2])) == tokens_of(wanted[1:2])
 
 
@@ -511,12 +532,12 @@ def test_samples_differ_between_seeds_lines_and_parts(model: Model, options: Dec
 def test_random_numbers_are_for_one_thing_each() -> None:
     keys = [(seed, line, part, at) for seed in (0, 2**64 - 1) for line in (0, 9) for part in (0, 9) for at in (1, 2, 9)]
     drawn = [
-        tuple(generator(seed, Request(0, [], line, part), position, role).random(4).tolist())
+        tuple(generator(seed, Spot(line, part, position), role).random(4).tolist())
         for seed, line, part, position in keys
         for role in Role
     ]
     assert len({number for numbers in drawn for number in numbers}) == 4 * len(drawn)
-    assert drawn[0] == tuple(generator(0, Request(5, [1, 2], 0, 0), 1, Role.DRAFT).random(4).tolist())
+    assert drawn[0] == tuple(generator(0, Spot(0, 0, 1), Role.DRAFT).random(4).tolist())
 
 
 def test_how_a_file_is_read_changes_no_sample(model: Model) -> None:
@@ -536,8 +557,17 @@ def test_how_a_file_is_read_changes_no_sample(model: Model) -> None:
     assert texts[0][1] == ""
 
 
-@pytest.mark.parametrize("tree", ["chain", "sampled"])
-@pytest.mark.parametrize(("temperature", "top_k"), [(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
+@pytest.mark.parametrize(
+    ("kernels", "temperature", "top_k", "tree"),
+    [
+        (kernels, *how, tree)
+        for kernels in (True, False)
+        for number, how in enumerate([(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
+        for place, tree in enumerate(["chain", "sampled"])
+        if kernels or (number + place) % 2 == 0
+    ],
+    indirect=["kernels"],
+)
 def test_the_least_of_chance_is_greedy(
     model: Model, sources: Sources, tree: str, temperature: float, top_k: int | None
 ) -> None:
@@ -553,12 +583,12 @@ def first_tokens(model: Model, source: list[int], temperature: float) -> Floats:
     vocabulary = int(model.folder.verifier.vocab_size)
     state = model.verifier.new_state(vocabulary)
     memory = model.verifier.encode([source] * vocabulary)
-    model.verifier.start(state, torch.arange(vocabulary), memory)
-    window = torch.stack([torch.full((vocabulary,), BOS), torch.arange(vocabulary)], dim=1)
-    with torch.inference_mode():
-        logits = model.verifier.score(window, torch.zeros(vocabulary, dtype=torch.int64), state)
-    probs = (logits.double() / temperature).softmax(2).numpy()
-    joint: Floats = probs[0, 0, :, None] * probs[:, 1]
+    model.verifier.start(state, np.arange(vocabulary), memory)
+    window = np.column_stack([np.full(vocabulary, BOS), np.arange(vocabulary)])
+    logits = model.verifier.score(Window(window, np.zeros(vocabulary, dtype=np.int64)), state)
+    first, second = logits.row(0, 0), np.stack([logits.row(row, 1) for row in range(vocabulary)])
+    log_probs = [log_softmax(each.astype(np.float64) / temperature) for each in (first, second)]
+    joint: Floats = np.exp(log_probs[0][:, None] + log_probs[1])
     return joint
 
 

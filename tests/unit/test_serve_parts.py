@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from specmt.cli import serve as command
+from specmt.engine import threads
 from specmt.errors import DataError
 from specmt.feeder import number_of, place_of
 from specmt.serve.cache import Cache, size_of
@@ -216,3 +218,14 @@ def test_the_number_of_a_request_tells_its_place() -> None:
     places = [(0, 0, 0), (7, 1, 0), (7, 2, 0), (7, 2, 300), (0xFFFFF, 0, 0)]
     assert [place_of(number_of(*place)) for place in places] == places
     assert len({number_of(*place) for place in places}) == len(places)
+
+
+@pytest.mark.parametrize(("fastest", "used"), [(1, 1), (2, 2), (3, 3), (4, 3)])
+def test_a_processor_is_left_to_http(monkeypatch: pytest.MonkeyPatch, fastest: int, used: int) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "available", lambda: 4)
+    monkeypatch.setattr(command, "load", lambda *_, **__: threads.use_threads(fastest))
+    command._load(Path("model"), {"threads": None}, quiet=True)
+    assert threads.thread_count() == used
+    command._load(Path("model"), {"threads": fastest}, quiet=True)
+    assert threads.thread_count() == fastest

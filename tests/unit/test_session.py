@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.decoding import policy
-from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.request import Request
 from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
 from specmt.decoding.trace import Recorder
-from specmt.engine.backend import State
-from specmt.engine.native import NativeVerifier
+from specmt.decoding.translation_memory import TranslationMemory
+from specmt.engine.cache import State
+from specmt.engine.fused import FusedLoop
+from specmt.engine.kernels.verifier import KernelVerifier
 from specmt.errors import ModelError, UsageError, is_out_of_memory
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -265,7 +265,7 @@ def test_every_recorder_sees_its_own_requests(model: Model, few: Sources) -> Non
 
 ERRORS = [
     MemoryError(),
-    torch.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError("CUDA out of memory."),
     RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried"),
 ]
 CALLS = ["new_state", "encode", "score", "run"]
@@ -298,12 +298,14 @@ class Cramped:
 def rows_of(call: str, arguments: tuple[Any, ...]) -> int:
     if call in ("run", "search"):
         return len(arguments[1].lengths)
+    if call == "score":
+        return len(arguments[0].tokens)
     return int(arguments[0]) if call == "new_state" else len(arguments[0])
 
 
 def length_of(call: str, arguments: tuple[Any, ...]) -> int:
     """Returns how far the longest sentence has come."""
-    return int(arguments[1].lengths.max() if call == "run" else arguments[1].max())
+    return int(arguments[1].lengths.max() if call == "run" else arguments[0].starts.max())
 
 
 @pytest.mark.parametrize(
@@ -451,14 +453,14 @@ def test_counts_add_up_to_what_was_said(model: Model, sources: Sources, options:
 @pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
 def native(tiny_model: Path, needs_kernels: None, request: pytest.FixtureRequest) -> Model:
     model = load_model(tiny_model, dtype=request.param)
-    assert isinstance(model.verifier, NativeVerifier)
+    assert isinstance(model.verifier, KernelVerifier)
     return model
 
 
 def both(model: Model, sources: Sources, options: DecodingOptions) -> tuple[Hypotheses, Hypotheses]:
     """Returns what a fused loop and the loop step by step make of sources."""
     iterations: list[int] = []
-    run = model.verifier.run  # type: ignore[attr-defined]
+    run = cast("FusedLoop", model.verifier).run
 
     def counted(*arguments: Any, **named: Any) -> Any:
         ran = run(*arguments, **named)
@@ -472,15 +474,23 @@ def both(model: Model, sources: Sources, options: DecodingOptions) -> tuple[Hypo
     return got, decode(stepwise(model), sources, options)
 
 
-@pytest.mark.parametrize("batch_size", [1, 8])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("native", "way", "batch_size"),
+    [("bfloat16", way, batch_size) for way in WAYS for batch_size in (1, 8)]
+    + [
+        (dtype, way, (1, 8)[(number + place) % 2])
+        for number, dtype in enumerate(["float32", "int8"])
+        for place, way in enumerate(WAYS)
+    ],
+    indirect=["native"],
+)
 def test_a_fused_loop_says_counts_and_scores_what_the_loop_does(
     native: Model, sources: Sources, way: str, batch_size: int
 ) -> None:
     # The last source is long: caches have to grow on the way.
     sources = [*sources, (sources[0] * 40)[:45]]
     got, wanted = both(native, sources, DecodingOptions(batch_size=batch_size, scores=True, **WAYS[way]))
-    if way in ("autoregressive", "tolerant autoregressive", "self"):
+    if way in ("autoregressive", "tolerant autoregressive", "self", "self tree"):
         # How many tokens are drafted past the end of a sentence depends on when others end.
         for stats in (*stats_of(got), *stats_of(wanted)):
             stats.drafted = 0

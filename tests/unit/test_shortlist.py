@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
@@ -23,21 +21,28 @@ from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
 from specmt.decoding.shape import BestFirst, Chain
-from specmt.decoding.shortlist import DRAFTED_EACH, Shortlist
-from specmt.decoding.tree import nodes_of
-from specmt.engine.backend import State, Verifier, best_tokens
-from specmt.engine.transformer import verifier_tables
-from specmt.engine.window import branches
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import State
+from specmt.engine.kernels.decoder import KernelDecoder
+from specmt.engine.kernels.masked import KernelMaskedDrafter
+from specmt.engine.protocols import DraftNetwork, Verifier
+from specmt.engine.torch.correction import Slots
+from specmt.engine.torch.decoder import TorchDecoder
+from specmt.engine.weights import verifier_tables
+from specmt.engine.window import Window, branches
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
-from specmt.models.folder import CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, add_drafter, file_sha256
+from specmt.models.folder import CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, file_sha256
 from specmt.models.hub import Model, fitting_weights, load_model
-from specmt.models.modules import create_drafter, create_verifier
-from specmt.models.shapes import drafter_shapes, verifier_shapes
+from specmt.models.parameters import drafter_shapes, verifier_shapes
+from specmt.models.reference.modules import create_drafter, create_verifier
+from specmt.models.tensors import write_tensors
+from specmt.models.writing import add_drafter
 from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
+from specmt.text.shortlist import DRAFTED_EACH, Shortlist
 from specmt.training.data import ParallelData, Sequences
-from specmt.training.shortlist import (
+from specmt.training.lexicon import (
     HELD_OUT,
     learn_shortlist,
     read_distilled,
@@ -47,7 +52,8 @@ from specmt.training.shortlist import (
 from specmt.training.validate import weights_of
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, UNK, Hypothesis
-from tests.networks import drafter_network, verifier_network
+from tests.conftest import set_threads
+from tests.networks import drafter_network, held, scores, verifier_network
 
 CPU = torch.device("cpu")
 VOCAB = 437  # fills no register
@@ -89,105 +95,134 @@ def only_eos(pieces: int) -> Shortlist:
     return Shortlist(np.array([EOS], dtype=np.int32), np.zeros(pieces + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
 
 
-def lists_of(shortlist: Shortlist, sources: Sequence[list[int]]) -> list[Tensor]:
-    return [torch.from_numpy(shortlist.of(source)) for source in sources]
+def everything(pieces: int) -> Shortlist:
+    return replace(only_eos(pieces), always=np.arange(pieces, dtype=np.int32))
+
+
+def lists_of(shortlist: Shortlist, sources: Sequence[list[int]]) -> list[Ids]:
+    return [shortlist.of(source) for source in sources]
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
-def dtype(request: pytest.FixtureRequest, kernels: bool) -> torch.dtype:
+def format(request: pytest.FixtureRequest, kernels: bool) -> str:
     if request.param == "int8" and not kernels:
         pytest.skip("int8 is for the kernels")
-    found: torch.dtype = getattr(torch, request.param)
-    return found
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def verifier(dtype: torch.dtype, kernels: bool) -> Verifier:
+def verifier(format: str, kernels: bool) -> Verifier:
     torch.manual_seed(4)
     weights = weights_of(create_verifier(CONFIG_OF_ALL, CPU))
     weights["final_proj.bias"] = torch.randn(VOCAB)
-    return verifier_network(weights, CONFIG_OF_ALL, CPU, dtype, kernels=kernels)
+    return verifier_network(weights, CONFIG_OF_ALL, format, kernels=kernels)
 
 
-def open_rows(verifier: Verifier, shortlists: Sequence[Tensor] | None) -> State:
+ROWS = np.arange(len(SOURCES))
+STARTS = np.zeros(len(SOURCES), dtype=np.int64)
+
+
+def open_rows(verifier: Verifier, shortlists: Sequence[Ids] | None) -> State:
     state = verifier.new_state(len(SOURCES))
-    memory = replace(verifier.encode(SOURCES), shortlists=shortlists)
-    verifier.start(state, torch.arange(len(SOURCES)), memory)
+    verifier.start(state, ROWS, verifier.encode(SOURCES).listed(shortlists))
     return state
 
 
-def assert_restricted(got: Tensor, whole: Tensor, allowed: Tensor) -> None:
+def assert_restricted(got: Floats, whole: Floats, allowed: Ids) -> None:
     """Asserts that logits (…, V) are those of the whole vocabulary, bit for bit, where that is allowed, else −inf."""
-    assert whole.isfinite().all() and whole.any()
-    assert torch.equal(got[..., allowed], whole[..., allowed])
-    rest = torch.ones(got.shape[-1], dtype=torch.bool)
+    assert np.isfinite(whole).all() and whole.any()
+    assert np.array_equal(got[..., allowed], whole[..., allowed])
+    rest = np.ones(got.shape[-1], dtype=np.bool_)
     rest[allowed] = False
-    assert rest.any() and bool((got[..., rest] == -torch.inf).all())
+    assert rest.any() and bool((got[..., rest] == -np.inf).all())
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape", ["one token", "chain", "tree"])
 def test_what_is_allowed_keeps_its_bits(verifier: Verifier, shape: str, threads: int) -> None:
-    torch.set_num_threads(threads)
+    set_threads(threads)
     lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    tokens = torch.tensor([[BOS, 50, 60, 70, 80], [BOS, 51, 61, 71, 81], [BOS, 52, 62, 72, 82]])
-    tokens = tokens[:, :1] if shape == "one token" else tokens
-    tree = branches(torch.tensor([[0, 0, 1, 2]] * 3)) if shape == "tree" else None
-    starts = torch.zeros(3, dtype=torch.int64)
-    whole = verifier.score(tokens, starts, open_rows(verifier, None), tree)
-    got = verifier.score(tokens, starts, open_rows(verifier, lists), tree)
+    tokens = np.array([[BOS, 50, 60, 70, 80], [BOS, 51, 61, 71, 81], [BOS, 52, 62, 72, 82]])
+    tokens = np.ascontiguousarray(tokens[:, :1]) if shape == "one token" else tokens
+    tree = branches(np.array([[0, 0, 1, 2]] * 3)) if shape == "tree" else None
+    window = Window(tokens, STARTS, branches=tree)
+    whole = scores(verifier, window, open_rows(verifier, None))
+    got = scores(verifier, window, open_rows(verifier, lists))
     for row, allowed in enumerate(lists):
         assert_restricted(got[row], whole[row], allowed)
 
 
 def test_rows_take_their_lists_along(verifier: Verifier) -> None:
-    """One row is moved, another put into other caches, and one may say everything again."""
+    """One row is moved, one may say everything again, and more rows come."""
     lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    tokens, starts = torch.full((3, 2), BOS), torch.zeros(3, dtype=torch.int64)
-    whole = verifier.score(tokens, starts, open_rows(verifier, None))
+    window = Window(np.full((3, 2), BOS), STARTS)
+    whole = scores(verifier, window, open_rows(verifier, None))
     state = open_rows(verifier, lists)
     state.move(2, 0, 0)
-    state.allow(torch.tensor([1]), None)
-    got = verifier.score(tokens, starts, state)
+    state.allow(1, None)
+    state.grow(5, 5)
+    got = scores(verifier, window, state)
     assert_restricted(got[0], whole[2], lists[2])
-    assert torch.equal(got[1], whole[1])
+    assert np.array_equal(got[1], whole[1])
     assert_restricted(got[2], whole[2], lists[2])
-    other = verifier.new_state(5)
-    other.put(torch.tensor([4, 0, 2]), state, 0)
-    assert sorted(other.shortlists) == [2, 4]
-    assert other.row(2).shortlists == {0: state.shortlists[2]}
-    assert other.row(3).shortlists == {}
+    assert sorted(state.shortlists) == [0, 2]
+    state.move(2, 4, 0)
+    last = window._replace(tokens=window.tokens[2:], starts=STARTS[:1], rows=np.array([4]))
+    assert_restricted(scores(verifier, last, state)[0], whole[2], lists[2])
     state.move(1, 2, 0)
-    assert torch.equal(verifier.score(tokens, starts, state)[2], whole[1])
+    assert sorted(state.shortlists) == [0, 4]
+    assert np.array_equal(scores(verifier, window, state)[2], whole[1])
 
 
 def test_going_ahead_stays_on_the_list(verifier: Verifier) -> None:
+    assert isinstance(verifier, KernelDecoder | TorchDecoder)
     lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    tokens, starts, counts = torch.full((3, 1), BOS), torch.zeros(3, dtype=torch.int64), torch.ones(3).long()
-    drafts, log_probs = verifier.ahead(tokens, starts, counts, 4, open_rows(verifier, lists))
-    window = torch.cat([tokens, drafts[:, :-1]], dim=1)
-    logits = verifier.score(window, starts, open_rows(verifier, lists))
-    assert torch.equal(best_tokens(logits), drafts)
-    wanted = logits.float().log_softmax(2).gather(2, drafts[:, :, None])[:, :, 0]
-    assert torch.allclose(log_probs, wanted, atol=1e-4)
+    tokens = np.full((3, 1), BOS)
+    drafts, log_probs = verifier.chain(Window(tokens, STARTS), 4, open_rows(verifier, lists))
+    window = Window(np.concatenate([tokens, drafts[:, :-1]], axis=1), STARTS)
+    places = np.broadcast_to(np.arange(drafts.shape[1]), drafts.shape)
+    logits = verifier.score(window, open_rows(verifier, lists))
+    assert np.array_equal(logits.best(), drafts)
+    assert np.allclose(log_probs, logits.log_probs(drafts, places), atol=1e-4)
 
 
-def test_a_masked_drafter_stays_on_the_list(verifier: Verifier, dtype: torch.dtype, kernels: bool) -> None:
+def test_a_masked_drafter_stays_on_the_list(
+    verifier: Verifier, format: str, kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(6)
     config = drafter_config_for(CONFIG_OF_ALL, layers=1, correction_rank=16)
-    drafter = drafter_network(weights_of(create_drafter(config, CPU)), config, CPU, dtype, kernels=kernels)
+    drafter = drafter_network(weights_of(create_drafter(config, CPU)), config, format, kernels=kernels)
     lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    memory = verifier.encode(SOURCES)
-    arguments = torch.full((3, 1), BOS), torch.zeros(3, dtype=torch.int64), torch.ones(3).long(), 4
+    read = Window(np.full((3, 1), BOS), STARTS, np.ones(3, dtype=np.int64))
     logits = []
     for shortlists in (None, lists):
         state = drafter.new_state(3)
-        drafter.start(state, torch.arange(3), replace(memory, shortlists=shortlists))
-        slots = drafter.fill(*arguments, state)
-        logits.append(slots.logits)
+        drafter.start(state, ROWS, verifier.encode(SOURCES).listed(shortlists))
+        logits.append(logits_of_slots(drafter, read, 4, state, monkeypatch))
+        drafts = drafter.chain(read, 4, state)[0]
     for row, allowed in enumerate(lists):
         assert_restricted(logits[1][row], logits[0][row], allowed)
-        assert torch.isin(drafter.chain(slots)[0][row], allowed).all()
+        assert np.isin(drafts[row], allowed).all()
+
+
+def logits_of_slots(
+    drafter: DraftNetwork, read: Window, block_size: int, state: State, monkeypatch: pytest.MonkeyPatch
+) -> Floats:
+    """Returns the logits (B, K, V) of slots before tokens are chosen for them."""
+    if isinstance(drafter, KernelMaskedDrafter):
+        values = drafter.fill(read, block_size, state).logits
+        return values.reshape(len(read.tokens), block_size, values.shape[1])
+    found: list[Floats] = []
+    of = Slots.of
+
+    def note(logits: torch.Tensor, *more: torch.Tensor) -> Slots:
+        found.append(held(logits))
+        return of(logits, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Slots, "of", note)
+        drafter.chain(read, block_size, state)
+    return found[0]
 
 
 @pytest.fixture(scope="module")
@@ -221,13 +256,13 @@ def test_greedy_output_is_the_best_of_what_is_allowed(
     """Against logits of the whole vocabulary that are masked here."""
     changed = 0
     for source, tokens in list(zip(sources, greedy, strict=True))[:12]:
-        allowed = torch.from_numpy(model.shortlist.of(source))
+        allowed = model.shortlist.of(source)
         state = model.verifier.new_state(1)
-        model.verifier.start(state, torch.arange(1), model.verifier.encode([source]))
-        logits = model.verifier.score(torch.tensor([[BOS, *tokens]]), torch.tensor([0]), state)[0]
-        wanted = allowed[best_tokens(logits[:, allowed].contiguous())]
+        model.verifier.start(state, ROWS[:1], model.verifier.encode([source]))
+        logits = scores(model.verifier, Window(np.array([[BOS, *tokens]]), STARTS[:1]), state)[0]
+        wanted = allowed[logits[:, allowed].argmax(1)]
         assert wanted[: len(tokens)].tolist() == tokens
-        changed += wanted.tolist() != best_tokens(logits).tolist()
+        changed += wanted.tolist() != logits.argmax(1).tolist()
     assert changed
 
 
@@ -243,7 +278,7 @@ def test_company_changes_nothing(
     model: Model, sources: list[list[int]], greedy: list[list[int]], batch_size: int, threads: int
 ) -> None:
     if model.backend.name == "kernels":  # others are tested bit by bit, and spin on a busy machine
-        torch.set_num_threads(threads)
+        set_threads(threads)
     order = list(range(len(sources)))
     random.Random(batch_size).shuffle(order)
     options = DecodingOptions(shortlist=True, batch_size=batch_size, block_size=3)
@@ -296,7 +331,7 @@ def test_a_narrow_list_is_the_beginning_of_the_whole() -> None:
     assert shortlist.narrow(99, 99).of([1, 3]).tolist() == shortlist.of([1, 3]).tolist()
 
 
-def wishes(shortlist: Shortlist, sources: Sequence[list[int]]) -> list[Request]:
+def wishes(sources: Sequence[list[int]]) -> list[Request]:
     return [Request(number, source) for number, source in enumerate(sources)]
 
 
@@ -313,10 +348,11 @@ def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]
     else:
         assert model.autoregressive is not None
         proposer = AutoregressiveDrafter(model.autoregressive, 3, shape, narrow)
-    proposer.start(torch.arange(3), model.verifier.encode(sources), wishes(narrow, sources))
-    drafts = proposer.propose(torch.full((3, 1), BOS), torch.ones(3, dtype=torch.int64), 4, None)
+    encoded, state = model.verifier.encode(sources), model.verifier.new_state(3)
+    proposer.start(state, ROWS, encoded, wishes(sources))
+    drafts = proposer.propose(np.full((3, 1), BOS), np.ones(3, dtype=np.int64), 4, None)
     for number, source in enumerate(sources):
-        assert {node.token for node in nodes_of(drafts, number)} <= set(narrow.of(source).tolist())
+        assert {node.token for node in drafts.nodes(number)} <= set(narrow.of(source).tolist())
 
 
 def test_a_drafter_that_may_say_little_changes_no_output(model: Model, sources: list[list[int]]) -> None:
@@ -325,6 +361,7 @@ def test_a_drafter_that_may_say_little_changes_no_output(model: Model, sources: 
     listed = replace(model)
     plain.__dict__["draft_shortlist"] = None
     listed.__dict__["draft_shortlist"] = only_eos(len(model.pieces))
+    listed.__dict__["shortlist"] = everything(len(model.pieces))  # what the replica may say
     for way in ("masked", "best-first", "autoregressive", "autoregressive best-first", "together", "self"):
         options = DecodingOptions(**WAYS[way])
         wanted, got = decode(plain, sources, options), decode(listed, sources, options)
@@ -342,8 +379,8 @@ def exact_drafter(model: Model, kernels: bool) -> Any:
     assert config is not None
     verifier = fitting_weights(model.folder, VERIFIER, verifier_shapes(model.folder.verifier))
     weights = fitting_weights(model.folder, DRAFTER, drafter_shapes(config))
-    weights.setdefault("embed.weight", verifier_tables(verifier).target)
-    return drafter_network(weights, config, CPU, torch.float32, kernels=kernels)
+    weights.setdefault("embed.weight", verifier[verifier_tables(verifier).target])
+    return drafter_network(weights, config, "float32", kernels=kernels)
 
 
 def test_tolerated_outputs_do_not_depend_on_whether_lists_save_work(
@@ -434,7 +471,7 @@ def test_drafts_find_what_may_always_be_said(
     made_up: ParallelData, pieces: Pieces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frequent pieces are among the translations of a piece, too: drafts are chosen from fewer of the former."""
-    monkeypatch.setattr("specmt.training.shortlist.DRAFTED_ALWAYS", 5)
+    monkeypatch.setattr("specmt.training.lexicon.DRAFTED_ALWAYS", 5)
     few = learn_shortlist(made_up, pieces, frequent=300, associated=1)[0].narrow(5, DRAFTED_EACH)
     said_of = [set(few.of([piece]).tolist()) for piece in range(100, 200)]
     assert sum(piece + 150 in allowed for piece, allowed in enumerate(said_of, 100)) >= 98
@@ -516,12 +553,16 @@ def test_a_model_without_says_how_to_get_one(tiny_model: Path) -> None:
         decode(model, [[5]], DecodingOptions(shortlist=True))
 
 
-@pytest.mark.parametrize("fault", ["ids", "names"])
+@pytest.mark.parametrize("fault", ["ids", "names", "kinds", "sizes"])
 def test_one_that_does_not_fit_is_refused(folder: Path, fault: str) -> None:
-    parts = {"always": torch.tensor([3]), "starts": torch.zeros(401).long(), "targets": torch.zeros(0).int()}
-    save_file(
-        {**parts, "always": torch.tensor([400])} if fault == "ids" else {"ids": parts["always"]}, folder / SHORTLIST
-    )
+    parts = {"always": np.array([3]), "starts": np.zeros(401, np.int64), "targets": np.zeros(0, np.int32)}
+    faults = {
+        "ids": {**parts, "always": np.array([400])},
+        "names": {"ids": parts["always"]},
+        "kinds": {**parts, "always": np.array([3.0])},
+        "sizes": {**parts, "always": np.array([[3]])},
+    }
+    write_tensors(folder / SHORTLIST, faults[fault])
     record = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     record["files"][SHORTLIST] = file_sha256(folder / SHORTLIST)
     (folder / CONFIG).write_text(json.dumps(record), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,55 +11,73 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from typing_extensions import override
 
-from specmt.decoding import session
+from specmt.decoding import policy, session
 from specmt.decoding.policy import NO_DRAFT, Arm, FixedPolicy, Policy
+from specmt.decoding.request import Request
 from specmt.decoding.session import decode
-from specmt.engine import backends
-from specmt.engine.backend import State
-from specmt.engine.fused import Confidence, Drafting, FusedLoop, Sentences
-from specmt.engine.native import NativeReplica, NativeVerifier
-from specmt.engine.packed import pack_replica
-from specmt.engine.structures import CODES
+from specmt.engine.arrays import to_floats
+from specmt.engine.fused import Confidence, Drafting, Sentences
+from specmt.engine.kernels import backend as backend_module
+from specmt.engine.kernels.decoder import KernelReplica
+from specmt.engine.kernels.mapping import pack_or_map
+from specmt.engine.kernels.packing import pack_replica
+from specmt.engine.kernels.verifier import KernelVerifier
+from specmt.engine.weights import floats
 from specmt.models import hub
+from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_sizes
 from specmt.options import DecodingOptions
-from specmt.types import BOS, EOS
+from specmt.types import BOS, EOS, Hypothesis
 from tests.decoding_helpers import NotFused, assert_same, counts, has_ended, tokens_of, total_of
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
 GREEDY = DecodingOptions(strategy="greedy", batch_size=7)
 DOUBTS = {"all": None, "far": Confidence(1.0, 0.0, 0.05, 0.2), "near": Confidence(1.1, 2.0, 0.3, 0.6)}
+STAGES = ["bfloat16 by codes", "bfloat16 by int8", "int8 by codes"]
 
 
-@pytest.fixture(params=["bfloat16 by int8", "bfloat16 by codes", "int8 by codes"])
+@pytest.fixture(params=STAGES)
 def staged(tiny_model: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Model:
     """A model with a replica."""
     verifier, _, kind = request.param.partition(" by ")
     if kind == "codes":
-        monkeypatch.setattr(backends, "NARROW", 0)  # as wide ones are
+        monkeypatch.setattr(backend_module, "NARROW", 0)  # as wide ones are
     model = load_model(tiny_model, dtype=verifier)
-    assert model.replica.dtype == (CODES if kind == "codes" else torch.int8)
+    assert format_of(model) == kind
     return model
 
 
-def replica_of(model: Model, noise: float, dtype: torch.dtype) -> NativeReplica:
+def format_of(model: Model) -> str:
+    """Returns that of the replica."""
+    assert isinstance(model.replica, KernelReplica)
+    return model.replica.format
+
+
+def replica_of(model: Model, noise: float, format: str) -> KernelReplica:
     """Returns a replica of a verifier whose weights are off by some noise, in standard deviations of theirs."""
-    torch.manual_seed(6)
-    weights = model.folder.weights("verifier.safetensors")
+    random = np.random.default_rng(6)
+    weights = {name: floats(each) for name, each in model.folder.weights(VERIFIER).items()}
     wrong = {
-        name: each + noise * each.std() * torch.randn_like(each) for name, each in weights.items() if each.numel() > 1
+        name: (each + noise * each.std() * random.standard_normal(each.shape)).astype(np.float32)
+        for name, each in weights.items()
     }
     sizes = verifier_sizes(model.folder.verifier)
-    return NativeReplica(dict(pack_replica({**weights, **wrong}, sizes, dtype)), sizes, dtype)
+    packed = pack_or_map(wrong, "a test", lambda given: pack_replica(given, sizes, format))
+    return KernelReplica(packed, sizes, format)
 
 
-@pytest.mark.parametrize("doubt", DOUBTS)
-@pytest.mark.parametrize("batch_size", [1, 3, 33])
-@pytest.mark.parametrize("alone", [False, True])
+PLAYED = list(itertools.product(DOUBTS, [1, 3, 33], [False, True]))
+
+
+@pytest.mark.parametrize(
+    ("staged", "doubt", "batch_size", "alone"),
+    [(STAGES[0], *each) for each in PLAYED]
+    + [(stage, *each) for number, stage in enumerate(STAGES[1:]) for each in PLAYED[number::2]],
+    indirect=["staged"],
+)
 def test_both_loops_draft_and_say_the_same(
     staged: Model,
     sources: list[list[int]],
@@ -91,7 +110,7 @@ def test_both_loops_draft_and_say_the_same(
 def test_whatever_the_replica_says_the_output_is_the_verifiers(
     staged: Model, sources: list[list[int]], noise: float, block_size: int
 ) -> None:
-    staged.__dict__["replica"] = replica_of(staged, noise, staged.replica.dtype)
+    staged.__dict__["replica"] = replica_of(staged, noise, format_of(staged))
     greedy = decode(staged, sources, replace(GREEDY, scores=True))
     drafted = decode(staged, sources, DecodingOptions(drafter="self", block_size=block_size, batch_size=5, scores=True))
     assert_same(drafted, greedy)
@@ -103,7 +122,7 @@ def test_whatever_the_replica_says_the_output_is_the_verifiers(
 
 def test_a_replica_of_the_same_type_is_always_right(tiny_model: Path, sources: list[list[int]]) -> None:
     model = load_model(tiny_model, dtype="bfloat16")
-    model.__dict__["replica"] = replica_of(model, 0.0, torch.bfloat16)
+    model.__dict__["replica"] = replica_of(model, 0.0, "bfloat16")
     drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=3))
     assert tokens_of(drafted) == tokens_of(decode(model, sources, GREEDY))
     assert all(h.stats.verifier_calls == -(-h.stats.tokens // 9) for h in drafted)
@@ -113,28 +132,28 @@ def test_a_replica_of_the_same_type_is_always_right(tiny_model: Path, sources: l
 def test_the_verifiers_caches_are_those_of_greedy_decoding(
     staged: Model, sources: list[list[int]], noise: float
 ) -> None:
-    staged.__dict__["replica"] = replica_of(staged, noise, staged.replica.dtype)
+    staged.__dict__["replica"] = replica_of(staged, noise, format_of(staged))
     encoded = staged.verifier.encode(sources[3:12])
     count, caches, said = len(encoded.lengths), [], []
     for drafts in (False, True):
         state = staged.verifier.new_state(count)
-        staged.verifier.start(state, torch.arange(count), encoded)
-        sentences = Sentences(torch.full((count, 64), BOS), np.ones(count, dtype=np.int64), np.full(count, 40))
+        staged.verifier.start(state, np.arange(count), encoded)
+        sentences = Sentences(np.full((count, 64), BOS), np.ones(count, dtype=np.int64), np.full(count, 40))
         drafting = Drafting(0)
         if drafts:
-            drafting = Drafting(5, staged.replica, State(state.cache, state.cross), stage=Drafting(0))
-        assert isinstance(staged.verifier, FusedLoop)
-        while not ((sentences.lengths >= 40) | (sentences.tokens == EOS).any(1).numpy()).any():
+            drafting = Drafting(5, staged.replica, replace(state, shortlists={}), stage=Drafting(0))
+        assert isinstance(staged.verifier, KernelVerifier)
+        while not ((sentences.lengths >= 40) | (sentences.tokens == EOS).any(1)).any():
             staged.verifier.run(state, sentences, drafting, iterations=50, enough=1)
-        caches.append(state.cache.data)
+        caches.append(state.own.data)
         said.append(sentences)
     for row in range(count):
         length = min(int(each.lengths[row]) for each in said)
-        assert torch.equal(*(each.tokens[row, :length] for each in said))
+        assert np.array_equal(*(each.tokens[row, :length] for each in said))
         # Of the last token, which is not read yet, there is noise.
         one, other = (each[:, :, row, :, : length - 1] for each in caches)
-        assert one.float().std() > 0.01
-        assert torch.equal(one, other)
+        assert to_floats(one).std() > 0.01
+        assert np.array_equal(one, other)
 
 
 class Fickle(Policy):
@@ -170,6 +189,30 @@ def test_taking_turns_with_others_changes_nothing(
     assert total_of(got).accepted > 0
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_caches_grow_while_drafts_are_made(
+    staged: Model, sources: list[list[int]], fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences come while others are decoded."""
+    monkeypatch.setattr(policy, "ITERATIONS_ALONE", 1)
+    if not fused:
+        monkeypatch.setattr(session, "FusedLoop", NotFused)
+    some = sorted(sources, key=len)[-14:]
+    lane, found = session.Session(staged), dict[int, Hypothesis]()
+    options = DecodingOptions(drafter="self", block_size=2, batch_size=33)
+    for number, source in enumerate(some):
+        lane.submit(Request(number, source, options=options))
+        if number in (0, 3, 7):
+            found |= lane.step()
+    assert len(lane) > 8
+    while len(lane):
+        found |= lane.step()
+    got = [found[number] for number in range(len(some))]
+    greedy = decode(staged, some, GREEDY)
+    assert_same(got, greedy)
+    assert total_of(got).verifier_calls < 0.6 * total_of(greedy).verifier_calls
+
+
 def test_nothing_is_packed_before_it_drafts(tiny_model: Path, sources: list[list[int]]) -> None:
     model = load_model(tiny_model, dtype="bfloat16")
     lane = session.Session(model)
@@ -182,11 +225,20 @@ def test_nothing_is_packed_before_it_drafts(tiny_model: Path, sources: list[list
     assert "replica" in model.__dict__
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(
+    ("fused", "error"),
+    [
+        (True, MemoryError()),
+        (False, RuntimeError("DefaultCPUAllocator: can't allocate memory")),
+        (False, MemoryError()),
+    ],
+    ids=str,
+)
 def test_where_memory_is_too_small_for_it_the_verifier_goes_on_alone(
     tiny_model: Path,
     sources: list[list[int]],
     fused: bool,
+    error: Exception,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -195,8 +247,8 @@ def test_where_memory_is_too_small_for_it_the_verifier_goes_on_alone(
     if not fused:
         monkeypatch.setattr(session, "FusedLoop", NotFused)
 
-    def fail(*_: object) -> NativeReplica:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+    def fail(*_: object) -> KernelReplica:
+        raise error
 
     monkeypatch.setattr(model.backend, "replica", fail)
     drafted = decode(model, sources, DecodingOptions(drafter="self"))
@@ -208,7 +260,7 @@ def test_where_memory_is_too_small_for_it_the_verifier_goes_on_alone(
 def test_who_has_a_replica(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     costs: dict[tuple[str, int], float | None] = {}
     for narrow in (0, 320):
-        monkeypatch.setattr(backends, "NARROW", narrow)
+        monkeypatch.setattr(backend_module, "NARROW", narrow)
         for dtype in ("float32", "bfloat16", "int8"):
             model = load_model(tiny_model, dtype=dtype)
             cost = costs[dtype, narrow] = model.replica_cost
@@ -221,23 +273,50 @@ def test_who_has_a_replica(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert codes == pytest.approx(eight / 2) and 0.2 < codes < 0.4 < of_int8
 
 
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("alone", [True, False])
+def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
+    tiny_model: Path,
+    sources: list[list[int]],
+    kernels: bool,
+    alone: bool,
+    fused: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over its own caches: what it drafts is always right."""
+    model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+    assert model.replica is model.verifier
+    if alone:
+        model.__dict__["autoregressive"] = None
+    if not fused:
+        monkeypatch.setattr(session, "FusedLoop", NotFused)
+    greedy = decode(model, sources, GREEDY)
+    for batch_size in (1, 5):
+        drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))
+        assert_same(drafted, greedy)
+        assert all(h.stats.verifier_calls == -(-h.stats.tokens // 9) for h in drafted)
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda d, v: replace(d, nodes=4), "chains"),
-        (lambda d, v: replace(d, block_size=5000), "look ahead"),
-        (lambda d, v: replace(d, stage=Drafting(5000)), "look ahead"),
-        (lambda d, v: replace(d, network=v), "replica"),
-        (lambda d, v: replace(d, state=None), "replica"),
+        (lambda d, model: replace(d, nodes=4), "chains"),
+        (lambda d, model: replace(d, block_size=5000), "look ahead"),
+        (lambda d, model: replace(d, stage=Drafting(5000)), "look ahead"),
+        (lambda d, model: replace(d, stage=d), "two stages"),
+        (lambda d, model: replace(d, network=model.drafter), "a decoder on the kernels"),
+        (lambda d, model: replace(d, network=model.autoregressive), "like the verifier"),
+        (lambda d, model: replace(d, state=None), "the verifier's caches"),
+        (lambda d, model: replace(d, state=model.verifier.new_state(1)), "uses its caches"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
     staged: Model, sources: list[list[int]], change: Callable[[Drafting, Any], Drafting], error: str
 ) -> None:
-    assert isinstance(staged.verifier, NativeVerifier)
+    assert isinstance(staged.verifier, KernelVerifier)
     state = staged.verifier.new_state(1)
-    staged.verifier.start(state, torch.tensor([0]), staged.verifier.encode(sources[:1]))
-    drafting = change(Drafting(5, staged.replica, state, stage=Drafting(0)), staged.verifier)
-    sentences = Sentences(torch.full((1, 64), BOS), np.ones(1, dtype=np.int64), np.array([9]))
+    staged.verifier.start(state, np.array([0]), staged.verifier.encode(sources[:1]))
+    drafting = change(Drafting(5, staged.replica, state, stage=Drafting(0)), staged)
+    sentences = Sentences(np.full((1, 64), BOS), np.ones(1, dtype=np.int64), np.array([9]))
     with pytest.raises((ValueError, TypeError), match=error):
         staged.verifier.run(state, sentences, drafting, iterations=5, enough=1)

@@ -1,32 +1,35 @@
-"""PyTorch's calls of few shapes, compiled as on a GPU; here through inductor, on the CPU."""
+"""PyTorch's calls of few shapes, compiled as on a GPU; here through inductor, on the CPU. What memory it lacks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from specmt.decoding.session import decode
-from specmt.engine import linear
-from specmt.engine.backends import TorchBackend
-from specmt.engine.shapes import COMPILED, ShapePolicy, is_invariant, one_shape
+from specmt.engine.torch import linear
+from specmt.engine.torch.backend import TorchBackend
+from specmt.engine.torch.door import entered
+from specmt.engine.torch.invariance import COMPILED, ShapePolicy, is_invariant, one_shape
+from specmt.engine.torch.verifier import TorchVerifier
+from specmt.engine.window import Window, branches
 from specmt.models.folder import AUTOREGRESSIVE, VERIFIER
 from specmt.models.hub import Model, decoder_sizes, load_model, make_verifier
 from specmt.options import DecodingOptions
-
-CPU = torch.device("cpu")
+from tests.networks import scores, verifier_network
 
 
 def compiled(model: Model, shapes: ShapePolicy) -> Model:
     """Returns a model whose calls are compiled."""
-    backend = TorchBackend(CPU, torch.float32, shapes)
+    backend = TorchBackend("cpu", "float32", shapes=shapes)
     verifier = make_verifier(model.folder.weights(VERIFIER), model.folder.verifier, backend)
     made = replace(model, backend=backend, verifier=verifier)
     config = model.folder.autoregressive
     assert config is not None
-    made.autoregressive = backend.autoregressive_drafter(model.folder.weights(AUTOREGRESSIVE), decoder_sizes(config))
+    made.autoregressive = backend.drafter("autoregressive", model.folder.weights(AUTOREGRESSIVE), decoder_sizes(config))
     return made
 
 
@@ -49,4 +52,45 @@ def test_compiled_calls_say_what_ordinary_ones_do(
         ):
             assert [h.tokens for h in decode(made, sources, options)] == wanted
         if shapes.alone:
+            assert isinstance(made.verifier, TorchVerifier)
             assert is_invariant(made.verifier)
+
+
+@pytest.mark.parametrize("shapes", [COMPILED, one_shape(128)], ids=["free", "one shape"])
+@pytest.mark.parametrize("tree", [True, False])
+def test_some_rows_of_static_shapes_leave_the_others_alone(tiny_model: Path, shapes: ShapePolicy, tree: bool) -> None:
+    folder = load_model(tiny_model).folder
+    network = verifier_network(folder.weights(VERIFIER), folder.verifier, "float32", kernels=False, shapes=shapes)
+    assert isinstance(network, TorchVerifier)
+    network._step = network._run_step  # the same calls, not compiled
+    random = np.random.default_rng(0)
+    state = network.new_state(5)
+    network.start(state, np.arange(5), network.encode([[5, 6], [7] * 20, [8], [9, 4], [30, 31, 32]]))
+    scores(network, Window(random.integers(4, 400, (5, 12)), np.zeros(5, dtype=np.int64)), state)
+    rows, starts, tokens = np.array([4, 1]), np.array([12, 7]), random.integers(4, 400, (2, 11))
+    shape = branches(np.array([[0, 0, 1, 2, 2, 5, 0, 7, 8, 9], range(10)])) if tree else None
+    before = state.own.data.clone()
+    window = Window(tokens, starts, counts=np.array([11, 3]), rows=rows, branches=shape)
+    got = scores(network, window, state)
+    others = [0, 2, 3]
+    assert torch.equal(state.own.data[:, :, others, :, :128], before[:, :, others, :, :128])
+    alone = verifier_network(folder.weights(VERIFIER), folder.verifier, "float32", kernels=False)
+    plain = alone.new_state(5)
+    alone.start(plain, np.arange(5), alone.encode([[5, 6], [7] * 20, [8], [9, 4], [30, 31, 32]]))
+    plain.own.reserve(128)
+    plain.own.data[:, :, :, :, :128] = before[:, :, :5, :, :128]
+    np.testing.assert_allclose(got, scores(alone, window, plain), rtol=1e-4, atol=1e-4)
+
+
+def test_lack_of_memory_is_said_as_elsewhere(tiny_model: Path) -> None:
+    folder = load_model(tiny_model).folder
+    network = verifier_network(folder.weights(VERIFIER), folder.verifier, "float32", kernels=False)
+    with pytest.raises(MemoryError, match="not enough memory for PyTorch"):
+        network.new_state(10**12)
+    state = network.new_state(1)
+    with pytest.raises(MemoryError):
+        state.grow(10**12, 10**12)
+    with pytest.raises(MemoryError):
+        entered(torch.empty)(10**15)
+    with pytest.raises(RuntimeError, match="expand"):
+        entered(torch.ones(2).expand)(3)

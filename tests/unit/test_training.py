@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,9 @@ from torch.nn import Dropout, Linear, ReLU, Sequential, functional
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
-from specmt.models.modules import create_autoregressive, create_drafter, create_verifier
+from specmt.models.reference.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.text.pieces import Pieces
+from specmt.training import loop
 from specmt.training.data import ParallelData, Sequences, make_batches, read_lines, read_pairs
 from specmt.training.drafter import BlockOptions, autoregressive_loss, initialise_from, lay_blocks
 from specmt.training.factory import FastDropout, drafter_trainer, use_fast_dropout, verifier_trainer
@@ -448,6 +450,36 @@ def test_a_run_of_another_shape_is_not_gone_on_with(make: Make, tmp_path: Path, 
     assert weights_in(tmp_path).keys() == before.keys()
 
 
+def test_a_run_is_not_gone_on_with_by_another(make: Make, tmp_path: Path) -> None:
+    options, identity = replace(OPTIONS, updates=3), {"verifier": "a", "blocks": {"spacing": 5.0}}
+    make("masked", tmp_path, options, identity=identity).run()
+    with pytest.raises(UsageError, match="holds a run with another `blocks`; name a new folder"):
+        make("masked", tmp_path, options, identity={**identity, "blocks": {"spacing": 6.0}}).run()
+    make("masked", tmp_path, options, identity=identity).run()
+
+
+def test_a_run_that_time_ends_goes_through_its_whole_schedule(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, update = SimpleNamespace(now=0.0), Trainer._update
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+
+    def take_a_second(*arguments: Any) -> Any:
+        clock.now += 1.0
+        return update(*arguments)
+
+    monkeypatch.setattr(Trainer, "_update", take_a_second)
+    options = replace(OPTIONS, warmup=0, short_first=0, save_every=1)
+    make("verifier", tmp_path, options).run(seconds=4.0)
+    rows = metrics_of(tmp_path)
+    assert [row["update"] for row in rows] == [1, 2, 3, 4]
+    assert [row["lr"] for row in rows] == [learning_rate(place, options) for place in (0, 3, 6, 9)]
+    assert (tmp_path / "final.safetensors").exists()
+    # It goes on where more time is given, or no limit.
+    make("verifier", tmp_path, options).run()
+    assert [row["update"] for row in metrics_of(tmp_path)] == [*range(1, 13)]
+
+
 def test_the_final_weights_are_the_mean_of_the_last_checkpoints(make: Make, tmp_path: Path) -> None:
     make("verifier", tmp_path, OPTIONS).run()
     names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
@@ -621,11 +653,11 @@ PROCESSES = """
 import os
 import sys
 from pathlib import Path
-from specmt.cli.train import start_processes
 from specmt.models.config import VerifierConfig
 from specmt.training.data import ParallelData
 from specmt.training.factory import verifier_trainer
 from specmt.training.options import TrainOptions
+from specmt.training.processes import start_processes
 
 folder, data, config, options = Path(sys.argv[1]), Path(sys.argv[2]), eval(sys.argv[3]), eval(sys.argv[4])
 device = start_processes("cpu", 1)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from specmt.decoding.memory import TranslationMemory
 from specmt.decoding.request import Request
+from specmt.decoding.translation_memory import TranslationMemory
 from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
 from specmt.feeder import AHEAD, CHUNK
 from specmt.options import DecodingOptions

@@ -9,22 +9,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
-from specmt.decoding.accept import Verdict, accept_exact, accept_tolerant, along, before, verdict, walk
-from specmt.decoding.levels import level_tree
-from specmt.decoding.policy import confident, log_odds, logistic, survival
+from specmt.decoding.accept import Accepted, Within, along, walk
+from specmt.decoding.best_first import best_first_tree
+from specmt.decoding.confidence import confident, log_odds, logistic, survival
 from specmt.decoding.shape import BestFirst
-from specmt.decoding.tree import Node, Tree, make_tree, merge, no_tree, nodes_of, prune
-from specmt.engine.candidates import CANDIDATES, tree_size
-from specmt.engine.fused import Confidence
+from specmt.decoding.tree import Choices, Node, Tree, chains, make_tree, prune
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.fused import Confidence, Rule
+from specmt.engine.kernels.runner import tree_size
+from specmt.engine.torch.windows import order, part, widen
 from specmt.engine.window import Branches, branches
 from specmt.types import EOS
+from tests.decoding_helpers import EXACTLY, ArrayLogits, log_softmax
 
-CPU = torch.device("cpu")
 quick = settings(max_examples=100, deadline=None)
 
 FORK = [(5, 0), (6, 0), (7, 1), (8, 2), (9, 2), (5, 5)]
@@ -33,13 +33,26 @@ FORK = [(5, 0), (6, 0), (7, 1), (8, 2), (9, 2), (5, 5)]
 
 def tree_of(*rows: list[tuple[int, int]], counts: list[int] | None = None) -> Tree:
     """Returns the trees of rows of tokens and parents, as many in each."""
-    cells = torch.tensor(rows, dtype=torch.int64).view(len(rows), -1, 2)
-    return Tree(cells[:, :, 0], cells[:, :, 1], counts=None if counts is None else torch.tensor(counts))
+    cells = np.array(rows, dtype=np.int64).reshape(len(rows), -1, 2)
+    sizes = np.array(counts or [len(row) for row in rows])
+    return Tree(cells[:, :, 0], sizes, cells[:, :, 1])
 
 
-def says(*tokens: int, width: int = 10) -> Tensor:
+def says(*tokens: int, width: int = 10) -> ArrayLogits:
     """Returns logits (1, N + 1, V) whose best tokens are given."""
-    return torch.nn.functional.one_hot(torch.tensor([tokens]), width).float()
+    return ArrayLogits(np.eye(width)[[tokens]])
+
+
+def prefers(*orders: list[int], width: int = 20) -> ArrayLogits:
+    """Returns logits (1, N + 1, V) whose best tokens of each place are given, best first."""
+    values = np.zeros((1, len(orders), width))
+    for place, tokens in enumerate(orders):
+        values[0, place, tokens] = 9.0 - np.arange(len(tokens))
+    return ArrayLogits(values)
+
+
+def tolerates(tree: Tree, logits: ArrayLogits, *, beta: int, tolerance: float) -> Accepted:
+    return Within(Rule(beta, tolerance)).accept(tree, logits, ())
 
 
 def paths_of(nodes: list[Node]) -> list[tuple[int, ...]]:
@@ -62,56 +75,67 @@ def is_sound(nodes: list[Node]) -> bool:
 
 def test_trees_of_any_size_come_back_as_they_were_made() -> None:
     rows = [[Node(5, 0, -0.5), Node(6, 0, -1.0), Node(7, 2, -0.25)], [], [Node(8, 0, -2.0)]]
-    tree = make_tree(rows, CPU)
+    tree = make_tree(rows)
     assert tree.tokens.shape == (3, 3)
-    assert tree.counts is not None
     assert tree.counts.tolist() == [3, 0, 1]
-    assert [nodes_of(tree, row) for row in range(3)] == rows
-    nothing = make_tree([[], []], CPU)
+    assert [tree.nodes(row) for row in range(3)] == rows
+    nothing = make_tree([[], []])
     assert nothing.tokens.shape == (2, 0)
-    assert [nodes_of(nothing, row) for row in range(2)] == [[], []]
+    assert [nothing.nodes(row) for row in range(2)] == [[], []]
 
 
 def test_the_nodes_of_a_chain_follow_each_other() -> None:
-    nodes = nodes_of(Tree(torch.tensor([[4, 5, 6], [7, 8, 9]]), counts=torch.tensor([3, 2])), 1)
+    tree = chains(np.array([[4, 5, 6], [7, 8, 9]]), counts=np.array([3, 2]))
+    nodes = tree.nodes(1)
     assert [(node.token, node.parent) for node in nodes] == [(7, 0), (8, 1)]
     assert all(math.isnan(node.log_prob) for node in nodes)
-    (node,) = nodes_of(Tree(torch.tensor([[4]]), log_probs=torch.tensor([[-0.5]])), 0)
+    assert tree.is_real().tolist() == [[True] * 3, [True, True, False]]
+    (node,) = chains(np.array([[4]]), np.array([[-0.5]], dtype=np.float32)).nodes(0)
     assert node == Node(4, 0, -0.5)
+    assert chains(np.zeros((2, 5), dtype=np.int64)).counts.tolist() == [5, 5]
+
+
+def test_what_each_node_follows() -> None:
+    tree = tree_of(FORK, FORK, counts=[6, 3])
+    assert tree.all_parents().tolist() == [[0, 0, 1, 2, 2, 5]] * 2
+    assert chains(tree.tokens).all_parents().tolist() == [[*range(6)]] * 2
+    assert tree.children(0) == {0: [(1, 5), (2, 6)], 1: [(3, 7)], 2: [(4, 8), (5, 9)], 5: [(6, 5)]}
+    assert tree.children(1) == {0: [(1, 5), (2, 6)], 1: [(3, 7)]}
+    assert chains(tree.tokens[:, :2]).children(0) == {0: [(1, 5)], 1: [(2, 6)]}
+
+
+def test_what_children_were_drawn_from() -> None:
+    assert tree_of(FORK).drawn(0, 2) is None
+    choices = Choices(np.arange(28).reshape(2, 7, 2), -np.arange(28.0).reshape(2, 7, 2))
+    drawn = replace(tree_of(FORK, FORK), choices=choices).drawn(1, 2)
+    assert drawn is not None
+    assert [each.tolist() for each in drawn] == [[18, 19], [-18.0, -19.0]]
 
 
 def test_the_kept_nodes_of_a_tree() -> None:
-    whole = replace(tree_of(FORK, FORK), log_probs=-torch.arange(12.0).view(2, 6))
+    whole = replace(tree_of(FORK, FORK), log_probs=-np.arange(12, dtype=np.float32).reshape(2, 6))
     for count in range(7):
         first = prune(whole, count > np.arange(6).repeat(2).reshape(6, 2).T)
         assert first.tokens.shape == (2, count)
-        assert [nodes_of(first, row) for row in (0, 1)] == [nodes_of(whole, row)[:count] for row in (0, 1)]
+        assert [first.nodes(row) for row in (0, 1)] == [whole.nodes(row)[:count] for row in (0, 1)]
     # Places change where something before them is gone.
     some = prune(whole, np.array([[False, True, False, False, True, True], [False] * 6]))
-    assert nodes_of(some, 0) == [Node(6, 0, -1.0), Node(9, 1, -4.0), Node(5, 2, -5.0)]
-    assert nodes_of(some, 1) == []
+    assert some.nodes(0) == [Node(6, 0, -1.0), Node(9, 1, -4.0), Node(5, 2, -5.0)]
+    assert some.nodes(1) == []
 
 
 def test_the_kept_tokens_of_chains() -> None:
-    chains = Tree(torch.tensor([[4, 5, 6], [7, 8, 9]]))
-    first = prune(chains, np.array([[True, True, False]] * 2))
+    whole = chains(np.array([[4, 5, 6], [7, 8, 9]]))
+    first = prune(whole, np.array([[True, True, False]] * 2))
     assert first.tokens.tolist() == [[4, 5], [7, 8]]
-    assert (first.parents, first.log_probs, first.counts) == (None, None, None)
-    ragged = prune(replace(chains, log_probs=torch.zeros(2, 3)), np.array([[True, False, False], [True, True, False]]))
-    assert [[node.token for node in nodes_of(ragged, row)] for row in (0, 1)] == [[4], [7, 8]]
-    assert prune(chains, np.zeros((2, 3), dtype=bool)).tokens.shape == (2, 0)
-    assert prune(chains, np.ones((2, 3), dtype=bool)) is chains
-
-
-def test_merged_trees_share_what_they_have_in_common() -> None:
-    left = make_tree([[Node(5, 0, -0.1), Node(6, 1, -0.2)], []], CPU)
-    nodes = [Node(7, 0, -0.3), Node(5, 0, -0.4), Node(8, 2, -0.5), Node(6, 2, -0.6)]
-    merged = merge([left, make_tree([nodes, [Node(9, 0, -0.7)]], CPU)])
-    wanted = [Node(5, 0, -0.1), Node(6, 1, -0.2), Node(7, 0, -0.3), Node(8, 1, -0.5)]
-    assert [[(n.token, n.parent, round(n.log_prob, 6)) for n in nodes_of(merged, row)] for row in (0, 1)] == [
-        [(n.token, n.parent, n.log_prob) for n in wanted],
-        [(9, 0, -0.7)],
-    ]
+    assert (first.parents, first.log_probs, first.counts.tolist()) == (None, None, [2, 2])
+    log_probs = np.zeros((2, 3), dtype=np.float32)
+    ragged = prune(replace(whole, log_probs=log_probs), np.array([[True, False, False], [True, True, False]]))
+    assert [[node.token for node in ragged.nodes(row)] for row in (0, 1)] == [[4], [7, 8]]
+    assert ragged.log_probs is not None and ragged.log_probs.shape == (2, 2)
+    assert prune(whole, np.zeros((2, 3), dtype=bool)).tokens.shape == (2, 0)
+    assert prune(whole, np.ones((2, 3), dtype=bool)) is whole
+    assert prune(ragged, np.ones((2, 2), dtype=bool)) is ragged  # noise neither stays nor goes
 
 
 @st.composite
@@ -122,22 +146,12 @@ def trees(draw: st.DrawFn, rows: int, *, width: int = 4, most: int = 7) -> Tree:
     parents = None
     if draw(st.booleans()):
         parents = [[draw(st.integers(0, place)) for place in range(size)] for _ in range(rows)]
-    counts = [draw(st.integers(0, size)) for _ in range(rows)] if draw(st.booleans()) else None
+    counts = [draw(st.integers(0, size)) for _ in range(rows)] if draw(st.booleans()) else [size] * rows
     return Tree(
-        torch.tensor(tokens, dtype=torch.int64).view(rows, size),
-        None if parents is None else torch.tensor(parents, dtype=torch.int64).view(rows, size),
-        counts=None if counts is None else torch.tensor(counts),
+        np.array(tokens, dtype=np.int64).reshape(rows, size),
+        np.array(counts),
+        None if parents is None else np.array(parents, dtype=np.int64).reshape(rows, size),
     )
-
-
-@quick
-@given(st.lists(trees(rows=2), min_size=1, max_size=3))
-def test_a_merged_tree_has_every_path_once(parts: list[Tree]) -> None:
-    merged = merge([*parts, no_tree(2, CPU)])
-    for row in range(2):
-        nodes = nodes_of(merged, row)
-        assert is_sound(nodes)
-        assert set(paths_of(nodes)) == {path for part in parts for path in paths_of(nodes_of(part, row))}
 
 
 # ------------------------------------------------------------------------------------------------ acceptance
@@ -154,41 +168,30 @@ def test_a_walk_goes_down_the_best_nodes_that_stand() -> None:
     assert walk([], []) == []
 
 
-def test_what_stands_before_each_node() -> None:
-    values = torch.arange(7).view(1, 7)
-    tree = tree_of(FORK)
-    assert before(tree, values).tolist() == [[0, 0, 1, 2, 2, 5]]
-    wide = torch.stack([values, 10 * values], dim=2)
-    assert before(tree, wide).tolist() == [[[n, 10 * n] for n in (0, 0, 1, 2, 2, 5)]]
-    assert before(Tree(tree.tokens), wide).tolist() == [[[n, 10 * n] for n in range(6)]]
-
-
 def test_a_verdict_along_given_paths() -> None:
     got = along(tree_of(FORK, FORK, FORK), [[2, 5, 6], [], [1]], [3, 4, 8])
-    assert got.accepted.tolist() == [3, 0, 1]
+    assert got.counts.tolist() == [3, 0, 1]
     assert [got.path(row) for row in range(3)] == [[2, 5, 6], [], [1]]
-    assert got.tokens[0].tolist() == [6, 9, 5, 3]
-    assert [got.tokens[row, :end].tolist() for row, end in ((1, 1), (2, 2))] == [[4], [5, 8]]
+    assert got.tokens.tolist() == [[6, 9, 5, 3], [4, 0, 0, 0], [5, 8, 0, 0]]
     # Behind them the nodes stay where they are.
-    assert got.places is not None
     assert got.places.tolist() == [[2, 5, 6], [1, 2, 3], [1, 2, 3]]
     nothing = along(tree_of(FORK), [[]], [3])
-    assert nothing.places is not None
     assert nothing.places.shape == (1, 0)
     assert nothing.tokens.tolist() == [[3]]
+    assert got.trials == nothing.trials == ()
 
 
-def test_what_a_draft_is_worth_decides_whether_it_stands() -> None:
-    worth = torch.tensor([[-3.0, -1.0, 0.0, -math.inf, -2.0, 0.0]])
-    own = torch.tensor([[10, 11, 12, 13, 14, 15, 16]])
-    got = verdict(tree_of(FORK), worth, own)
+def test_how_well_a_draft_is_liked_decides_whether_it_stands() -> None:
+    logits = prefers([10, 6, 15, 5], [11, 7, 6], [12, 11, 9, 7], [13], [14], [15, 5], [16])
+    fork = tree_of(FORK)
+    got = tolerates(fork, logits, beta=4, tolerance=9.0)
     assert (got.path(0), got.tokens.tolist()) == ([2, 5, 6], [[6, 9, 5, 16]])
-    got = verdict(tree_of(FORK, counts=[4]), worth, own)  # the way on is noise
-    assert (got.path(0), got.tokens[0, :2].tolist()) == ([2], [6, 12])
-    got = verdict(Tree(tree_of(FORK).tokens, counts=torch.tensor([2])), worth, own)
-    assert (got.path(0), got.tokens[0, :3].tolist()) == ([1, 2], [5, 6, 12])
-    got = verdict(Tree(tree_of(FORK).tokens), worth, own)
-    assert (got.path(0), got.tokens[0, :4].tolist()) == ([1, 2, 3], [5, 6, 7, 13])
+    got = tolerates(tree_of(FORK, counts=[4]), logits, beta=4, tolerance=9.0)  # the way on is noise
+    assert (got.path(0), got.tokens.tolist()) == ([2], [[6, 12]])
+    got = tolerates(chains(fork.tokens, counts=np.array([2])), logits, beta=4, tolerance=9.0)
+    assert (got.path(0), got.tokens.tolist()) == ([1, 2], [[5, 6, 12]])
+    got = tolerates(chains(fork.tokens), logits, beta=4, tolerance=9.0)
+    assert (got.path(0), got.tokens.tolist()) == ([1, 2, 3], [[5, 6, 7, 13]])
 
 
 def test_exact_acceptance_follows_the_verifier_into_whichever_branch() -> None:
@@ -200,23 +203,23 @@ def test_exact_acceptance_follows_the_verifier_into_whichever_branch() -> None:
         ([5, 7, 8, 3, 2, 5, 1], [1, 3], [5, 7, 3]),
         ([9, 7, 8, 3, 2, 5, 1], [], [9]),
     ):
-        got = accept_exact(tree, says(*best))
+        got = EXACTLY.accept(tree, says(*best), ())
         assert got.path(0) == path
         assert got.tokens.tolist() == [emitted]
 
 
 def test_of_tolerated_siblings_the_verifiers_best_is_taken() -> None:
     tree = tree_of([(1, 0), (2, 0), (3, 0)])
-    logits = torch.tensor([[[0.0, 2.0, 3.0, 3.5, 4.0], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
+    logits = ArrayLogits([[[0.0, 2.0, 3.0, 3.5, 4.0], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
     for beta, tolerance, path in ((3, 2.0, [3]), (4, 2.0, [3]), (2, 2.0, [3]), (3, 0.4, []), (1, 2.0, [])):
-        assert accept_tolerant(tree, logits, beta=beta, tolerance=tolerance).path(0) == path
+        assert tolerates(tree, logits, beta=beta, tolerance=tolerance).path(0) == path
     # Without the best of them the next takes its place; among equals the lower id does.
-    assert accept_tolerant(tree_of([(1, 0), (2, 0)]), logits, beta=3, tolerance=2.0).path(0) == [2]
-    assert accept_tolerant(tree_of([(1, 0)]), logits, beta=3, tolerance=2.0).path(0) == []
-    equals = torch.tensor([[[0.0, 2.0, 2.0, 2.0, 2.5], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
-    for order in itertools.permutations((1, 2, 3)):
-        some = tree_of([(token, 0) for token in order])
-        assert accept_tolerant(some, equals, beta=4, tolerance=1.0).path(0) == [order.index(1) + 1]
+    assert tolerates(tree_of([(1, 0), (2, 0)]), logits, beta=3, tolerance=2.0).path(0) == [2]
+    assert tolerates(tree_of([(1, 0)]), logits, beta=3, tolerance=2.0).path(0) == []
+    equals = ArrayLogits([[[0.0, 2.0, 2.0, 2.0, 2.5], *[[1.0, 0.0, 0.0, 0.0, 0.0]] * 3]])
+    for tokens in itertools.permutations((1, 2, 3)):
+        some = tree_of([(token, 0) for token in tokens])
+        assert tolerates(some, equals, beta=4, tolerance=1.0).path(0) == [tokens.index(1) + 1]
 
 
 def accept_plainly(
@@ -243,62 +246,54 @@ def accept_plainly(
 
 
 @st.composite
-def trees_and_logits(draw: st.DrawFn) -> tuple[Tree, Tensor]:
+def trees_and_logits(draw: st.DrawFn) -> tuple[Tree, ArrayLogits]:
     rows, width = draw(st.integers(1, 3)), draw(st.integers(1, 5))
     tree = draw(trees(rows, width=width))
     size = rows * (tree.tokens.shape[1] + 1) * width
     # Few values, so that ties are common.
     scores = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    return tree, torch.tensor(scores).float().view(rows, -1, width)
+    return tree, ArrayLogits(np.array(scores).reshape(rows, -1, width))
 
 
-def assert_plain(got: Verdict, tree: Tree, logits: Tensor, beta: int, tolerance: float) -> None:
-    for row, scores in enumerate(logits.tolist()):
-        path, emitted = accept_plainly(nodes_of(tree, row), scores, beta, tolerance)
-        assert got.accepted[row] == len(path)
+def assert_plain(got: Accepted, tree: Tree, logits: ArrayLogits, beta: int, tolerance: float) -> None:
+    for row, scores in enumerate(logits.values.tolist()):
+        path, emitted = accept_plainly(tree.nodes(row), scores, beta, tolerance)
+        assert got.counts[row] == len(path)
         assert got.path(row) == path
         assert got.tokens[row, : len(emitted)].tolist() == emitted
-        if got.places is not None:
-            longest = got.places.shape[1]
-            assert longest <= tree.tokens.shape[1]
-            assert got.places[row, len(path) :].tolist() == list(range(len(path) + 1, longest + 1))
+        longest = got.places.shape[1]
+        assert longest <= tree.tokens.shape[1]
+        assert got.places[row, len(path) :].tolist() == list(range(len(path) + 1, longest + 1))
 
 
 @quick
 @given(trees_and_logits(), st.integers(1, 5), st.integers(0, 3))
-def test_acceptance_is_the_rule(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
+def test_acceptance_is_the_rule(given_: tuple[Tree, ArrayLogits], beta: int, tolerance: int) -> None:
     """β = 1 or τ = 0 is exact acceptance."""
-    assert_plain(accept_exact(*given_), *given_, 1, 0.0)
+    assert_plain(EXACTLY.accept(*given_, ()), *given_, 1, 0.0)
     for beta_, tolerance_ in ((beta, tolerance), (1, tolerance), (beta, 0)):
-        got = accept_tolerant(*given_, beta=beta_, tolerance=float(tolerance_))
+        got = tolerates(*given_, beta=beta_, tolerance=float(tolerance_))
         assert_plain(got, *given_, 1 if tolerance_ == 0 else beta_, float(tolerance_))
 
 
 @quick
 @given(trees_and_logits(), st.integers(2, 5), st.integers(1, 3))
-def test_noise_is_never_accepted(given_: tuple[Tree, Tensor], beta: int, tolerance: int) -> None:
+def test_noise_is_never_accepted(given_: tuple[Tree, ArrayLogits], beta: int, tolerance: int) -> None:
     """Behind the nodes of a tree, any other noise leads to the same verdict."""
     tree, logits = given_
-    real = torch.full((len(logits),), tree.tokens.shape[1]) if tree.counts is None else tree.counts
     more = 3
     # Noise that the verifier would like: its own tokens, under whatever node it likes.
-    places = torch.arange(tree.tokens.shape[1] + more)
-    tokens = torch.nn.functional.pad(tree.tokens, (0, more))
-    grown = torch.cat([logits, logits[:, -1:].expand(-1, more, -1)], dim=1)
-    parents = places.expand_as(tokens)
+    places = np.arange(tree.tokens.shape[1] + more)
+    real, wider = places < tree.counts[:, None], ((0, 0), (0, more))
+    grown = ArrayLogits(np.pad(logits.values, (*wider, (0, 0)), mode="edge"))
+    parents = np.broadcast_to(places, real.shape)
     if tree.parents is not None:
-        parents = torch.where(places < real[:, None], torch.nn.functional.pad(tree.parents, (0, more)), places // 2)
-    liked = grown.argmax(2).gather(1, parents)
-    tokens = torch.where(places < real[:, None], tokens, liked)
-    noisy = Tree(tokens, None if tree.parents is None else parents, counts=real)
-    for got, wanted in (
-        (accept_exact(noisy, grown), accept_exact(tree, logits)),
-        (
-            accept_tolerant(noisy, grown, beta=beta, tolerance=float(tolerance)),
-            accept_tolerant(tree, logits, beta=beta, tolerance=float(tolerance)),
-        ),
-    ):
-        for row, count in enumerate(wanted.accepted.tolist()):
+        parents = np.where(real, np.pad(tree.parents, wider), places // 2)
+    tokens = np.where(real, np.pad(tree.tokens, wider), np.take_along_axis(grown.best(), parents, 1))
+    noisy = Tree(tokens, tree.counts, None if tree.parents is None else parents)
+    for acceptor in (EXACTLY, Within(Rule(beta, float(tolerance)))):
+        got, wanted = acceptor.accept(noisy, grown, ()), acceptor.accept(tree, logits, ())
+        for row, count in enumerate(wanted.counts.tolist()):
             assert got.path(row) == wanted.path(row)
             assert got.tokens[row, : count + 1].tolist() == wanted.tokens[row, : count + 1].tolist()
 
@@ -307,21 +302,21 @@ def test_noise_is_never_accepted(given_: tuple[Tree, Tensor], beta: int, toleran
 
 
 def test_the_branches_of_a_window() -> None:
-    window = branches(torch.tensor([[parent for _, parent in FORK], [0] * 6]))
+    window = branches(np.array([[parent for _, parent in FORK], [0] * 6]))
     assert window.first == 0
     assert window.depths.tolist() == [[0, 1, 1, 2, 2, 2, 3], [0, 1, 1, 1, 1, 1, 1]]
     wanted = [[0], [0, 1], [0, 2], [0, 1, 3], [0, 2, 4], [0, 2, 5], [0, 2, 5, 6]]
     assert [path[: len(found)] for path, found in zip(window.paths[0].tolist(), wanted, strict=True)] == wanted
     assert window.paths[1, :, :2].tolist() == [[0, 0], *([0, place] for place in range(1, 7))]
-    alone = branches(torch.empty(2, 0, dtype=torch.int64))
+    alone = branches(np.empty((2, 0), dtype=np.int64))
     assert alone.depths.tolist() == [[0], [0]]
     assert alone.paths.tolist() == [[[0]], [[0]]]
 
 
-def seen_by(window: Branches, starts: Tensor, row: int, token: int) -> list[int]:
+def seen_by(window: Branches, starts: Ids, row: int, token: int) -> list[int]:
     """Returns the places in the cache that a token of a window sees."""
     count = int(starts[row] + window.depths[row, token]) + 1
-    found: list[int] = window.order(starts, 32)[row, token, :count].tolist()
+    found: list[int] = order(window, starts, 32)[row, token, :count].tolist()
     return found
 
 
@@ -330,10 +325,9 @@ def seen_by(window: Branches, starts: Tensor, row: int, token: int) -> list[int]
 def test_every_token_sees_the_prefix_and_its_branch_in_order(
     tree: Tree, start: int, other: int, begin: int, end: int
 ) -> None:
-    size = tree.tokens.shape[1]
-    parents = torch.arange(size).expand(2, -1) if tree.parents is None else tree.parents
-    window, starts = branches(parents), torch.tensor([start, other])
-    padded = window.pad(size + 4)
+    size, parents = tree.tokens.shape[1], tree.all_parents()
+    window, starts = branches(parents), np.array([start, other])
+    padded = widen(window, size + 4, np.arange(2), 2)
     assert padded.depths.shape == (2, size + 4)
     for row, first in enumerate((start, other)):
         wanted = [[0]]
@@ -346,31 +340,18 @@ def test_every_token_sees_the_prefix_and_its_branch_in_order(
             assert seen_by(padded, starts, row, token) == list(range(first + 1))  # the root alone
         # Some of the tokens see what they see among all, but go behind those before.
         some = slice(min(begin, size), min(begin, size) + end + 1)
-        part = window.part(slice(row, row + 1), some)
-        assert part.first == some.start
+        few = part(window, slice(row, row + 1), some)
+        assert few.first == some.start
         for token, path in enumerate(wanted[some]):
             keys = [*range(first), *(first + place for place in path)]
-            assert seen_by(part, starts[row : row + 1], 0, token) == keys
-    assert window.pad(size + 4).part(slice(0, 2), slice(2, 4)).part(slice(0, 2), slice(1, 2)).first == 3
+            assert seen_by(few, starts[row : row + 1], 0, token) == keys
+    both = slice(0, 2)
+    assert part(part(padded, both, slice(2, 4)), both, slice(1, 2)).first == 3
     # Nothing lies outside of what the cache has room for, noise included.
-    assert padded.order(starts, 32).max() <= max(int(starts.max()) + size, 31)
+    assert order(padded, starts, 32).max() <= max(int(starts.max()) + size, 31)
 
 
 # ------------------------------------------------------------------------------------------------ growth
-
-
-@pytest.mark.parametrize("breadth", range(1, 6))
-@pytest.mark.parametrize("block_size", range(1, 5))
-def test_a_tree_has_as_many_nodes_as_there_are_paths_at_most(breadth: int, block_size: int) -> None:
-    paths = sum(len(list(itertools.product(range(breadth), repeat=depth))) for depth in range(1, block_size + 1))
-    for nodes in (1, 2, 3, paths - 1, paths, paths + 1, 1000):
-        if nodes >= 1:
-            assert tree_size(nodes, breadth, block_size) == min(nodes, paths)
-
-
-def test_a_broad_tree_has_no_more_nodes_than_there_are_candidates() -> None:
-    assert tree_size(1000, CANDIDATES, 1) == tree_size(1000, CANDIDATES + 9, 1) == CANDIDATES
-    assert tree_size(300, CANDIDATES + 9, 2) == CANDIDATES + CANDIDATES**2
 
 
 class Random:
@@ -382,9 +363,11 @@ class Random:
 
     def log_probs(self, row: int, path: tuple[int, ...]) -> list[float]:
         generator = random.Random(f"{row} {path}")
-        return torch.tensor([generator.gauss(0, 1.5) for _ in range(self.vocab)]).log_softmax(0).tolist()
+        drawn = [generator.gauss(0, 1.5) for _ in range(self.vocab)]
+        scores: list[float] = log_softmax(drawn).astype(np.float32).tolist()
+        return scores
 
-    def expand(self, tokens: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    def expand(self, tokens: Ids, parents: Ids) -> tuple[Ids, Floats]:
         if self.paths:
             pairs = zip(self.paths, tokens.tolist(), parents.tolist(), strict=True)
             self.paths = [
@@ -394,15 +377,31 @@ class Random:
             assert (tokens[:, 0].tolist(), parents.tolist()) == ([90 + row for row in self.rows], [[0]] * len(tokens))
             self.paths = [[()] for _ in self.rows]
         pairs = zip(self.rows, self.paths, strict=True)
-        best = torch.tensor([[self.log_probs(row, path) for path in paths] for row, paths in pairs]).sort(
-            descending=True
-        )
-        return best.indices, best.values
+        scores = np.array([[self.log_probs(row, path) for path in paths] for row, paths in pairs], dtype=np.float32)
+        best = np.argsort(-scores, axis=2, kind="stable")
+        return best, np.take_along_axis(scores, best, 2)
 
 
-def grow(rows: list[int], vocab: int, shape: BestFirst, depth: int) -> list[list[Node]]:
-    tree = level_tree(Random(rows, vocab), torch.tensor([90 + row for row in rows]), shape, depth=depth)
-    return [nodes_of(tree, number) for number in range(len(rows))]
+def grow(
+    rows: list[int], vocab: int, shape: BestFirst, depth: int, *, beam: int, confidence: Confidence | None = None
+) -> Tree:
+    last = np.array([90 + row for row in rows])
+    return best_first_tree(Random(rows, vocab), last, shape, beam=beam, depth=depth, confidence=confidence)
+
+
+@pytest.mark.parametrize("breadth", range(1, 6))
+@pytest.mark.parametrize("depth", range(1, 5))
+def test_a_tree_has_as_many_nodes_as_there_are_paths_at_most(breadth: int, depth: int) -> None:
+    paths = sum(len(list(itertools.product(range(breadth), repeat=level))) for level in range(1, depth + 1))
+    for nodes in {1, 2, 3, paths - 1, paths, paths + 1, 1000} - {0}:
+        tree = grow([0], 5, BestFirst(nodes, breadth), depth, beam=nodes)
+        assert tree.counts.tolist() == [min(nodes, paths)] == [tree_size(nodes, breadth, depth)]
+
+
+@pytest.mark.parametrize(("nodes", "depth", "wanted"), [(1000, 1, 16), (300, 2, 16 + 16**2)])
+def test_a_broad_tree_has_no_more_nodes_than_there_are_candidates(nodes: int, depth: int, wanted: int) -> None:
+    tree = grow([0], 16, BestFirst(nodes, 25), depth, beam=nodes)
+    assert tree.counts.tolist() == [wanted] == [tree_size(nodes, 25, depth)]
 
 
 def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = math.inf) -> list[tuple[int, ...]]:
@@ -421,21 +420,26 @@ def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = 
     return sorted(found, key=lambda path: -found[path])[: shape.nodes]
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 39, 100])
-def test_a_wide_beam_finds_the_likeliest_paths(nodes: int) -> None:
-    shape = BestFirst(nodes, 9)  # as many as there are paths of two tokens
-    for row, found in enumerate(grow([0, 1, 2], 3, shape, 3)):
-        assert paths_of(found) == likeliest(row, 3, shape, 3)
-        assert len(found) == min(nodes, 39)
+@pytest.mark.parametrize(
+    ("nodes", "beam"), [*((nodes, 9) for nodes in (1, 2, 7, 20, 39, 100)), *((nodes, nodes) for nodes in (1, 2, 7, 20))]
+)
+def test_a_wide_beam_finds_the_likeliest_paths(nodes: int, beam: int) -> None:
+    """One as wide as there are paths of two tokens, or as the tree has nodes."""
+    shape = BestFirst(nodes, 9)
+    tree = grow([0, 1, 2], 3, shape, 3, beam=beam)
+    for row in range(3):
+        assert paths_of(tree.nodes(row)) == likeliest(row, 3, shape, 3)
+        assert len(tree.nodes(row)) == min(nodes, 39)
 
 
 @pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (4, 1), (9, 1), (12, 2), (40, 3), (25, 5)])
 def test_trees_grow_level_by_level(nodes: int, breadth: int) -> None:
     shape = BestFirst(nodes, breadth)
-    together = grow([3, 4, 5, 6], 8, shape, 5)
-    for row, found in zip([3, 4, 5, 6], together, strict=True):
+    together = grow([3, 4, 5, 6], 8, shape, 5, beam=breadth)
+    for number, row in enumerate([3, 4, 5, 6]):
+        found = together.nodes(number)
         assert is_sound(found)
-        assert found == grow([row], 8, shape, 5)[0]
+        assert found == grow([row], 8, shape, 5, beam=breadth).nodes(0)
         paths = paths_of(found)
         assert paths == likeliest(row, 8, shape, 5, beam=breadth)
         source = Random([row], 8)
@@ -461,24 +465,24 @@ def test_a_node_survives_with_all_those_before_it() -> None:
 @pytest.mark.parametrize("margin", [0.0, 0.3, 0.6])
 def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, margin: float) -> None:
     """A node's ancestors are likelier than itself, so that what is kept is a tree, whatever ended its growth."""
-    tree = level_tree(Random([0, 1, 2], 8), 90 + torch.arange(3), BestFirst(20, 3), depth=4)
+    tree = grow([0, 1, 2], 8, BestFirst(20, 3), 4, beam=3)
     assert tree.log_probs is not None
     assert tree.parents is not None
     confidence = Confidence(scale=0.9, shift=-0.2, floor=floor, margin=margin)
     got = confident(tree, confidence)
-    chances = survival(tree.log_probs.double().numpy(), 0.9, -0.2, tree.parents.numpy())
+    chances = survival(tree.log_probs.astype(np.float64), 0.9, -0.2, tree.parents)
     for row in range(3):
-        nodes, paths = nodes_of(tree, row), paths_of(nodes_of(tree, row))
+        nodes, paths = tree.nodes(row), paths_of(tree.nodes(row))
         wanted = [
             at for at, path in enumerate(paths) if floor == 0.0 or (chances[row, at] >= floor and EOS not in path[:-1])
         ]
-        kept = nodes_of(got, row)
+        kept = got.nodes(row)
         assert is_sound(kept)
         assert paths_of(kept) == [paths[place] for place in wanted]
         assert [node.log_prob for node in kept] == [nodes[place].log_prob for place in wanted]
-    assert any(EOS in path[:-1] for row in range(3) for path in paths_of(nodes_of(tree, row)))
+    assert any(EOS in path[:-1] for row in range(3) for path in paths_of(tree.nodes(row)))
     assert (got.tokens.shape[1] == 20) == (floor == 0.0)
-    unknown = Tree(tree.tokens, tree.parents)
+    unknown = replace(tree, log_probs=None)
     assert confident(unknown, confidence) is unknown
 
 
@@ -488,7 +492,8 @@ def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin
     heights = set()
     for row in range(20):
         expander = Random([row], 6)
-        tree = level_tree(expander, torch.tensor([90 + row]), BestFirst(99, 3), depth=4, confidence=confidence)
+        last = np.array([90 + row])
+        tree = best_first_tree(expander, last, BestFirst(99, 3), beam=3, depth=4, confidence=confidence)
         chances: dict[tuple[int, ...], float] = {(): 1.0}
         beam: list[tuple[int, ...]] = [()]
         while beam and len(beam[0]) < 4:
@@ -507,7 +512,7 @@ def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin
             beam = [path for path in best if path[-1] != EOS]
             if sum(chances[path] for path in beam) < margin:
                 beam = []
-        assert set(paths_of(nodes_of(tree, 0))) == set(chances) - {()}
+        assert set(paths_of(tree.nodes(0))) == set(chances) - {()}
         assert len(expander.paths[0][0]) == height - 1
         heights.add(height)
     assert (heights == {1}) if margin > 1.0 else (heights == {4}) if margin == 0.0 else len(heights) > 1
@@ -515,11 +520,8 @@ def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin
 
 def test_sentences_grow_trees_of_their_own_height() -> None:
     confidence = Confidence(scale=0.9, shift=-0.2, floor=0.01, margin=0.4)
-    rows = torch.arange(8)
-    together = level_tree(Random(rows.tolist(), 6), 90 + rows, BestFirst(30, 3), depth=4, confidence=confidence)
-    alone = [
-        level_tree(Random([row], 6), torch.tensor([90 + row]), BestFirst(30, 3), depth=4, confidence=confidence)
-        for row in range(8)
-    ]
-    assert [nodes_of(together, row) for row in range(8)] == [nodes_of(tree, 0) for tree in alone]
+    shape = BestFirst(30, 3)
+    together = grow([*range(8)], 6, shape, 4, beam=3, confidence=confidence)
+    alone = [grow([row], 6, shape, 4, beam=3, confidence=confidence) for row in range(8)]
+    assert [together.nodes(row) for row in range(8)] == [tree.nodes(0) for tree in alone]
     assert len({tree.tokens.shape[1] for tree in alone}) > 1

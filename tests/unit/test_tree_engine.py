@@ -7,27 +7,38 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from specmt.decoding.accept import along
-from specmt.decoding.tree import Node, Tree, make_tree, nodes_of
-from specmt.engine.backend import EncoderOutput, Slots, State, Verifier
-from specmt.engine.cache import KVCache
-from specmt.engine.candidates import CANDIDATES, best_chain, best_first, expand, tree_size
-from specmt.engine.linear import can_pack
-from specmt.engine.shapes import GRANULAR, ShapePolicy, fixed
-from specmt.engine.window import Branches, branches
+from specmt.decoding.best_first import best_first_tree
+from specmt.decoding.shape import BestFirst
+from specmt.decoding.tree import Node, Tree, make_tree
+from specmt.engine.arrays import Floats, Ids
+from specmt.engine.cache import Cache, State
+from specmt.engine.kernels import masked as kernel_masked
+from specmt.engine.kernels.masked import KernelMaskedDrafter
+from specmt.engine.kernels.runner import tree_size
+from specmt.engine.protocols import CANDIDATES, EncoderOutput, Expander, Verifier
+from specmt.engine.torch import masked as torch_masked
+from specmt.engine.torch.correction import expand
+from specmt.engine.torch.invariance import GRANULAR, ShapePolicy, fixed
+from specmt.engine.torch.linear import can_pack
+from specmt.engine.window import Branches, Window, branches
 from specmt.training.validate import weights_of
 from specmt.types import BOS
-from tests.networks import verifier_network
+from tests.conftest import set_threads
+from tests.networks import held, scores, verifier_network
 from tests.unit.test_engine import (
-    CPU,
+    CACHES,
     VOCAB,
     Chains,
+    Slots,
     assert_cache_equal,
     equal,
+    fill,
     make_chains,
     make_modules,
     make_networks,
@@ -64,46 +75,63 @@ class Sentences:
     def open(self) -> State:
         """Returns the caches of all rows, their prefixes read up to the roots."""
         state = self.verifier.new_state(len(self.prefixes))
-        self.verifier.start(state, torch.arange(len(self.prefixes)), self.together)
+        self.verifier.start(state, np.arange(len(self.prefixes)), self.together)
         longest = max(map(len, self.prefixes)) + 3
         # What lies behind a short prefix is what rejected drafts leave there.
         padded = [[*prefix, *range(7, 7 + longest - len(prefix))] for prefix in self.prefixes]
-        self.verifier.score(torch.tensor(padded), zeros(len(padded)), state)
+        self.verifier.score(Window(np.array(padded), zeros(len(padded))), state)
         return state
 
-    def alone(self, row: int, tokens: Sequence[int], windows: Sequence[int]) -> tuple[Tensor, State]:
+    def alone(self, row: int, tokens: Sequence[int], windows: Sequence[int]) -> tuple[Floats, State]:
         """Returns the logits (T, V) of a chain, window by window, in caches of its own."""
         state = self.verifier.new_state(1)
-        self.verifier.start(state, torch.tensor([0]), self.memories[row])
+        self.verifier.start(state, zeros(1), self.memories[row])
         logits, start = [], 0
         for width in windows:
-            window = torch.tensor([tokens[start : start + width]])
-            logits.append(self.verifier.score(window, torch.tensor([start]), state)[0])
+            window = Window(np.array([tokens[start : start + width]]), np.array([start]))
+            logits.append(scores(self.verifier, window, state)[0])
             start += width
         assert start == len(tokens)
-        return torch.cat(logits), state
+        return np.concatenate(logits), state
 
     @property
-    def starts(self) -> Tensor:
-        return torch.tensor([len(prefix) - 1 for prefix in self.prefixes])
+    def starts(self) -> Ids:
+        return np.array([len(prefix) - 1 for prefix in self.prefixes])
 
-    def window(self, tree: Tree) -> Tensor:
-        last = torch.tensor([[prefix[-1]] for prefix in self.prefixes])
-        return torch.cat([last, tree.tokens], dim=1)
+    def window(self, tree: Tree) -> Window:
+        """Returns the window of trees that are whole."""
+        last = np.array([[prefix[-1]] for prefix in self.prefixes])
+        assert tree.parents is not None
+        tokens = np.concatenate([last, tree.tokens], axis=1)
+        return Window(tokens, self.starts, branches=branches(tree.parents))
+
+    def score(self, tree: Tree, state: State) -> Floats:
+        """Returns the logits (B, N + 1, V) of trees."""
+        return scores(self.verifier, self.window(tree), state)
+
+
+def part(window: Window, rows: slice, tokens: slice, longest: int | None = None) -> Window:
+    """Returns some tokens of some rows of a window, those before them having been run.
+
+    :param longest: how many places a path has; by default as many as in the window
+    """
+    whole = window.branches
+    assert whole is not None
+    some = Branches(whole.depths[rows, tokens], whole.paths[rows, tokens, :longest], tokens.start)
+    return Window(window.tokens[rows, tokens], window.starts[rows], branches=some)
 
 
 @pytest.fixture(scope="module", params=CASES)
 def sentences(request: pytest.FixtureRequest) -> Sentences:
-    backend, size, name = request.param.split("-")
-    dtype = getattr(torch, name)
+    backend, size, format = request.param.split("-")
     if backend == "kernels":
         request.getfixturevalue("needs_kernels")
-    elif not can_pack(torch.zeros(8, 8, dtype=dtype)):
-        pytest.skip(f"oneDNN has no packed {name} layers on this machine")
+    elif not can_pack(torch.zeros(8, 8, dtype=getattr(torch, format))):
+        pytest.skip(f"oneDNN has no packed {format} layers on this machine")
     module, _, config = make_modules(**SIZES[size])
     shapes: ShapePolicy = fixed(config.max_length) if backend == "fixed" else GRANULAR
     weights = weights_of(module)
-    verifier = verifier_network(weights, config, CPU, dtype, shapes=shapes, kernels=backend == "kernels")
+    verifier = verifier_network(weights, config, format, shapes=shapes, kernels=backend == "kernels")
     generator = random.Random(5)
     sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]
     prefixes = [[BOS, *(generator.randrange(4, VOCAB) for _ in range(start))] for start in STARTS]
@@ -131,13 +159,13 @@ def path_to(nodes: Sequence[Node], place: int) -> list[int]:
 
 def random_trees(generator: random.Random, rows: int) -> Tree:
     """Returns different trees of different sizes for sentences side by side."""
-    return make_tree([random_tree(generator, generator.randint(9, 19), (row + 1) % 4) for row in range(rows)], CPU)
+    return make_tree([random_tree(generator, generator.randint(9, 19), (row + 1) % 4) for row in range(rows)])
 
 
-def assert_nodes_equal_chains(sentences: Sentences, tree: Tree, logits: Tensor, generator: random.Random) -> None:
+def assert_nodes_equal_chains(sentences: Sentences, tree: Tree, logits: Floats, generator: random.Random) -> None:
     """Compares every node with its place in a chain that is run in one block, and some with single steps."""
     for row, prefix in enumerate(sentences.prefixes):
-        nodes = nodes_of(tree, row)
+        nodes = tree.nodes(row)
         leaves = set(range(len(nodes) + 1)) - {node.parent for node in nodes}
         stepped = generator.choice(sorted(leaves))
         for leaf in leaves:
@@ -157,10 +185,9 @@ def test_every_node_has_the_bits_of_its_chain_run_alone(sentences: Sentences, th
     generator = random.Random(threads)
     tree = random_trees(generator, len(STARTS))
     state = sentences.open()
-    assert tree.parents is not None
-    torch.set_num_threads(threads)
-    logits = sentences.verifier.score(sentences.window(tree), sentences.starts, state, branches(tree.parents))
-    torch.set_num_threads(1)
+    set_threads(threads)
+    logits = sentences.score(tree, state)
+    set_threads(1)
     assert logits.shape == (len(STARTS), 1 + tree.tokens.shape[1], VOCAB)
     assert_nodes_equal_chains(sentences, tree, logits, generator)
 
@@ -168,28 +195,42 @@ def test_every_node_has_the_bits_of_its_chain_run_alone(sentences: Sentences, th
 def test_the_bits_of_a_tree_do_not_depend_on_its_neighbours(sentences: Sentences) -> None:
     generator = random.Random(7)
     tree = random_trees(generator, len(STARTS))
-    assert tree.parents is not None
     window = sentences.window(tree)
-    logits = sentences.verifier.score(window, sentences.starts, sentences.open(), branches(tree.parents))
+    logits = scores(sentences.verifier, window, sentences.open())
     for row, prefix in enumerate(sentences.prefixes):
-        count = len(nodes_of(tree, row))
+        count = len(tree.nodes(row))
         state = sentences.alone(row, prefix, [len(prefix)])[1]
-        shape = branches(tree.parents[row : row + 1, :count])
-        alone = sentences.verifier.score(
-            window[row : row + 1, : count + 1], sentences.starts[row : row + 1], state, shape
-        )
+        alone = scores(sentences.verifier, part(window, slice(row, row + 1), slice(0, count + 1)), state)
         assert equal(alone[0], logits[row, : count + 1])
+
+
+def test_trees_of_some_rows_with_as_many_nodes_as_each_has(sentences: Sentences) -> None:
+    generator = random.Random(9)
+    tree = random_trees(generator, len(STARTS))
+    window = sentences.window(tree)
+    once, some = sentences.open(), sentences.open()
+    logits = scores(sentences.verifier, window, once)
+    assert window.branches is not None
+    for rows in (np.array([2, 0]), np.array([3, 1])):
+        shape = Branches(window.branches.depths[rows], window.branches.paths[rows])
+        counts = tree.counts[rows] + 1
+        call = Window(window.tokens[rows], window.starts[rows], counts, rows, shape)
+        got = scores(sentences.verifier, call, some)
+        for number, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
+            assert equal(got[number, :count], logits[row, :count])
+            assert np.array_equal(got[number, count:], np.repeat(got[number, count - 1, None], len(got[0]) - count, 0))
+            own = [held(state.own.data[:, :, row, :, : STARTS[row] + count]) for state in (some, once)]
+            assert equal(*own)
 
 
 def test_a_chain_given_as_a_tree_is_a_chain(sentences: Sentences) -> None:
     generator = random.Random(8)
-    tree = make_tree([random_tree(generator, 11, 2) for _ in STARTS], CPU)
-    assert tree.parents is not None
+    tree = make_tree([random_tree(generator, 11, 2) for _ in STARTS])
     window, states = sentences.window(tree), [sentences.open(), sentences.open()]
-    plain = sentences.verifier.score(window, sentences.starts, states[0])
-    assert equal(sentences.verifier.score(window, sentences.starts, states[1], branches(tree.parents)), plain)
+    plain = scores(sentences.verifier, window._replace(branches=None), states[0])
+    assert equal(scores(sentences.verifier, window, states[1]), plain)
     for row, start in enumerate(STARTS):
-        cached = [state.cache.data[:, :, row, :, : start + 12] for state in states]
+        cached = [held(state.own.data[:, :, row, :, : start + 12]) for state in states]
         assert equal(*cached)
 
 
@@ -200,26 +241,24 @@ def test_after_any_walk_the_cache_is_that_of_a_chain(sentences: Sentences) -> No
     now = sentences
     for number in range(3):
         tree = random_trees(generator, len(STARTS))
-        assert tree.parents is not None
-        logits = now.verifier.score(now.window(tree), now.starts, state, branches(tree.parents))
+        logits = now.score(tree, state)
         if number == 2:
             assert_nodes_equal_chains(now, tree, logits, generator)
-        rows = [nodes_of(tree, row) for row in range(len(STARTS))]
+        rows = [tree.nodes(row) for row in range(len(STARTS))]
         # A node far behind, mostly; once nothing.
         ends = [generator.randint(len(nodes) // 2, len(nodes)) for nodes in rows]
         ends[number] = 0
         paths = [path_to(nodes, end) for nodes, end in zip(rows, ends, strict=True)]
         walked = along(tree, paths, [9] * len(paths))
-        assert walked.places is not None
         assert any(path != list(range(1, len(path) + 1)) for path in paths)
-        state.cache.compact(now.starts, walked.places)
+        state.compact(now.starts, walked.places)
         told = [walked.tokens[row, : len(path)].tolist() for row, path in enumerate(paths)]
         grown = [[*prefix, *tokens] for prefix, tokens in zip(now.prefixes, told, strict=True)]
         for row, prefix in enumerate(grown):
             assert_cache_equal(state, row, now.alone(row, prefix, [len(prefix)])[1], len(prefix))
         now = replace(now, prefixes=[[*prefix, 9] for prefix in grown])
-    window = torch.tensor([[prefix[-1], 5, 6, 7, 8] for prefix in now.prefixes])
-    logits = now.verifier.score(window, now.starts, state)
+    tokens = np.array([[prefix[-1], 5, 6, 7, 8] for prefix in now.prefixes])
+    logits = scores(now.verifier, Window(tokens, now.starts), state)
     for row, prefix in enumerate(now.prefixes):
         wanted, _ = now.alone(row, [*prefix, 5, 6, 7, 8], [len(prefix) + 4])
         assert equal(logits[row], wanted[len(prefix) - 1 :])
@@ -239,35 +278,31 @@ def level_tree_nodes(generator: random.Random, widths: Sequence[int]) -> list[No
 @pytest.mark.parametrize("widths", [[1] * 6, [2, 3, 5, 3, 1], [9, 9, 4]], ids=str)
 def test_a_tree_level_by_level_is_the_tree_at_once(sentences: Sentences, widths: list[int]) -> None:
     generator = random.Random(len(widths))
-    tree = make_tree([level_tree_nodes(generator, widths) for _ in STARTS], CPU)
-    assert tree.parents is not None
-    window, whole = sentences.window(tree), branches(tree.parents)
+    tree = make_tree([level_tree_nodes(generator, widths) for _ in STARTS])
+    window = sentences.window(tree)
     once, stepwise = sentences.open(), sentences.open()
-    wanted = sentences.verifier.score(window, sentences.starts, once, whole)
-    parts = [sentences.verifier.score(window[:, :1], sentences.starts, stepwise)]
+    wanted = scores(sentences.verifier, window, once)
+    parts = [scores(sentences.verifier, Window(window.tokens[:, :1], window.starts), stepwise)]
     first = 1
     for depth, width in enumerate(widths, start=1):
-        some = slice(first, first + width)
         # Paths as long as the level is deep.
-        level = Branches(whole.depths[:, some], whole.paths[:, some, : depth + 1], first)
-        parts.append(sentences.verifier.score(window[:, some], sentences.starts, stepwise, level))
+        level = part(window, slice(None), slice(first, first + width), depth + 1)
+        parts.append(scores(sentences.verifier, level, stepwise))
         first += width
-    assert equal(torch.cat(parts, dim=1), wanted)
+    assert equal(np.concatenate(parts, axis=1), wanted)
     for row, start in enumerate(STARTS):
-        assert equal(*(state.cache.data[:, :, row, :, : start + first] for state in (once, stepwise)))
+        assert equal(*(held(state.own.data[:, :, row, :, : start + first]) for state in (once, stepwise)))
 
 
 def test_a_tree_in_parts_is_the_tree_at_once(sentences: Sentences) -> None:
     generator = random.Random(3)
-    tree = make_tree([random_tree(generator, 17, row % 2) for row in range(len(STARTS))], CPU)
-    assert tree.parents is not None
-    window, whole = sentences.window(tree), branches(tree.parents)
-    wanted = sentences.verifier.score(window, sentences.starts, sentences.open(), whole)
+    tree = make_tree([random_tree(generator, 17, row % 2) for row in range(len(STARTS))])
+    window = sentences.window(tree)
+    wanted = scores(sentences.verifier, window, sentences.open())
     state, parts = sentences.open(), []
     for begin, end in itertools.pairwise([0, 1, 4, 5, 15, 18]):
-        part = whole.part(slice(0, len(STARTS)), slice(begin, end))
-        parts.append(sentences.verifier.score(window[:, begin:end], sentences.starts, state, part))
-    assert equal(torch.cat(parts, dim=1), wanted)
+        parts.append(scores(sentences.verifier, part(window, slice(None), slice(begin, end)), state))
+    assert equal(np.concatenate(parts, axis=1), wanted)
 
 
 def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
@@ -276,13 +311,11 @@ def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
     longest = sentences.verifier.sizes.max_length
     prefixes = [[BOS, *(generator.randrange(4, VOCAB) for _ in range(longest - rest))] for rest in (2, 3, 9, 30)]
     late = replace(sentences, prefixes=prefixes)
-    tree = make_tree([random_tree(generator, 40, row % 2) for row in range(4)], CPU)
-    assert tree.parents is not None
-    shape = branches(tree.parents)
-    logits = late.verifier.score(late.window(tree), late.starts, late.open(), shape)
+    tree = make_tree([random_tree(generator, 40, row % 2) for row in range(4)])
+    logits = late.score(tree, late.open())
     compared = 0
     for row, prefix in enumerate(prefixes):
-        nodes = nodes_of(tree, row)
+        nodes = tree.nodes(row)
         for place in range(len(nodes) + 1):
             chain = [*prefix, *(nodes[step - 1].token for step in path_to(nodes, place))]
             if place % 5 == 0 and len(chain) <= longest:
@@ -292,21 +325,22 @@ def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
     assert compared > 5
 
 
-def test_compaction_moves_every_branch_to_the_front() -> None:
-    cache = KVCache(2, 3, 2, 4, dtype=torch.float32, device=CPU)
-    cache.data.normal_()
-    before = cache.data.clone()
-    starts, places = torch.tensor([5, 0]), torch.tensor([[2, 5, 6], [1, 4, 3]])
+@pytest.mark.parametrize("kind", CACHES)
+def test_compaction_moves_every_branch_to_the_front(kind: str) -> None:
+    cache = Cache(2, 3, 2, 4, CACHES[kind])
+    before = fill(cache)
+    starts, places = np.array([5, 0]), np.array([[2, 5, 6], [1, 4, 3]])
     cache.compact(starts, places)
     for row, (start, path) in enumerate(zip(starts.tolist(), places.tolist(), strict=True)):
-        wanted = before[:, :, row].clone()
+        wanted = before[:, :, row].copy()
         for number, place in enumerate(path, start=1):
             wanted[:, :, :, start + number] = before[:, :, row, :, start + place]
-        assert torch.equal(cache.data[:, :, row], wanted)
-    assert torch.equal(cache.data[:, :, 2], before[:, :, 2])
-    cache.compact(starts, torch.empty(2, 0, dtype=torch.int64))
-    cache.compact(starts, torch.tensor([[1, 2, 3]] * 2))
-    assert torch.equal(cache.data[:, :, 2], before[:, :, 2])
+        assert np.array_equal(cache.data[:, :, row], wanted)
+    assert np.array_equal(cache.data[:, :, 2], before[:, :, 2])
+    after = np.asarray(cache.data).copy()
+    cache.compact(starts, np.empty((2, 0), dtype=np.int64))
+    cache.compact(starts, np.array([[1, 2, 3]] * 2))
+    assert np.array_equal(cache.data, after)
 
 
 # ------------------------------------------------------------------------------------------------ candidates
@@ -317,14 +351,35 @@ def make_slots(vocab: int, rows: int, block_size: int) -> Slots:
     return Slots(1.5 * torch.randn(rows, block_size, vocab), hidden, torch.randint(vocab, (rows,)))
 
 
-def find_tree(
-    chains: Chains, slots: Slots, breadth: int, nodes: int, *, kernels: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Runs ``best_first``, or the kernels' own."""
-    with torch.inference_mode():
-        if kernels:
-            return chains.native.tree(slots, breadth, nodes)
-        return best_first(slots, breadth, nodes, chains.correction)
+def find_tree(chains: Chains, slots: Slots, breadth: int, nodes: int, *, kernels: bool) -> tuple[Ids, Ids, Floats]:
+    """Returns tokens, parents and log-probabilities (B, N) of the kernels' own trees, or of those grown on PyTorch."""
+    if kernels:
+        assert isinstance(chains.native, KernelMaskedDrafter)
+        return kernel_tree(chains.native, slots.on_kernels(), breadth, nodes)
+    expander = torch_masked._SlotExpander(slots.on_pytorch(), chains.correction)
+    return grown(expander, slots.last, breadth, nodes, slots.logits.shape[1])
+
+
+def kernel_tree(
+    network: KernelMaskedDrafter, slots: kernel_masked.Slots, breadth: int, nodes: int
+) -> tuple[Ids, Ids, Floats]:
+    """Returns the trees of a fused loop."""
+    shape = len(slots.last), nodes
+    tokens, parents = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    log_probs = np.empty(shape, dtype=np.float32)
+    results = {"tokens": tokens, "parents": parents, "log_probs": log_probs}
+    addresses = {name: array.ctypes.data for name, array in results.items()}
+    call, needed = network.draft(slots, nodes=nodes, breadth=breadth, **addresses)
+    network.library.specmt_draft(call)
+    del needed
+    return tokens, parents, log_probs
+
+
+def grown(expander: Expander, last: Tensor, breadth: int, nodes: int, depth: int) -> tuple[Ids, Ids, Floats]:
+    """Returns the trees that an expander says, of all paths that there are."""
+    tree = best_first_tree(expander, last.numpy(), BestFirst(nodes, breadth), beam=nodes, depth=depth)
+    assert tree.parents is not None and tree.log_probs is not None
+    return tree.tokens, tree.parents, tree.log_probs
 
 
 @pytest.fixture(scope="module")
@@ -344,9 +399,14 @@ def test_the_kernels_grow_the_trees_of_pytorch(chains: Chains, nodes: int, bread
     size = tree_size(nodes, breadth, block_size)
     got, wanted = (find_tree(chains, slots, breadth, size, kernels=kernels) for kernels in (True, False))
     assert got[0].shape == (5, size)
-    assert torch.equal(got[0], wanted[0])
-    assert torch.equal(got[1], wanted[1])
-    torch.testing.assert_close(got[2], wanted[2], rtol=1e-4, atol=1e-4)
+    assert np.array_equal(got[0], wanted[0])
+    assert np.array_equal(got[1], wanted[1])
+    np.testing.assert_allclose(got[2], wanted[2], rtol=1e-4, atol=1e-4)
+    # And those that are grown level by level from what the kernels say, to the last bit.
+    assert isinstance(chains.native, KernelMaskedDrafter)
+    expander = kernel_masked._SlotExpander(chains.native, slots.on_kernels())
+    for one, other in zip(got, grown(expander, slots.last, breadth, size, block_size), strict=True):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -354,9 +414,9 @@ def test_a_tree_does_not_depend_on_its_neighbours_or_on_threads(chains: Chains, 
     torch.manual_seed(0)
     slots = make_slots(437, 6, 5)
     alone = [find_tree(chains, slots.row(row), 3, 12, kernels=kernels) for row in range(6)]
-    torch.set_num_threads(threads)
+    set_threads(threads)
     for part, *parts in zip(find_tree(chains, slots, 3, 12, kernels=kernels), *alone, strict=True):
-        assert torch.equal(part, torch.cat(parts))
+        assert np.array_equal(part, np.concatenate(parts))
 
 
 def test_a_smaller_tree_is_the_beginning_of_a_larger_one(chains: Chains, kernels: bool) -> None:
@@ -365,18 +425,17 @@ def test_a_smaller_tree_is_the_beginning_of_a_larger_one(chains: Chains, kernels
     larger = find_tree(chains, slots, 4, 30, kernels=kernels)
     for nodes in (1, 2, 7, 29):
         for part, whole in zip(find_tree(chains, slots, 4, nodes, kernels=kernels), larger, strict=True):
-            assert torch.equal(part, whole[:, :nodes])
+            assert np.array_equal(part, whole[:, :nodes])
 
 
 def test_a_tree_of_one_candidate_a_position_is_the_chain(chains: Chains, kernels: bool) -> None:
     torch.manual_seed(2)
     slots = make_slots(437, 4, 6)
     tokens, parents, log_probs = find_tree(chains, slots, 1, 6, kernels=kernels)
-    with torch.inference_mode():
-        chain = chains.native.chain(slots) if kernels else best_chain(slots, chains.correction)
+    chain = chains.find(*slots, kernels=kernels)
     assert parents.tolist() == [[0, 1, 2, 3, 4, 5]] * 4
-    assert torch.equal(tokens, chain[0])
-    assert torch.equal(log_probs, chain[1])
+    assert np.array_equal(tokens, chain[0])
+    assert np.array_equal(log_probs, chain[1])
 
 
 @pytest.mark.parametrize(("vocab", "block_size"), [(6, 3), (21, 2)])
@@ -388,7 +447,7 @@ def test_a_best_first_tree_has_the_likeliest_of_all_paths(
     chains = make_chains(vocab, 16, output=0.5)
     torch.manual_seed(vocab)
     slots = make_slots(vocab, 3, block_size)
-    slots = replace(slots, logits=torch.nn.functional.linear(slots.hidden, chains.module.embed.weight.detach()))
+    slots = slots._replace(logits=torch.nn.functional.linear(slots.hidden, chains.module.embed.weight.detach()))
     size = min(tree_size(nodes, breadth, block_size), tree_size(nodes, min(breadth, vocab), block_size))
     found = find_tree(chains, slots, breadth, size, kernels=kernels)
     every = torch.tensor(list(itertools.product(range(vocab), repeat=block_size)))  # (P, K)
@@ -428,16 +487,19 @@ def test_expansion_is_the_same_on_both_backends_and_in_any_company(
     states, before = 0.5 * torch.randn(4, 5, 32), torch.randint(vocab, (4, 5))
 
     def run(some: Slots, slot: int, before: Tensor, states: Tensor, *, native: bool) -> tuple[Tensor, Tensor, Tensor]:
+        if native:
+            assert isinstance(chains.native, KernelMaskedDrafter)
+            found = chains.native.expand(some.on_kernels(), slot, before.numpy(), states.numpy())
+            ids, log_probs, new = (torch.from_numpy(each) for each in found)
+            return ids, log_probs, new
         with torch.inference_mode():
-            if native:
-                return chains.native.expand(some, slot, before, states)
-            return expand(some, slot, before, states, chains.correction)
+            return expand(some.on_pytorch(), slot, before, states, chains.correction)
 
     for slot in range(3):
         kept = states.clone()
-        torch.set_num_threads(threads)
+        set_threads(threads)
         ids, log_probs, new = run(slots, slot, before, states, native=kernels)
-        torch.set_num_threads(1)
+        set_threads(1)
         assert torch.equal(states, kept)
         assert ids.shape == log_probs.shape == (4, 5, min(vocab, CANDIDATES))
         torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 5))
@@ -453,25 +515,52 @@ def test_expansion_is_the_same_on_both_backends_and_in_any_company(
                 assert torch.equal(got, whole[part])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_drafted_trees_do_not_depend_on_the_batch(kernels: bool, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("vocab", [6, 437])
+def test_candidates_come_best_first_and_the_lowest_of_equals(kernels: bool, vocab: int) -> None:
+    chains = make_chains(vocab, 32, output=0.0)  # what was chosen before changes nothing
+    torch.manual_seed(3)
+    slots = make_slots(vocab, 4, 3)
+    slots.logits[2] = 0.0
+    slots.logits[3, :, ::2] = 5.0
+    expander: Expander = torch_masked._SlotExpander(slots.on_pytorch(), chains.correction)
+    if kernels:
+        assert isinstance(chains.native, KernelMaskedDrafter)
+        expander = kernel_masked._SlotExpander(chains.native, slots.on_kernels())
+    tokens, parents = slots.last[:, None].numpy(), zeros(4)[:, None]
+    for slot in range(3):
+        ids, log_probs = expander.expand(tokens, parents)
+        wanted = np.argsort(-slots.logits[:, slot].numpy(), axis=1, kind="stable")[:, None, :CANDIDATES]
+        assert np.array_equal(ids, np.broadcast_to(wanted, ids.shape))
+        assert (np.diff(log_probs, axis=2) <= 0).all()
+        tokens, parents = ids[:, 0, :5], np.zeros((4, 5), dtype=np.int64)
+    if kernels:
+        with pytest.raises(ValueError, match="`slot` must be in 0 … 2, but is 3"):
+            expander.expand(tokens, parents)
+
+
+@pytest.mark.parametrize("format", ["float32", "bfloat16"])
+def test_drafted_trees_do_not_depend_on_the_batch(kernels: bool, format: str) -> None:
     """Of a whole drafter, slots and all, with prefixes of different lengths."""
-    networks = make_networks(dtype, kernels=kernels, **SIZES["narrow"])
+    networks = make_networks(format, kernels=kernels, **SIZES["narrow"])
     generator = random.Random(6)
     sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]
-    tokens = torch.randint(4, VOCAB, (4, 9), generator=torch.Generator().manual_seed(1))
-    counts = torch.tensor([9, 1, 4, 6])
+    tokens = np.random.default_rng(1).integers(4, VOCAB, (4, 9))
+    counts = np.array([9, 1, 4, 6])
 
-    def propose(rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    def propose(rows: list[int]) -> list[tuple[Ids, Ids, Floats]]:
         drafter = networks.drafter
         state = drafter.new_state(len(rows))
-        drafter.start(state, torch.arange(len(rows)), networks.verifier.encode([sources[row] for row in rows]))
-        slots = drafter.fill(tokens[rows, : int(counts[rows].max())], zeros(len(rows)), counts[rows], 5, state)
-        return drafter.tree(slots, 3, 14)
+        drafter.start(state, np.arange(len(rows)), networks.verifier.encode([sources[row] for row in rows]))
+        read = Window(tokens[rows, : int(counts[rows].max())], zeros(len(rows)), counts[rows])
+        last = torch.from_numpy(tokens[rows, counts[rows] - 1])
+        trees = [grown(drafter.expander(read, 5, state), last, 3, 14, 5)]
+        if isinstance(drafter, KernelMaskedDrafter):
+            trees.append(kernel_tree(drafter, drafter.fill(read, 5, state), 3, 14))
+        return trees
 
-    with torch.inference_mode():
-        together = propose([0, 1, 2, 3])
-        for rows in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
-            for got, wanted in zip(propose(rows), together, strict=True):
-                assert torch.equal(got, wanted[rows])
-    assert len({tuple(row) for row in together[1].tolist()}) > 1
+    together = propose([0, 1, 2, 3])
+    for rows in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
+        for tree, whole in zip(propose(rows), together, strict=True):
+            for got, wanted in zip(tree, whole, strict=True):
+                assert np.array_equal(got, wanted[rows])
+    assert len({tuple(row) for row in together[0][1].tolist()}) > 1

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
-from specmt.decoding.drafters.base import CombinedDrafter, Drafter
+from specmt.decoding.drafters.base import Drafter
 from specmt.decoding.drafters.lookup import LookupDrafter
 from specmt.decoding.drafters.masked import MaskedDrafter
-from specmt.decoding.drafters.staged import StagedDrafter
-from specmt.decoding.memory import TranslationMemory
-from specmt.decoding.shape import Chain, make_shape
-from specmt.decoding.shortlist import Shortlist
+from specmt.decoding.drafters.self import StagedDrafter
+from specmt.decoding.model import Model
+from specmt.decoding.shape import make_shape
+from specmt.decoding.translation_memory import TranslationMemory
 from specmt.errors import ModelError
 from specmt.options import DecodingOptions
+from specmt.text.shortlist import Shortlist
 
-if TYPE_CHECKING:
-    from specmt.models.hub import Model
+__all__ = ["FACTORIES", "Drafter", "Factory", "make_drafter"]
 
-__all__ = ["FACTORIES", "CombinedDrafter", "Drafter", "Factory", "make_drafter"]
-
-Factory = Callable[["Model", int, DecodingOptions, TranslationMemory | None], Drafter]
+Factory = Callable[[Model, int, DecodingOptions, TranslationMemory | None], Drafter]
 """Makes a drafter for a model, a number of rows, options and what lookups copy from."""
 
 
@@ -56,11 +55,9 @@ def _autoregressive(model: Model, capacity: int, options: DecodingOptions, _: Tr
 
 
 def _self(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-    shape = make_shape(options)
-    if model.replica_cost is None or not isinstance(shape, Chain):
-        return AutoregressiveDrafter(model.fast_verifier, capacity, shape)
-    inner = None if model.autoregressive is None else _autoregressive(model, capacity, options, None)
-    return StagedDrafter(lambda: model.replica, inner, None if model.folder.shortlist is None else model.shortlist)
+    chains = replace(options, tree="chain")  # of both
+    inner = None if model.autoregressive is None else _autoregressive(model, capacity, chains, None)
+    return StagedDrafter(lambda: model.replica, inner, None if model.draft_shortlist is None else model.shortlist)
 
 
 def _lookup(model: Model, _: int, __: DecodingOptions, memory: TranslationMemory | None) -> Drafter:
@@ -72,7 +69,7 @@ def _draft_shortlist(model: Model, options: DecodingOptions) -> Shortlist | None
 
     Exact output does not depend on it: where it saves no work there is no need of it. Lossy output and samples do.
     """
-    needed = model.backend.shortlists_pay or options.samples or not options.lossless
+    needed = model.shortlists_pay or options.samples or not options.lossless
     return model.draft_shortlist if needed else None
 
 

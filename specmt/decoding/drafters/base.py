@@ -5,20 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 from typing_extensions import override
 
-from specmt.decoding.policy import confident
+from specmt.decoding.best_first import best_first_tree
+from specmt.decoding.confidence import confident
+from specmt.decoding.noise import Spot
 from specmt.decoding.request import Request
+from specmt.decoding.rows import listed
 from specmt.decoding.shape import FEW_NODES, BestFirst, Chain, Sampled, Shape
-from specmt.decoding.shortlist import Shortlist, restricted
-from specmt.decoding.tree import Tree, merge
-from specmt.engine import backend
-from specmt.engine.backend import EncoderOutput, Network, Scorer, State
+from specmt.decoding.stochastic_beam import sampled_tree
+from specmt.decoding.tree import Tree, chains
+from specmt.engine.arrays import Ids
+from specmt.engine.cache import State
 from specmt.engine.fused import Confidence, Drafting
+from specmt.engine.protocols import DraftNetwork, EncoderOutput, Network
+from specmt.engine.window import Window
+from specmt.text.shortlist import Shortlist
 
 
 class Drafter(Protocol):
@@ -28,14 +33,13 @@ class Drafter(Protocol):
         """Makes ready what is made once, when something is first drafted, and may take seconds."""
         return
 
-    def share(self, state: State) -> None:
-        """Takes in where the verifier's caches are, which only grow in place."""
-        return
+    def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+        """Gives rows (B') new sentences with the encoder's output for them.
 
-    def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
-        """Gives rows (B') new sentences with the encoder's output for them."""
+        :param state: the verifier's caches, which only grow in place
+        """
 
-    def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
         """Returns drafts for the first B' rows; there may be none.
 
         :param tokens: (B', T) the committed tokens, from BOS on, with noise behind them
@@ -64,67 +68,17 @@ class Drafter(Protocol):
         """Copies one row over another."""
 
 
-class CombinedDrafter(Drafter):
-    """Puts the drafts of several drafters into one tree."""
-
-    def __init__(self, drafters: Sequence[Drafter], aheads: Sequence[int]) -> None:
-        """
-        :param aheads: the block size of each
-        """
-        self.drafters = drafters
-        self.aheads = aheads
-
-    @override
-    def load(self) -> None:
-        for drafter in self.drafters:
-            drafter.load()
-
-    @override
-    def share(self, state: State) -> None:
-        for drafter in self.drafters:
-            drafter.share(state)
-
-    @override
-    def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
-        for drafter in self.drafters:
-            drafter.start(rows, encoded, requests)
-
-    @override
-    def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
-        pairs = zip(self.drafters, self.aheads, strict=True)
-        return merge([drafter.propose(tokens, lengths, own, confidence) for drafter, own in pairs])
-
-    @override
-    def is_promising(self, rows: int) -> bool:
-        return any(drafter.is_promising(rows) for drafter in self.drafters)
-
-    @override
-    def finish(self, row: int, tokens: list[int]) -> None:
-        for drafter in self.drafters:
-            drafter.finish(row, tokens)
-
-    @override
-    def rewind(self, row: int, length: int) -> None:
-        for drafter in self.drafters:
-            drafter.rewind(row, length)
-
-    @override
-    def move(self, source: int, target: int) -> None:
-        for drafter in self.drafters:
-            drafter.move(source, target)
-
-
-def unseen(tokens: Tensor, seen: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the tokens (B', M) of each row that a drafter has not read yet, padded on the right, and their numbers.
+def unseen(tokens: Ids, seen: Ids, lengths: Ids) -> Window:
+    """Returns the tokens of each row that a drafter has not read yet.
 
     :param tokens: (B', T)
     :param seen: (B) how many it has read
     :param lengths: (B') how many there are
     """
-    starts = seen[: len(lengths)]
+    starts = seen[: len(lengths)].copy()
     counts = lengths - starts
-    offsets = torch.arange(int(counts.max()), device=tokens.device)
-    return tokens.gather(1, (starts[:, None] + offsets).clamp(max=tokens.shape[1] - 1)), counts
+    places = starts[:, None] + np.arange(counts.max())
+    return Window(np.take_along_axis(tokens, places.clip(max=tokens.shape[1] - 1), 1), starts, counts)
 
 
 class _Sentence(NamedTuple):
@@ -147,7 +101,7 @@ class Waiting:
         self._shortlist = shortlist
         self._rows: dict[int, _Sentence] = {}
 
-    def add(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+    def add(self, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         self._rows |= {
             row: _Sentence(encoded, number, request)
             for number, (row, request) in enumerate(zip(rows.tolist(), requests, strict=True))
@@ -162,8 +116,8 @@ class Waiting:
             rows = [row for row in group if row < active]
             if rows:
                 picked = encoded.pick([group[row].number for row in rows])
-                listed = restricted(picked, [group[row].request for row in rows], self._shortlist)
-                network.start(state, torch.tensor(rows, device=network.device), listed)
+                requests = [group[row].request for row in rows]
+                network.start(state, np.array(rows), listed(picked, requests, self._shortlist))
 
     def move(self, source: int, target: int) -> bool:
         """Copies one row over another; returns whether its sentence waits."""
@@ -173,14 +127,11 @@ class Waiting:
         return target in self._rows
 
 
-N = TypeVar("N", bound="backend.Drafter | Scorer")
-
-
-class NetworkDrafter(Drafter, Generic[N]):
+class NetworkDrafter(Drafter):
     """Drafts with a network of its own, keeping the keys and values of the committed prefix."""
 
     def __init__(
-        self, network: N, capacity: int, shape: Shape | None = None, shortlist: Shortlist | None = None
+        self, network: DraftNetwork, capacity: int, shape: Shape | None = None, shortlist: Shortlist | None = None
     ) -> None:
         """
         :param capacity: the most rows
@@ -192,33 +143,40 @@ class NetworkDrafter(Drafter, Generic[N]):
         self.capacity = capacity
         self.state: State | None = None  # until something is drafted
         self.requests: dict[int, Request] = {}
-        self.seen = torch.zeros(capacity, dtype=torch.int64, device=network.device)  # (B) tokens whose keys are cached
+        self.seen = np.zeros(capacity, dtype=np.int64)  # (B) tokens whose keys are cached
+
+    @abstractmethod
+    def beam(self, shape: BestFirst) -> int:
+        """Returns how many nodes of a level of a best-first tree are gone on from."""
+
+    @abstractmethod
+    def stops(self, confidence: Confidence | None) -> Confidence | None:
+        """Returns what says when to draft no further; ``None`` where that saves nothing."""
 
     @override
-    def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+    def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         self.seen[rows] = 0
         self.requests |= zip(rows.tolist(), requests, strict=True)
         self.waiting.add(rows, encoded, requests)
 
     @override
-    def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
-        self._begin(len(lengths))
-        fresh, counts = unseen(tokens, self.seen, lengths)
+    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+        state, read = self._begin(len(lengths)), unseen(tokens, self.seen, lengths)
         self.seen[: len(lengths)] = lengths
-        return confident(self.draft(fresh, lengths, counts, ahead, confidence), confidence)
+        return confident(self._draft(state, read, lengths, ahead, confidence), confidence)
 
-    @abstractmethod
-    def draft(
-        self, fresh: Tensor, lengths: Tensor, counts: Tensor, ahead: int, confidence: Confidence | None = None
-    ) -> Tree:
-        """Reads newly committed tokens and drafts.
-
-        :param fresh: (B', M) the tokens, padded on the right
-        :param lengths: (B') how many are committed in all
-        :param counts: (B') how many are new, at least 1
-        :param ahead: the block size K
-        :param confidence: when to go on; ``None`` for to the end
-        """
+    def _draft(self, state: State, read: Window, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+        shape = self.shape_by(confidence)
+        if isinstance(shape, Chain):
+            return chains(*self.network.chain(read, ahead, state))
+        expander = self.network.expander(read, ahead, state)
+        last = read.tokens[np.arange(len(lengths)), lengths - read.starts - 1]
+        if isinstance(shape, BestFirst):
+            beam, stops = self.beam(shape), self.stops(confidence)
+            return best_first_tree(expander, last, shape, beam=beam, depth=ahead, confidence=stops)
+        requests = [self.requests[row] for row in range(len(lengths))]
+        spots = [Spot(each.line, each.part, length) for each, length in zip(requests, lengths.tolist(), strict=True)]
+        return sampled_tree(expander, last, spots, shape.how, width=shape.width, depth=ahead)
 
     def shape_by(self, confidence: Confidence | None) -> Shape:
         """Returns the shape of drafts: that of the options, or what is found to pay."""
@@ -244,10 +202,6 @@ class NetworkDrafter(Drafter, Generic[N]):
         self.state.grow(rows, self.capacity)
         self.waiting.start(self.network, self.state, rows)
         return self.state
-
-    def first_requests(self, rows: int) -> list[Request]:
-        """Returns the requests of the first rows."""
-        return [self.requests[row] for row in range(rows)]
 
     @override
     def rewind(self, row: int, length: int) -> None:

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple, final
 
-import torch
-from torch import Tensor
+import numpy as np
 from typing_extensions import override
 
 from specmt.decoding.drafters.base import Drafter
-from specmt.decoding.memory import Neighbour, TranslationMemory
 from specmt.decoding.request import Request
-from specmt.decoding.tree import Tree, no_tree
-from specmt.engine.backend import EncoderOutput
+from specmt.decoding.translation_memory import Neighbour, TranslationMemory
+from specmt.decoding.tree import Tree, chains, no_tree
+from specmt.engine.arrays import Ids
+from specmt.engine.cache import State
 from specmt.engine.fused import Confidence, Drafting
+from specmt.engine.protocols import EncoderOutput
 from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 
@@ -120,7 +121,7 @@ def copy_word(tokens: Sequence[int], source: list[int], words: list[Word]) -> li
 
     They must agree from the beginning of the word, or in two pieces.
     """
-    best = _Place(0, 0, 0)
+    best = _Match(0, 0, 0)
     reach = 0
     for word in words:
         found = _best_place(tokens, source, word.start, word.end - 1)
@@ -145,7 +146,7 @@ def copy_neighbour(tokens: Sequence[int], neighbour: Neighbour) -> tuple[float, 
     return worth * agreement, text[found.place : found.place + reach] if found.agreement else []
 
 
-class _Place(NamedTuple):
+class _Match(NamedTuple):
     """A place of a text with what comes before it; the greatest is the best."""
 
     agreement: int
@@ -167,12 +168,12 @@ def _agreement(tokens: Sequence[int], before: list[int]) -> int:
     return count
 
 
-def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) -> _Place:
+def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) -> _Match:
     """Returns the best place to go on in ``text[start:end]``."""
-    best = _Place(0, 0, start)
+    best = _Match(0, 0, start)
     for _ in range(text[start:end].count(tokens[-1])):
         start = text.index(tokens[-1], start) + 1
-        best = max(best, _Place(_agreement(tokens, text[:start]), -abs(start - len(tokens)), start))
+        best = max(best, _Match(_agreement(tokens, text[:start]), -abs(start - len(tokens)), start))
     return best
 
 
@@ -191,7 +192,7 @@ class LookupDrafter(Drafter):
         self.sources: dict[int, list[int]] = {}
 
     @override
-    def start(self, rows: Tensor, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
+    def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         for row, request in zip(rows.tolist(), requests, strict=True):
             near = [each for each in self.memory.nearest(request.source) if each.similarity >= _UNLIKE]
             neighbours = [Neighbour(similarity, [self.start_token, *target, EOS]) for similarity, target in near]
@@ -207,10 +208,10 @@ class LookupDrafter(Drafter):
         return None if any([self._has_drafts(row) for row in range(rows)]) else Drafting(0)
 
     @override
-    def propose(self, tokens: Tensor, lengths: Tensor, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
         count = len(lengths)
         if not any([self._has_drafts(row) for row in range(count)]):
-            return no_tree(count, tokens.device)
+            return no_tree(count)
         ends = (lengths - self.skipped).tolist()
         rows = tokens[:, self.skipped : self.skipped + max(ends)].tolist()
         drafts = [
@@ -220,10 +221,7 @@ class LookupDrafter(Drafter):
         counts = [len(draft) for draft in drafts]
         widest = max(counts)
         padded = [draft + [PAD] * (widest - len(draft)) for draft in drafts]
-        return Tree(
-            torch.tensor(padded, dtype=torch.int64, device=tokens.device),
-            counts=None if min(counts) == widest else torch.tensor(counts, device=tokens.device),
-        )
+        return chains(np.array(padded, dtype=np.int64).reshape(count, widest), counts=np.array(counts))
 
     def _has_drafts(self, row: int) -> bool:
         """Returns whether there is something to copy; words are looked for here, where something is to be drafted."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import zipfile
-from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
-import torch
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
+from specmt.engine.arrays import Array
+from specmt.engine.backends import needing_torch
 from specmt.errors import ModelError
 from specmt.models.reading import check_regular, read_json
+from specmt.models.tensors import read_arrays
 
 SAFETENSORS: Final = "model.safetensors"
 TORCH: Final = "pytorch_model.bin"
@@ -48,9 +45,13 @@ def locate(source: str, files: Sequence[str]) -> Path:
 
 
 def _fetch(name: str, files: Sequence[str]) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
-
+    try:
+        from huggingface_hub import HfApi, snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"{name}: is no folder here, and to fetch it from the Hugging Face Hub takes `pip install 'specmt[hub]'`."
+        ) from error
     try:
         try:
             there = HfApi().list_repo_files(name)
@@ -90,26 +91,26 @@ def parse_yaml(text: str, where: object) -> Any:
 
 @final
 class Checkpoint:
-    """The tensors of one or more files; each is read when it is asked for."""
+    """The tensors of one or more files; what is not mapped into memory is read when it is asked for."""
 
-    def __init__(self, origin: Path, readers: Mapping[str, Callable[[], Tensor]]) -> None:
+    def __init__(self, origin: Path, arrays: Mapping[str, Array]) -> None:
         """
         :param origin: what to name in errors
         """
         self.origin = origin
-        self._readers = readers
+        self._arrays = arrays
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers
+        return name in self._arrays
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(self._arrays)
 
     def find(self, *names: str) -> str | None:
         """Returns the first of several names that there is."""
-        return next((name for name in names if name in self._readers), None)
+        return next((name for name in names if name in self._arrays), None)
 
-    def read(self, *names: str) -> Tensor:
+    def read(self, *names: str) -> Array:
         """Returns the first of several tensors that there is.
 
         :raises ModelError: there is none, or the file is damaged.
@@ -118,8 +119,8 @@ class Checkpoint:
         if name is None:
             raise ModelError(f"{self.origin}: has no {names[0]}; is it of another architecture?")
         try:
-            return self._readers[name]()
-        except (SafetensorError, zipfile.BadZipFile, ValueError, OSError) as error:
+            return self._arrays[name]
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
             raise ModelError(f"{self.origin}: {name} cannot be read ({error}).") from error
 
 
@@ -133,11 +134,11 @@ def open_checkpoint(folder: Path) -> Checkpoint:
         raise ModelError(f"{folder}: has no weights; there must be {SAFETENSORS} or {TORCH}.")
     is_index = name.endswith(".json")
     paths = [folder / part for part in _parts(folder / name)] if is_index else [folder / name]
-    read = _safetensors if SAFETENSORS in name else _torch
-    readers: dict[str, Callable[[], Tensor]] = {}
+    read = read_arrays if SAFETENSORS in name else _read_pickle
+    arrays: dict[str, Array] = {}
     for path in paths:
-        readers |= read(path)
-    return Checkpoint(folder if is_index else paths[0], readers)
+        arrays |= read(path)
+    return Checkpoint(folder if is_index else paths[0], arrays)
 
 
 def open_file(path: Path) -> Checkpoint:
@@ -146,7 +147,7 @@ def open_file(path: Path) -> Checkpoint:
 
     :raises ModelError: it is damaged, or a pickle that holds more than tensors and settings.
     """
-    return Checkpoint(path, _safetensors(path) if path.suffix == ".safetensors" else _torch(path))
+    return Checkpoint(path, read_arrays(path) if path.suffix == ".safetensors" else _read_pickle(path))
 
 
 def open_npz(path: Path) -> Checkpoint:
@@ -155,15 +156,12 @@ def open_npz(path: Path) -> Checkpoint:
     :raises ModelError: it cannot be read.
     """
     try:
-        archive = np.load(check_regular(path), allow_pickle=False)
-        names: Collection[str] = archive.files
+        archive: Mapping[str, Array] = np.load(check_regular(path), allow_pickle=False)
+        if not isinstance(archive, Mapping):
+            raise ValueError("it is a single array")
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path}: cannot be read as a NumPy archive ({error}).") from error
-    return Checkpoint(path, {name: partial(_from_numpy, archive, name) for name in names})
-
-
-def _from_numpy(archive: Any, name: str) -> Tensor:
-    return torch.from_numpy(archive[name])
+    return Checkpoint(path, archive)
 
 
 def _parts(index: Path) -> list[str]:
@@ -174,35 +172,7 @@ def _parts(index: Path) -> list[str]:
     return sorted(set(parts))
 
 
-def _safetensors(path: Path) -> dict[str, Callable[[], Tensor]]:
-    try:
-        file = safe_open(check_regular(path), "pt")
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path}: is not a safetensors file ({error}).") from error
-    return {name: partial(file.get_tensor, name) for name in file.keys()}  # type: ignore[no-untyped-call]  # noqa: SIM118
-
-
-def _torch(path: Path) -> dict[str, Callable[[], Tensor]]:
-    # Before PyTorch 1.6, files were no archives; these cannot be mapped into memory.
-    mmap = zipfile.is_zipfile(check_regular(path))
-    try:
-        with torch.serialization.safe_globals([Namespace]):  # fairseq's settings: names and plain values
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except pickle.UnpicklingError as error:
-        found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        what = f" (it asks for {found[1]})" if found else ""
-        raise ModelError(
-            f"{path}: is a pickle with more than tensors in it{what}, which could run code; it was not loaded. "
-            f"Look for the model as {SAFETENSORS}."
-        ) from error
-    except (OSError, RuntimeError, ValueError, KeyError, EOFError, AttributeError, TypeError) as error:
-        raise ModelError(f"{path}: cannot be read as weights of PyTorch ({error}).") from error
-    if not isinstance(state, Mapping):
-        raise ModelError(f"{path}: must hold tensors by name, but holds a {type(state).__name__} instead.")
-    if isinstance(state.get("model"), Mapping):
-        state = state["model"]
-    return {str(name): partial(_itself, value) for name, value in state.items() if isinstance(value, Tensor)}
-
-
-def _itself(tensor: Tensor) -> Tensor:
-    return tensor.detach()
+def _read_pickle(path: Path) -> dict[str, Array]:
+    with needing_torch(f"{path}: is a pickle, and reading it"):
+        from specmt.models.interop.pickled import read_pickle
+    return read_pickle(path)

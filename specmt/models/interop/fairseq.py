@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from torch import Tensor
-
+from specmt.engine.arrays import Array
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import WEIGHTS, Checkpoint, open_file, parse_yaml
@@ -39,9 +38,17 @@ _HEADS: Final = 16
 def fetch_card(name: str) -> tuple[Path, Path] | None:
     """Fetches the checkpoint and the tokenizer of one of fairseq2's NLLB models; ``None`` if there is no such card.
 
-    :raises ModelError: the card is of another family, or its files cannot be fetched.
+    :raises ModelError: the card is of another family, or its files cannot be fetched, or fairseq2 is absent.
     """
-    from fairseq2.assets import AssetDownloadError, get_asset_download_manager, get_asset_store
+    import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)
+
+    try:
+        from fairseq2.assets import AssetDownloadError, get_asset_download_manager, get_asset_store
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"{name}: is no folder here, and to look for it among fairseq2's models that is needed: "
+            "`pip install 'specmt[torch]'`."
+        ) from error
 
     card = get_asset_store().maybe_retrieve_card(name)
     if card is None:
@@ -98,7 +105,7 @@ def read_fairseq(path: Path, spm: Path | None = None) -> Foreign:
     )
 
 
-def _read_weight(checkpoint: Checkpoint, table: tuple[str, ...], is_old: bool, name: str) -> Tensor | None:
+def _read_weight(checkpoint: Checkpoint, table: tuple[str, ...], is_old: bool, name: str) -> Array | None:
     if name == OUTPUT_BIAS:
         return None
     if name == SOURCE_TABLE:
@@ -140,11 +147,18 @@ def filled(pieces: Iterable[str], rows: int, where: Path) -> list[str]:
 
 
 def language_codes() -> list[str]:
-    """Returns the codes of NLLB-200's languages in the order of their tokens, as fairseq2's card has them."""
+    """Returns the codes of NLLB-200's languages in the order of their tokens, as fairseq2's card has them.
+
+    :raises ModelError: fairseq2 is absent.
+    """
     from ruamel.yaml import YAML
 
     package = find_spec("fairseq2")
-    assert package is not None and package.submodule_search_locations is not None
+    if package is None or package.submodule_search_locations is None:
+        raise ModelError(
+            "A checkpoint of NLLB does not tell its languages, and fairseq2, which does, is absent: "
+            "`pip install 'specmt[torch]'`, or import the model as Hugging Face has it."
+        )
     card = Path(package.submodule_search_locations[0]) / "assets" / "cards" / "models" / "nllb.yaml"
     with card.open(encoding="utf-8") as stream:
         first: Mapping[str, Any] = next(iter(YAML(typ="safe", pure=True).load_all(stream)))

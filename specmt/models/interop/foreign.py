@@ -13,14 +13,15 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from specmt.engine.arrays import Array, to_floats
 from specmt.errors import ModelError, OutputError, UsageError
 from specmt.models.config import VerifierConfig
-from specmt.models.folder import CARD, ModelFolder, write_folder
+from specmt.models.folder import CARD, ModelFolder
+from specmt.models.parameters import find_misfit, verifier_shapes
 from specmt.models.reading import check_regular, read_bytes
-from specmt.models.shapes import find_misfit, verifier_shapes
+from specmt.models.writing import write_folder
 from specmt.text.pieces import SOURCE_PIECES, TARGET_PIECES, VOCABULARY
 from specmt.text.printable import printable
 from specmt.types import BOS, EOS, PAD, UNK
@@ -160,7 +161,7 @@ class Foreign:
     source_spm: Path
     target_spm: Path
 
-    read: Callable[[str], Tensor | None]
+    read: Callable[[str], Array | None]
     """Returns a weight by our name, tables and the output bias in the foreign order; ``None`` for a bias of zeros."""
 
     never: Collection[int] = ()
@@ -237,11 +238,11 @@ def write_model(
     :raises ModelError: a weight is missing, or of another shape than the configuration calls for.
     """
     config, shapes = foreign.config, verifier_shapes(foreign.config)
-    weights: dict[str, Tensor] = {}
+    weights: dict[str, Array] = {}
     for number, weight in enumerate(shapes, start=1):
         progress(f"reading {number} of {len(shapes)} weights")
         weights[weight] = _reordered(foreign, weight)
-    misfit = find_misfit(shapes, {weight: tuple(tensor.shape) for weight, tensor in weights.items()})
+    misfit = find_misfit(shapes, {weight: array.shape for weight, array in weights.items()})
     if misfit is not None:
         raise ModelError(f"{foreign.origin}: does not fit its configuration: {misfit}.")
     progress("writing")
@@ -277,26 +278,26 @@ def write_model(
     return model
 
 
-def _reordered(foreign: Foreign, name: str) -> Tensor:
+def _reordered(foreign: Foreign, name: str) -> Array:
     """Returns a weight with the rows of tables in our order."""
-    tensor = foreign.read(name)
+    array = foreign.read(name)
     vocabulary = foreign.source or foreign.target if name == SOURCE_TABLE else foreign.target
     rows = len(vocabulary.pieces)
-    if tensor is None:
+    if array is None:
         if name != OUTPUT_BIAS:
             raise ModelError(f"{foreign.origin}: has no {name}.")
-        tensor = torch.zeros(rows)
+        array = np.zeros(rows, dtype=np.float32)
     if name not in (SOURCE_TABLE, TARGET_TABLE, OUTPUT_TABLE, OUTPUT_BIAS):
-        return tensor
-    tensor = tensor.flatten().float() if name == OUTPUT_BIAS else tensor
-    if len(tensor) != rows:
+        return array
+    array = to_floats(array.ravel()) if name == OUTPUT_BIAS else array
+    if len(array) != rows:
         raise ModelError(
-            f"{foreign.origin}: the vocabulary must have as many pieces as {name} has rows, {len(tensor)}, "
+            f"{foreign.origin}: the vocabulary must have as many pieces as {name} has rows, {len(array)}, "
             f"but has {rows} instead."
         )
-    index = torch.tensor(vocabulary.rows())
-    ours = tensor.index_select(0, index.clamp(min=0))
-    ours[index < 0] = 0.0
+    index = np.array(vocabulary.rows())
+    ours: Array = array[index]
+    ours[index < 0] = 0
     if name == OUTPUT_BIAS:
         ids = vocabulary.ids()
         ours[[PAD, *[BOS] * vocabulary.shares_start, *(ids[i] for i in foreign.never)]] = NEVER

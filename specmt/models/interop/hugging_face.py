@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from torch import Tensor
+import numpy as np
 
-from specmt.engine.embedding import sinusoids
+from specmt.engine.architecture import sinusoids
+from specmt.engine.arrays import Array, to_floats
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint
@@ -75,7 +76,7 @@ def configure(record: Options, target: Vocabulary, **more: Any) -> VerifierConfi
     )
 
 
-def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Tensor | None:
+def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Array | None:
     """Returns a weight by our name; ``None`` for an output bias that is not there.
 
     :param shared: whether source and target have one table of embeddings
@@ -104,9 +105,9 @@ def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
     """
     for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
         if name in checkpoint:
-            table = checkpoint.read(name).float()
+            table = to_floats(checkpoint.read(name))
             wanted = sinusoids(len(table), config.model_dim, config)
-            if table.shape != wanted.shape or float((table - wanted).abs().max()) > 0.01:
+            if table.shape != wanted.shape or np.abs(table - wanted).max() > 0.01:
                 raise ModelError(f"{checkpoint.origin}: {name} must be sinusoids, but was learnt.")
 
 

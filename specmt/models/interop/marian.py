@@ -34,8 +34,8 @@ from specmt.models.interop.hugging_face import (
 )
 from specmt.models.interop.languages import choose_token, language_of, languages_of, tokens_of
 from specmt.models.interop.marian_native import read_native
+from specmt.models.parameters import verifier_shapes
 from specmt.models.reading import read_json
-from specmt.models.shapes import verifier_shapes
 
 _VOCABULARY: Final = "vocab.json"
 _TARGET_VOCABULARY: Final = "target_vocab.json"

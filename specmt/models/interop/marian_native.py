@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from torch import Tensor
+import numpy as np
 
+from specmt.engine.arrays import Array
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import Checkpoint, open_npz, parse_yaml
@@ -71,7 +72,7 @@ def read_native(path: Path) -> Foreign:
     checkpoint = open_npz(_find_weights(path, decoder))
     if _CONFIG not in checkpoint:
         raise ModelError(f"{checkpoint.origin}: is no Marian model; it has no {_CONFIG}.")
-    text = bytes(checkpoint.read(_CONFIG).flatten().tolist()).rstrip(b"\0").decode("utf-8", errors="replace")
+    text = bytes(checkpoint.read(_CONFIG).ravel().tolist()).rstrip(b"\0").decode("utf-8", errors="replace")
     options = _options(text, f"{checkpoint.origin}: {_CONFIG}")
     shared = "Wemb" in checkpoint
     lists = _find_vocabularies(folder, decoder)
@@ -119,16 +120,20 @@ def _config(checkpoint: Checkpoint, options: Options, vocab_size: int, source_vo
     )
 
 
-def _read_weight(checkpoint: Checkpoint, config: VerifierConfig, name: str) -> Tensor | None:
+def _read_weight(checkpoint: Checkpoint, config: VerifierConfig, name: str) -> Array | None:
     if name == OUTPUT_BIAS:
         return checkpoint.read(_BIAS) if _BIAS in checkpoint else None
     if name in (SOURCE_TABLE, TARGET_TABLE):
         return checkpoint.read("Wemb", "encoder_Wemb" if name == SOURCE_TABLE else "decoder_Wemb")
     if name == OUTPUT_TABLE:
         # Older versions keep it transposed.
-        return checkpoint.read(*_OUTPUTS) if _OUTPUTS[0] in checkpoint else checkpoint.read(_OUTPUTS[1]).T.contiguous()
-    tensor = checkpoint.read(their_name(name, config))
-    return tensor.T.contiguous() if name.endswith("_proj.weight") else tensor.flatten()
+        return checkpoint.read(*_OUTPUTS) if _OUTPUTS[0] in checkpoint else _transposed(checkpoint.read(_OUTPUTS[1]))
+    array = checkpoint.read(their_name(name, config))
+    return _transposed(array) if name.endswith("_proj.weight") else array.ravel()
+
+
+def _transposed(array: Array) -> Array:
+    return np.ascontiguousarray(array.T)
 
 
 def their_name(name: str, config: VerifierConfig) -> str:

@@ -1,0 +1,1 @@
+"""The C++ kernels: networks and the whole loop on the CPU."""

@@ -1,0 +1,134 @@
+"""Checks of what is handed to the C++ kernels, which read memory as they are told to."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import numpy.typing as npt
+
+from specmt.engine.arrays import Array, Ids
+from specmt.engine.cache import State
+from specmt.engine.fused import Beams, Sentences
+
+
+def checked(name: str, array: Array, dtype: npt.DTypeLike, *shape: int | None) -> Array:
+    """Returns an array that is only read, without gaps; it has to outlive the call that is given its address.
+
+    :param shape: ``None`` for dimensions of any size
+    :raises TypeError: it is of another type.
+    :raises ValueError: it has another shape.
+    """
+    _check(name, array, np.dtype(dtype), shape)
+    return np.ascontiguousarray(array)
+
+
+def writable(name: str, array: Array, dtype: npt.DTypeLike, *shape: int | None) -> Array:
+    """Returns an array that is written to: its last dimension must have no gaps.
+
+    :raises TypeError: it is of another type.
+    :raises ValueError: it has another shape, gaps, or may not be written to.
+    """
+    _check(name, array, np.dtype(dtype), shape)
+    if array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
+        raise ValueError(f"`{name}` must be without gaps, but has strides of {array.strides} bytes instead.")
+    if not array.flags.writeable:
+        raise ValueError(f"`{name}` must be an array that may be changed, but is one for reading alone instead.")
+    return array
+
+
+def _check(name: str, array: Array, dtype: np.dtype[np.generic], shape: tuple[int | None, ...]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"`{name}` must be an array, but is of type {type(array).__name__} instead.")
+    if array.dtype != dtype:
+        raise TypeError(f"`{name}` must be in {dtype}, but is in {array.dtype} instead.")
+    found = array.shape
+    if len(found) != len(shape) or any(
+        wanted is not None and wanted != size for wanted, size in zip(shape, found, strict=True)
+    ):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"`{name}` must have the shape ({wanted}), but has {found} instead.")
+
+
+def check_range(name: str, numbers: Ids, begin: int, end: int) -> None:
+    """Checks whole numbers.
+
+    :raises ValueError: there are none, or one is under ``begin``, or not under ``end``.
+    """
+    if numbers.size == 0:
+        raise ValueError(f"`{name}` must not be empty.")
+    if (lowest := int(numbers.min())) < begin or (highest := int(numbers.max())) >= end:
+        wrong = lowest if lowest < begin else highest
+        raise ValueError(f"`{name}` must be in {begin} … {end - 1}, but one is {wrong} instead.")
+
+
+def check_state(state: State, shape: tuple[int | None, ...], dtype: npt.DTypeLike, rows: int) -> None:
+    """Checks that caches are those of a network.
+
+    :param shape: of keys and values
+    :param rows: how many there must be at least
+    :raises TypeError: they are in another type.
+    :raises ValueError: they have another shape, or too few rows.
+    """
+    for name, cache in (("own", state.own), ("cross", state.cross)):
+        data = writable(name, cache.data, dtype, *shape)
+        if data.shape[2] < rows:
+            raise ValueError(f"`{name}` must have at least {rows} rows, but has {data.shape[2]} instead.")
+        if data.strides[4] != data.shape[5] * data.itemsize:
+            raise ValueError(f"`{name}` must have its positions side by side.")
+    sources = writable("sources", state.sources, np.int64, state.cross.rows)
+    if rows:
+        check_range("sources", sources[:rows], 1, state.cross.capacity + 1)
+
+
+def check_counts(sentences: Sentences, room: int) -> None:
+    """Checks how many tokens sentences have, and may have.
+
+    :param room: the most
+    :raises TypeError: they are not in int64.
+    :raises ValueError: they do not fit.
+    """
+    lengths, limits = sentences.lengths, sentences.limits
+    for name, counts in (("lengths", lengths), ("limits", limits)):
+        if counts.dtype != np.int64 or not counts.flags.c_contiguous or counts.ndim != 1:
+            raise TypeError(f"`{name}` must be a contiguous vector in int64, but is in {counts.dtype} instead.")
+    if len(lengths) == 0 or len(limits) != len(lengths):
+        raise ValueError(f"`limits` must be as many as `lengths`, and some, but they are {len(limits)} instead.")
+    if not bool((lengths < limits).all()):
+        raise ValueError("`lengths` must be under `limits`: sentences that have ended are none to run.")
+    check_range("lengths", lengths, 1, room)
+    check_range("limits", limits, 1, room + 1)
+
+
+def check_beams(beams: Beams, room: int, vocab_size: int) -> None:
+    """Checks the hypotheses of a beam search.
+
+    :param room: the most places of the cache that they may have used
+    :raises TypeError: an array is of another type, or has gaps.
+    :raises ValueError: they do not fit.
+    """
+    rows, width, length = beams.tokens.shape
+    shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
+    for each in fields(beams):
+        array = getattr(beams, each.name)
+        wanted = np.float32 if each.name in ("scores", "found_scores") else np.int64
+        if array.dtype != wanted or not array.flags.c_contiguous or array.shape != shapes.get(array.ndim):
+            raise TypeError(
+                f"`{each.name}` must be an array in C order for {rows} sentences, but is {array!r} instead."
+            )
+    active = beams.counts > 0
+    check_range("counts", beams.counts, 0, width + 1)
+    check_range("found", beams.found, 0, width + 1)
+    check_range("extents", beams.extents, 0, room + 1)
+    if not active.any():
+        return
+    lengths = beams.lengths[active]
+    check_range("limits", beams.limits[active], 2, length + 1)
+    check_range("lengths", lengths, 1, length)
+    if not bool((lengths < beams.limits[active]).all()):
+        raise ValueError("`lengths` must be under `limits`: sentences that have ended are none to run.")
+    for row in np.flatnonzero(active):
+        hypotheses = slice(0, int(beams.counts[row])), slice(0, int(beams.lengths[row]))
+        check_range("tokens", beams.tokens[row][hypotheses], 0, vocab_size)
+        if beams.lengths[row] > 1:
+            check_range("slots", beams.slots[row][hypotheses][:, :-1], 0, room)
