@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib  # noqa: F401  (it logs tracebacks where it is first imported when memory has ended)
 import os
 import signal
@@ -95,6 +96,7 @@ def main() -> None:
             sys.stdout.flush()
     except OSError as error:
         code = _report_os_error(error)
+    gc.freeze()  # what is left goes with the process; Python would look for garbage in it
     sys.exit(code)
 
 
