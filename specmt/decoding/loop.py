@@ -18,7 +18,7 @@ from specmt.decoding.noise import Spot
 from specmt.decoding.policy import Arm, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows, listed
-from specmt.decoding.trace import Candidate, Recorder
+from specmt.decoding.trace import Candidate, Iteration, Recorder
 from specmt.decoding.tree import Tree, no_tree
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
@@ -219,7 +219,7 @@ class Loop(Rows[_Row]):
             ]
             prefix, emitted = self.tokens[number, :length].tolist(), found.tokens[number, : fresh[number]].tolist()
             trials = found.trials[number] if found.trials else []
-            recorder.record(row.request, prefix, nodes, verified, found.path(number), emitted, trials)
+            recorder.record(row.request, Iteration(prefix, nodes, verified, found.path(number), emitted, trials))
 
     def _count(self, ran: Ran, committed: Ids) -> float:
         """Adds up what came of iterations; returns how many tokens a sentence got, on average.

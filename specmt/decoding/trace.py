@@ -99,16 +99,6 @@ class Recorder:
         self.beta = beta
         self.iterations: dict[int, list[Iteration]] = {}
 
-    def record(
-        self,
-        request: Request,
-        prefix: list[int],
-        nodes: list[Node],
-        verified: list[list[Candidate]],
-        accepted: list[int],
-        emitted: list[int],
-        trials: list[Trial],
-    ) -> None:
+    def record(self, request: Request, iteration: Iteration) -> None:
         """Notes a pass over a sentence."""
-        iteration = Iteration(prefix, nodes, verified, accepted, emitted, trials)
         self.iterations.setdefault(request.key, []).append(iteration)

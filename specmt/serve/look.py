@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -14,10 +14,9 @@ from fastapi.responses import StreamingResponse
 from typing_extensions import override
 
 from specmt.decoding.choice import one_drafter
+from specmt.decoding.record import Step, step_of
 from specmt.decoding.request import Request as Sentence
-from specmt.decoding.trace import Candidate, Iteration, Recorder, Trial
-from specmt.decoding.tree import Node
-from specmt.decoding.verdicts import mask_slots, origins, verdicts
+from specmt.decoding.trace import Iteration, Recorder
 from specmt.feeder import place_of
 from specmt.serve.asked import Caller
 from specmt.serve.context import caller_of, schema, service_of
@@ -96,45 +95,32 @@ class _Teller(Recorder):
         self._tell = tell
 
     @override
-    def record(
-        self,
-        request: Sentence,
-        prefix: list[int],
-        nodes: list[Node],
-        verified: list[list[Candidate]],
-        accepted: list[int],
-        emitted: list[int],
-        trials: list[Trial],
-    ) -> None:
-        super().record(request, prefix, nodes, verified, accepted, emitted, trials)
-        (iteration,) = self.iterations.pop(request.key)
+    def record(self, request: Sentence, iteration: Iteration) -> None:
         place = zip(("sentence", "attempt", "fragment"), place_of(request.part), strict=True)
-        self._tell({"line": request.line, **dict(place), **self._event(iteration)})
+        step = step_of(iteration, self._pieces, self._options)
+        self._tell({"line": request.line, **dict(place), **_event(step)})
 
-    def _event(self, iteration: Iteration) -> dict[str, Any]:
-        """Returns what is shown of a pass; tokens as pieces, with ▁ where a word begins."""
-        drafts = zip(self._names([node.token for node in iteration.nodes]), iteration.nodes, strict=True)
-        found = zip(drafts, verdicts(iteration, self._options), strict=True)
-        said = zip(self._names(iteration.emitted), origins(iteration), strict=True)
-        return {
-            "prefix": self._names(iteration.prefix[1:]),
-            "slots": mask_slots(iteration, self._options),
-            "drafts": [
-                {"token": name, "parent": node.parent, "probability": _share(node.log_prob), "verdict": verdict}
-                for (name, node), verdict in found
-            ],
-            "choices": [
-                [
-                    {"token": name, "probability": _share(each.log_prob)}
-                    for name, each in zip(self._names([each.token for each in best]), best, strict=True)
-                ]
-                for best in iteration.verified[: len(iteration.emitted)]
-            ],
-            "tokens": [{"token": name, "origin": origin} for name, origin in said],
-        }
 
-    def _names(self, tokens: Sequence[int]) -> list[str]:
-        return self._pieces.pieces(tokens)
+def _event(step: Step) -> dict[str, Any]:
+    """Returns what is shown of a pass; tokens as pieces, with ▁ where a word begins."""
+    return {
+        "prefix": [token.piece for token in step.prefix[1:]],
+        "slots": step.mask_slots,
+        "drafts": [
+            {
+                "token": draft.piece,
+                "parent": draft.parent,
+                "probability": _share(draft.log_prob),
+                "verdict": draft.verdict,
+            }
+            for draft in step.nodes
+        ],
+        "choices": [
+            [{"token": choice.piece, "probability": _share(choice.log_prob)} for choice in best]
+            for best in step.verified[: len(step.emitted)]
+        ],
+        "tokens": [{"token": token.piece, "origin": token.origin} for token in step.emitted],
+    }
 
 
 def _share(log_prob: float) -> float | None:

@@ -18,11 +18,10 @@ from rich.console import Console
 from typing_extensions import override
 
 from specmt.cli.trace.page import page
-from specmt.cli.trace.record import record
 from specmt.cli.trace.terminal import Drawing
-from specmt.cli.trace.view import Step, View, percent, view
+from specmt.cli.trace.view import figures, legend, percent
+from specmt.decoding.record import Record, Step, Text, record, step_of
 from specmt.decoding.trace import Candidate, Iteration, Node, Trace, Trial
-from specmt.decoding.verdicts import origins, verdicts
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS
 
@@ -112,14 +111,22 @@ DRAWN = Trace(
 )
 
 
-def shown(trace: Trace, options: DecodingOptions = LOSSLESS) -> View:
-    return view(trace, Vocabulary(), options)
+def shown(trace: Trace, options: DecodingOptions = LOSSLESS) -> Record:
+    return record(trace, Vocabulary(), options)
 
 
-def drawn(trace: View, width: int, *, colours: bool = False) -> str:
+def verdicts(iteration: Iteration, options: DecodingOptions) -> list[str]:
+    return [draft.verdict for draft in step_of(iteration, Vocabulary(), options).nodes]
+
+
+def origins(iteration: Iteration) -> list[str]:
+    return [token.origin for token in step_of(iteration, Vocabulary(), LOSSLESS).emitted]
+
+
+def drawn(trace: Record, width: int, options: DecodingOptions = LOSSLESS, *, colours: bool = False) -> str:
     system = "truecolor" if colours else None
     console = Console(width=width, file=io.StringIO(), color_system=system, force_terminal=colours)
-    console.print(Drawing(trace))
+    console.print(Drawing(trace, options))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -135,55 +142,54 @@ all_kinds = pytest.mark.parametrize(
 
 
 def test_chain_with_a_correction() -> None:
-    first, last = shown(CHAIN).steps
+    first, last = shown(CHAIN).iterations
     assert not first.is_tree
-    assert [token.text for token in first.input.prefix] == ["<s>"]
-    assert first.input.slots == 3
-    assert [(c.position, c.token.text, c.origin) for c in first.checks] == [
-        (1, "The", "accepted"),
-        (2, "dog", "corrected"),
+    assert [token.text for token in first.prefix] == ["<s>"]
+    assert first.mask_slots == 3
+    assert [(position, place, token.text, token.origin) for position, place, token in first.checks] == [
+        (1, 0, "The", "accepted"),
+        (2, 1, "dog", "corrected"),
     ]
-    assert [draft.verdict for draft in first.drafts[0].run] == ["accepted", "rejected", "unseen"]
+    assert [draft.verdict for draft in first.run(first.nodes[0])] == ["accepted", "rejected", "unseen"]
     assert first.unseen == 1
-    assert [choice.token.text for choice in first.checks[1].choices] == ["dog", "cat", "s"]
-    assert first.next == last.input
-    assert last.next is None
+    assert [choice.text for choice in first.verified[1]] == ["dog", "cat", "s"]
     # EOS was an accepted draft, so nothing is added after it.
-    assert [check.origin for check in last.checks] == ["accepted"] * 3
+    assert [token.origin for token in last.emitted] == ["accepted"] * 3
 
 
 def test_figures_of_a_chain() -> None:
     trace = shown(CHAIN)
-    assert (trace.source, trace.translation) == ("The cat.", "The dogs sleep")
-    assert trace.figures == (
+    assert (trace.source.text, trace.translation.text) == ("The cat.", "The dogs sleep")
+    assert [*figures(trace, LOSSLESS)] == [
         ("Attempt", "0: freely"),
         ("Verifier calls", "2 for 5 tokens: 2.50 a call"),
         ("Drafts", "6 drafted, 4 accepted (67%)"),
         ("Method", "speculative, drafter masked, tree chain, block size 3"),
         ("Output", "lossless: exactly what greedy decoding says"),
-    )
+    ]
 
 
 def test_the_attempt_is_named_and_what_is_written() -> None:
     trace = replace(CHAIN, attempt=1, line="Nr. 12 .", text="The dogs 12", alignment=[(0, 0), (1, 2)])
-    assert shown(trace).figures[:3] == (
+    assert [*figures(shown(trace), LOSSLESS)][:3] == [
         ("Written", "The dogs 12"),
         ("Attempt", "1: numbers and what is copied held fast"),
         ("Alignment", "Nr.–The  12–12"),
-    )
+    ]
     assert "Attempt 1: numbers and what is copied held fast" in " ".join(drawn(shown(trace), 100).split())
-    assert "<dd>1: numbers and what is copied held fast</dd>" in page(shown(trace))
-    found = record(trace, Vocabulary(), LOSSLESS)
+    assert "<dd>1: numbers and what is copied held fast</dd>" in page(shown(trace), LOSSLESS)
+    found = shown(trace).as_json()
     assert (found["attempt"], found["line"], found["text"]) == (1, "Nr. 12 .", "The dogs 12")
 
 
 def test_greedy_decoding_has_no_drafts_and_no_slots() -> None:
     iteration = Iteration([BOS], [], [best(THE, DOG)], [], [THE])
-    trace = shown(Trace([THE], [iteration], [THE], True), DecodingOptions(strategy="greedy"))
-    (step,) = trace.steps
-    assert (step.input.slots, step.drafts, step.checks[0].origin) == (0, (), "added")
-    assert "Drafts" not in dict(trace.figures)
-    assert [sign for sign, _, _ in trace.legend] == ["+", "1 2 …", "·"]
+    options = DecodingOptions(strategy="greedy")
+    trace = shown(Trace([THE], [iteration], [THE], True), options)
+    (step,) = trace.iterations
+    assert (step.mask_slots, step.nodes, step.emitted[0].origin) == (0, [], "added")
+    assert "Drafts" not in dict(figures(trace, options))
+    assert [sign for sign, _, _ in legend(trace.iterations)] == ["+", "1 2 …", "·"]
 
 
 def test_drafts_that_all_stand_bring_one_more_token() -> None:
@@ -200,33 +206,26 @@ def test_what_the_limit_cuts_off_was_not_committed() -> None:
 
 
 def test_tree() -> None:
-    (step,) = shown(TREE).steps
+    (step,) = shown(TREE).iterations
     assert step.is_tree
-    assert [draft.token.text for draft in step.drafts] == ["dog", "The"]
-    the = step.drafts[1]
-    assert [draft.verdict for draft in (*step.drafts, *the.children, *the.children[1].children)] == [
-        "rejected",
-        "accepted",
-        "rejected",
-        "accepted",
-        "accepted",
-    ]
-    assert [[draft.token.text for draft in check.drafts] for check in step.checks] == [
+    assert [draft.verdict for draft in step.nodes] == ["rejected", "accepted", "rejected", "accepted", "accepted"]
+    assert [[draft.text for draft in step.children(place)] for _, place, _ in step.checks] == [
         ["dog", "The"],
         ["cat", "dog"],
         ["s"],
         [],
     ]
-    assert step.checks[3].origin == "added"
+    assert step.emitted[3].origin == "added"
 
 
 @pytest.mark.parametrize(("tolerance", "blanks"), [(0.4, [False, True, True]), (0.5, [False] * 2 + [True])])
 def test_tolerance_blanks_what_lies_too_far_below_the_best(tolerance: float, blanks: list[bool]) -> None:
     iteration = replace(CORRECTED, verified=[[Candidate(t, -r / 2) for r, t in enumerate((THE, DOG, CAT))]] * 4)
-    trace = shown(Trace([THE], [iteration], [THE, DOG], False), replace(LOSSY, tolerance=tolerance))
-    assert [choice.blank for choice in trace.steps[0].checks[0].choices] == blanks
-    assert ("[BLANK]", "ruled out by τ", "") in trace.legend
-    assert "lossy" in dict(trace.figures)["Output"]
+    options = replace(LOSSY, tolerance=tolerance)
+    trace = shown(Trace([THE], [iteration], [THE, DOG], False), options)
+    assert [choice.ruled_out for choice in trace.iterations[0].verified[0]] == blanks
+    assert ("[BLANK]", "ruled out by τ", "") in legend(trace.iterations)
+    assert "lossy" in dict(figures(trace, options))["Output"]
 
 
 def test_tolerance_does_not_reject_what_it_would_accept() -> None:
@@ -238,25 +237,24 @@ def test_tolerance_does_not_reject_what_it_would_accept() -> None:
 
 
 def test_trials_of_sampling() -> None:
-    first, second = shown(DRAWN, SAMPLED).steps[0].checks
-    assert [(draft.verdict, draft.probability, draft.verifier) for draft in first.drafts] == [("accepted", 0.6, 0.75)]
-    cat, s, dot = second.drafts
-    assert [(draft.verdict, draft.probability, draft.verifier) for draft in (cat, s)] == [
-        ("rejected", 0.8, 0.2),
-        ("rejected", 0.5, 0.0),
-    ]
-    assert (dot.verdict, dot.verifier) == ("unseen", None)  # it was not tested
-    assert cat.residual[0].probability == pytest.approx(0.7)
-    assert not any(choice.blank for check in (first, second) for choice in check.choices)
-    assert dict(shown(DRAWN, SAMPLED).figures)["Output"].startswith("sampled")
-    text = drawn(shown(DRAWN, SAMPLED), 80)
+    trace = shown(DRAWN, SAMPLED)
+    (step,) = trace.iterations
+    assert [draft.verdict for draft in step.nodes] == ["accepted", "rejected", "rejected", "unseen"]
+    assert step.trial(4) is None
+    cat = step.trial(2)
+    assert cat is not None and (cat.draft, cat.verifier) == (0.8, 0.2)
+    assert [left.text for left in cat.residual] == ["<b>&"]
+    assert not any(choice.ruled_out for best in step.verified for choice in best)
+    assert dict(figures(trace, SAMPLED))["Output"].startswith("sampled")
+    text = drawn(trace, 80, SAMPLED)
     assert re.search(r"✗ cat +p 80% q 20%", text) and re.search(r"r <b>& +70%", text)
-    assert "p 80% q 20%" in page(shown(DRAWN, SAMPLED))
+    assert re.search(r"– ·\. +61%", text)  # it was not tested
+    assert "p 80% q 20%" in page(trace, SAMPLED)
 
 
 def test_tokens_are_readable() -> None:
     iteration = replace(ENDED, prefix=[BOS, THE, S, SPACE, BYTE, MARKUP])
-    tokens = shown(Trace([THE], [iteration], [], True)).steps[0].input.prefix
+    tokens = shown(Trace([THE], [iteration], [], True)).iterations[0].prefix
     assert [token.alone for token in tokens] == ["<s>", "The", "·s", "␣", "·⟨E2⟩", "<b>&"]
     assert "<s> The·s ␣·⟨E2⟩ <b>&" in drawn(shown(Trace([THE], [iteration], [], True)), 100)
 
@@ -275,7 +273,7 @@ def test_percent(probability: float, text: str) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 @all_kinds
 def test_terminal_shows_every_row_in_any_width(trace: Trace, options: DecodingOptions, width: int) -> None:
-    text = drawn(shown(trace, options), width)
+    text = drawn(shown(trace, options), width, options)
     for row in ("Source", "Decoder input", "Draft", "Verify", "Output", "Next input", "Translation"):
         assert len(re.findall(rf"^{row}\b", text, re.MULTILINE)) >= 1
     assert max(map(cell_len, text.split("\n"))) <= width
@@ -348,7 +346,7 @@ class Page(HTMLParser):
 
 @all_kinds
 def test_page_is_whole_and_shows_every_token(trace: Trace, options: DecodingOptions) -> None:
-    text = page(shown(trace, options), source="de", target="en")
+    text = page(shown(trace, options), options, source="de", target="en")
     parsed = Page(text)
     for iteration in trace.iterations:
         for token in [*iteration.prefix, *iteration.emitted, *(node.token for node in iteration.nodes)]:
@@ -361,7 +359,7 @@ def test_page_is_whole_and_shows_every_token(trace: Trace, options: DecodingOpti
 
 
 def test_page_needs_nothing_else() -> None:
-    parsed = Page(text := page(shown(CHAIN)))
+    parsed = Page(text := page(shown(CHAIN), LOSSLESS))
     assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in parsed.tags}
     assert not parsed.attributes("src")
     assert not re.search(r"https?:|@import|url\(", text)
@@ -371,16 +369,17 @@ def test_page_needs_nothing_else() -> None:
 
 
 def test_page_says_without_colours_what_became_of_drafts() -> None:
-    text = Page(page(shown(CHAIN))).text
+    text = Page(page(shown(CHAIN), LOSSLESS)).text
     for part in ("✓The 50%", "✗cat 50%", "→dog", "– 1 more dropped"):
         assert part in text
-    assert "<s>cat</s>" in page(shown(CHAIN))
+    assert "<s>cat</s>" in page(shown(CHAIN), LOSSLESS)
 
 
 def test_page_escapes_what_it_is_given() -> None:
     trace = Trace([MARKUP], [replace(CORRECTED, emitted=[THE, MARKUP])], [MARKUP], True)
-    hostile = replace(shown(trace), source="<script>alert('1')</script>", translation='"><img onerror=x>')
-    text = page(hostile, source='"><script>', target="'\"")
+    source, translation = Text("<script>alert('1')</script>", []), Text('"><img onerror=x>', [])
+    hostile = replace(shown(trace), source=source, translation=translation)
+    text = page(hostile, LOSSLESS, source='"><script>', target="'\"")
     parsed = Page(text)
     assert not {"script", "img"} & {tag for tag, _ in parsed.tags}
     assert "<b>" not in text
@@ -389,7 +388,7 @@ def test_page_escapes_what_it_is_given() -> None:
 
 
 def test_page_draws_the_tree_as_nested_lists() -> None:
-    text = page(shown(TREE))
+    text = page(shown(TREE), LOSSLESS)
     tree = re.sub(r"\s", "", text[text.index('<div class="tree">') : text.index("<dt>Verify")])
     assert tree.count("<ul>") == tree.count("</ul>") == 2
     assert tree.count('class="nodeaccepted"') == 3
@@ -400,7 +399,7 @@ def test_page_draws_the_tree_as_nested_lists() -> None:
 
 
 def test_record_of_a_chain() -> None:
-    found = json.loads(json.dumps(record(CHAIN, Vocabulary(), LOSSLESS), allow_nan=False))
+    found = json.loads(json.dumps(shown(CHAIN).as_json(), allow_nan=False))
     assert found["source"] == {
         "text": "The cat.",
         "tokens": [{"id": 4, "piece": "▁The"}, {"id": 13, "piece": "▁cat"}, {"id": 8, "piece": "."}],
@@ -427,7 +426,7 @@ def test_record_of_a_chain() -> None:
 
 def test_unknown_probabilities_are_null() -> None:
     iteration = replace(CORRECTED, nodes=[replace(node, log_prob=math.nan) for node in CORRECTED.nodes])
-    found = record(Trace([THE], [iteration], [THE, DOG], True), Vocabulary(), LOSSLESS)
+    found = shown(Trace([THE], [iteration], [THE, DOG], True)).as_json()
     assert [node["log_prob"] for node in found["iterations"][0]["nodes"]] == [None] * 3
 
 
@@ -468,9 +467,9 @@ TRACES = st.builds(
 @given(TRACES, st.sampled_from([LOSSLESS, LOSSY, SAMPLED]), st.integers(24, 140))
 def test_any_trace_fits_any_terminal_and_survives_json(trace: Trace, options: DecodingOptions, width: int) -> None:
     seen = shown(trace, options)
-    assert max(map(cell_len, drawn(seen, width).split("\n"))) <= width
-    Page(page(seen))
-    written = json.loads(json.dumps(record(trace, Vocabulary(), options), allow_nan=False))["iterations"]
+    assert max(map(cell_len, drawn(seen, width, options).split("\n"))) <= width
+    Page(page(seen, options))
+    written = json.loads(json.dumps(seen.as_json(), allow_nan=False))["iterations"]
     for each, iteration in zip(written, trace.iterations, strict=True):
         assert [token["id"] for token in each["emitted"]] == iteration.emitted
         assert [(node["id"], node["parent"]) for node in each["nodes"]] == [
@@ -478,21 +477,21 @@ def test_any_trace_fits_any_terminal_and_survives_json(trace: Trace, options: De
         ]
         assert [len(tokens) for tokens in each["verified"]] == list(map(len, iteration.verified))
         assert [trial["place"] for trial in each["trials"]] == [trial.place for trial in iteration.trials]
-    for step, iteration in zip(seen.steps, trace.iterations, strict=True):
+    for step, iteration in zip(seen.iterations, trace.iterations, strict=True):
         check_accounting(step, iteration)
 
 
 def check_accounting(step: Step, iteration: Iteration) -> None:
-    assert [check.token.id for check in step.checks] == iteration.emitted
-    assert [check.position for check in step.checks] == [
+    assert [token.id for _, _, token in step.checks] == iteration.emitted
+    assert [position for position, _, _ in step.checks] == [
         len(iteration.prefix) + i for i in range(len(iteration.emitted))
     ]
-    waiting = list(step.drafts)
+    waiting = [0]
     found = []
     while waiting:
-        draft = waiting.pop()
-        found.append(draft.verdict)
-        waiting += draft.children
+        children = step.children(waiting.pop())
+        found += [draft.verdict for draft in children]
+        waiting += [draft.place for draft in children]
     assert len(found) == len(iteration.nodes)
     assert found.count("unseen") == step.unseen
-    assert found.count("accepted") == sum(check.origin == "accepted" for check in step.checks)
+    assert found.count("accepted") == sum(token.origin == "accepted" for token in step.emitted)

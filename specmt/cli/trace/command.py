@@ -17,7 +17,7 @@ from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import STDIN, Output, open_input, read_lines
 
 if TYPE_CHECKING:
-    from specmt.cli.trace.view import View
+    from specmt.decoding.record import Record
 
 
 @click.command()
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--html", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help="Write one self-contained page."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.cli.trace.record`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.decoding.record`.")
 def trace(
     text: tuple[str, ...],
     model: str | None,
@@ -58,9 +58,8 @@ def trace(
     sentence = _sentence(text)
 
     from specmt.cli.trace.page import page
-    from specmt.cli.trace.record import record
-    from specmt.cli.trace.view import view
     from specmt.decoding.choice import one_drafter
+    from specmt.decoding.record import record
     from specmt.translator import Translator
 
     with ExitStack() as stack:
@@ -71,14 +70,14 @@ def trace(
             open_input(options.memory).close()
         loaded = load(model, **loading)
         options = one_drafter(options, loaded, own_size=block_size == "own")
-        followed = Translator(loaded).trace(sentence, options)
+        told = record(Translator(loaded).trace(sentence, options), loaded.pieces, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}
-            page_out.write(page(view(followed, loaded.pieces, options), **languages))
+            page_out.write(page(told, options, **languages))
         if as_json:
-            out.write(json.dumps(record(followed, loaded.pieces, options), ensure_ascii=False) + "\n")
+            out.write(json.dumps(told.as_json(), ensure_ascii=False) + "\n")
         elif html is None:
-            out.write(_drawn(view(followed, loaded.pieces, options)))
+            out.write(_drawn(told, options))
 
 
 def _sentence(words: tuple[str, ...]) -> str:
@@ -102,8 +101,8 @@ def _sentence(words: tuple[str, ...]) -> str:
     return text
 
 
-def _drawn(view: View) -> str:
+def _drawn(told: Record, options: DecodingOptions) -> str:
     """Returns the drawing for standard output."""
     from specmt.cli.trace.terminal import Drawing
 
-    return printed(lambda console: console.print(Drawing(view)), width=None)
+    return printed(lambda console: console.print(Drawing(told, options)), width=None)

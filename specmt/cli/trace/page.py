@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib import resources
 from typing import Final
 
-from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, View, percent
+from specmt.cli.trace.view import MARKS, chance, figures, legend, percent, rounds
+from specmt.decoding.record import Choice, Committed, Draft, Record, Step, Token
+from specmt.options import DecodingOptions
 
 _SPOKEN: Final = {
     "accepted": "accepted draft",
@@ -18,17 +21,23 @@ _SPOKEN: Final = {
 }
 
 
-def page(view: View, *, source: str = "", target: str = "") -> str:
+def page(record: Record, options: DecodingOptions, *, source: str = "", target: str = "") -> str:
     """Returns the page.
 
     :param source: the code of the source language, and target that of the target language, if they are known.
     """
-    figures = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in view.figures)
+    values = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in figures(record, options))
     # The translation in the parts that each iteration gave, with links to these.
     links = (
-        f'<li><a href="#i{step.number}"><small>{step.number}</small> {_output(step)}</a></li>' for step in view.steps
+        f'<li><a href="#i{number}"><small>{number}</small> {_output(step)}</a></li>'
+        for number, step, _ in rounds(record)
     )
-    legend = (f'<li><b class="{kind}">{escape(sign)}</b> {escape(meaning)}</li>' for sign, meaning, kind in view.legend)
+    signs = (
+        f'<li><b class="{kind}">{escape(sign)}</b> {escape(meaning)}</li>'
+        for sign, meaning, kind in legend(record.iterations)
+    )
+    before = _row("Source", _lang(source), _running(record.source.tokens))
+    sections = (_section(*each, before, _lang(target)) for each in rounds(record))
     style = resources.files("specmt").joinpath("assets/trace.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
@@ -36,59 +45,62 @@ def page(view: View, *, source: str = "", target: str = "") -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="specmt trace">
-<title>{escape(view.source)} – specmt trace</title>
+<title>{escape(record.source.text)} – specmt trace</title>
 <style>
 {style}</style>
 </head>
 <body>
 <header>
-<h1{_lang(source)}>{escape(view.source)}</h1>
-<p class="translation"{_lang(target)}>{escape(view.translation)}</p>
-<dl class="figures">{_joined(figures)}</dl>
+<h1{_lang(source)}>{escape(record.source.text)}</h1>
+<p class="translation"{_lang(target)}>{escape(record.translation.text)}</p>
+<dl class="figures">{_joined(values)}</dl>
 <nav aria-label="Iterations"><ol class="history">{_joined(links)}</ol></nav>
-<ul class="legend" aria-label="Legend">{_joined(legend)}</ul>
+<ul class="legend" aria-label="Legend">{_joined(signs)}</ul>
 </header>
 <main>
-{_joined(_section(step, view, source, target) for step in view.steps)}
+{_joined(sections)}
 </main>
 </body>
 </html>
 """
 
 
-def _section(step: Step, view: View, source: str, target: str) -> str:
-    count = len(step.checks)
-    rows = (
-        f"<div><dt>{label}</dt><dd{_lang(language)}>{content}</dd></div>"
-        for label, language, content in _rows(step, view, source, target)
-    )
-    return f"""<section id="i{step.number}">
-<h2>Iteration {step.number} <small>{count} token{"s" * (count > 1)}</small></h2>
+def _section(number: int, step: Step, after: Step | None, before: str, lang: str) -> str:
+    """Returns a section.
+
+    :param before: the first of its rows, and lang what says the language of the others.
+    """
+    count = len(step.emitted)
+    rows = [before, *(_row(label, lang, content) for label, content in _rows(step, after))]
+    return f"""<section id="i{number}">
+<h2>Iteration {number} <small>{count} token{"s" * (count > 1)}</small></h2>
 <dl class="rows">
 {_joined(rows)}
 </dl>
 </section>"""
 
 
-def _rows(step: Step, view: View, source: str, target: str) -> Iterator[tuple[str, str, str]]:
-    yield "Source", source, _running(view.source_tokens)
-    yield "Decoder input", target, _input(step.input)
+def _row(label: str, lang: str, content: str) -> str:
+    return f"<div><dt>{label}</dt><dd{lang}>{content}</dd></div>"
+
+
+def _rows(step: Step, after: Step | None) -> Iterator[tuple[str, str]]:
+    yield "Decoder input", _input(step)
     if step.is_tree:
-        yield "Draft", target, f'<div class="tree">{_token(step.input.prefix[-1])}{_tree(step.drafts)}</div>'
-    elif step.drafts:
-        yield "Draft", target, _running(draft.token for draft in step.drafts[0].run)
-    yield "Verify", target, _checks(step)
-    yield "Output", target, _output(step)
-    none = "<small>none: the translation is complete</small>"
-    yield "Next input", target, none if step.next is None else _input(step.next)
+        yield "Draft", f'<div class="tree">{_token(step.prefix[-1])}{_tree(step, 0)}</div>'
+    elif step.nodes:
+        yield "Draft", _running(step.nodes)
+    yield "Verify", _checks(step)
+    yield "Output", _output(step)
+    yield "Next input", "<small>none: the translation is complete</small>" if after is None else _input(after)
 
 
-def _input(before: Input) -> str:
-    return " ".join([_running(before.prefix), *['<span class="t mask">[MASK]</span>'] * before.slots])
+def _input(step: Step) -> str:
+    return " ".join([_running(step.prefix), *['<span class="t mask">[MASK]</span>'] * step.mask_slots])
 
 
 def _output(step: Step) -> str:
-    return _running([check.token for check in step.checks], [check.origin for check in step.checks])
+    return _running(step.emitted, [token.origin for token in step.emitted])
 
 
 def _running(tokens: Iterable[Token], kinds: Sequence[str] = ()) -> str:
@@ -106,20 +118,17 @@ def _token(token: Token, kind: str = "") -> str:
     return f'<span class="{names}"{title}>{escape(token.text)}</span>'
 
 
-def _tree(drafts: Sequence[Draft]) -> str:
+def _tree(step: Step, place: int) -> str:
     branches = []
-    for draft in drafts:
-        run = draft.run
-        path = _joined(f'<span class="node {each.verdict}">{_draft(each)}</span>' for each in run)
-        branches.append(f'<li><p class="path">{path}</p>{_tree(run[-1].children)}</li>')
+    for draft in step.children(place):
+        run = step.run(draft)
+        path = _joined(f'<span class="node {each.verdict}">{_draft(step, each)}</span>' for each in run)
+        branches.append(f'<li><p class="path">{path}</p>{_tree(step, run[-1].place)}</li>')
     return f"<ul>{_joined(branches)}</ul>" if branches else ""
 
 
-def _draft(draft: Draft) -> str:
-    numbers = percent(draft.probability)
-    if draft.verifier is not None:
-        numbers = f"p {numbers} q {percent(draft.verifier)}"
-    return f"{_marked(draft.verdict, draft.token)} {_small(numbers)}"
+def _draft(step: Step, draft: Draft) -> str:
+    return f"{_marked(draft.verdict, draft)} {_small(chance(draft, step.trial(draft.place)))}"
 
 
 def _marked(kind: str, token: Token) -> str:
@@ -134,35 +143,36 @@ def _small(numbers: str) -> str:
 
 
 def _checks(step: Step) -> str:
-    tried = " tried" * any(draft.verifier is not None for check in step.checks for draft in check.drafts)
+    tried = " tried" * bool(step.trials)
     dropped = f'<p class="dropped">– {step.unseen} more dropped</p>' if step.unseen else ""
-    return f'<ol class="checks{tried}">{_joined(map(_check, step.checks))}</ol>{dropped}'
+    return f'<ol class="checks{tried}">{_joined(_check(step, *check) for check in step.checks)}</ol>{dropped}'
 
 
-def _check(check: Check) -> str:
+def _check(step: Step, position: int, place: int, token: Committed) -> str:
     lines = []
-    for draft in check.drafts:
-        lines.append(f'<p class="line {draft.verdict}">{_draft(draft)}</p>')
-        for choice in draft.residual:
-            text = f'<span class="m">r</span><span>{escape(choice.token.alone)}</span>'
-            lines.append(f'<p class="line unseen">{text}{_small(percent(choice.probability))}</p>')
-    if check.origin != "accepted":
-        lines.append(f'<p class="line {check.origin}">{_marked(check.origin, check.token)}</p>')
-    choices = (_choice(rank, choice, check.token) for rank, choice in enumerate(check.choices, start=1))
+    for draft in step.children(place):
+        lines.append(f'<p class="line {draft.verdict}">{_draft(step, draft)}</p>')
+        trial = step.trial(draft.place)
+        for left in [] if trial is None else trial.residual:
+            text = f'<span class="m">r</span><span>{escape(left.alone)}</span>'
+            lines.append(f'<p class="line unseen">{text}{_small(percent(math.exp(left.log_prob)))}</p>')
+    if token.origin != "accepted":
+        lines.append(f'<p class="line {token.origin}">{_marked(token.origin, token)}</p>')
+    choices = (_choice(rank, choice, token) for rank, choice in enumerate(step.verified[place], start=1))
     return f"""<li>
-<h3>position {check.position}</h3>
+<h3>position {position}</h3>
 {_joined(lines)}
 <ol class="choices">{_joined(choices)}</ol>
 </li>"""
 
 
 def _choice(rank: int, choice: Choice, chosen: Token) -> str:
-    names = "line" + " chosen" * (choice.token.id == chosen.id) + " blank" * choice.blank
-    text = escape(choice.token.alone)
-    shown = f'<span title="ruled out by τ: {text}">[BLANK]</span>' if choice.blank else f"<span>{text}</span>"
+    names = "line" + " chosen" * (choice.id == chosen.id) + " blank" * choice.ruled_out
+    text, probability = escape(choice.alone), math.exp(choice.log_prob)
+    shown = f'<span title="ruled out by τ: {text}">[BLANK]</span>' if choice.ruled_out else f"<span>{text}</span>"
     return (
-        f'<li class="{names}"><span class="fill" style="width:{choice.probability:.1%}"></span>'
-        f'<span class="m">{rank}</span>{shown}{_small(percent(choice.probability))}</li>'
+        f'<li class="{names}"><span class="fill" style="width:{probability:.1%}"></span>'
+        f'<span class="m">{rank}</span>{shown}{_small(percent(probability))}</li>'
     )
 
 

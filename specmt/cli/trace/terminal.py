@@ -12,7 +12,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from specmt.cli.trace.view import MARKS, Check, Choice, Draft, Input, Step, Token, View, percent
+from specmt.cli.trace.view import MARKS, chance, figures, legend, percent, rounds
+from specmt.decoding.record import Choice, Committed, Draft, Record, Step, Token
+from specmt.options import DecodingOptions
 
 _LABELS: Final = 15
 """The width of the labels' column."""
@@ -34,20 +36,23 @@ _STYLES: Final = {
 class Drawing:
     """The whole trace; it fits itself to the console."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, record: Record, options: DecodingOptions) -> None:
+        self._record = record
+        self._options = options
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        yield _legend(self._view, width)
-        for step in self._view.steps:
+        room = width if width < _NARROW else width - _LABELS
+        yield _legend(self._record, width)
+        for number, step, after in rounds(self._record):
             yield Text()
-            count = len(step.checks)
-            yield _heading(f"Iteration {step.number} · {count} token{'s' * (count != 1)}")
-            yield from _rows(list(_step(step, self._view, width if width < _NARROW else width - _LABELS)), width)
+            count = len(step.emitted)
+            yield _heading(f"Iteration {number} · {count} token{'s' * (count != 1)}")
+            yield from _rows([("Source", Text(self._record.source.text)), *_step(step, after, room)], width)
         yield Text()
         yield _heading("Result")
-        yield from _rows(list(_result(self._view)), width)
+        values = [(name, Text(value)) for name, value in figures(self._record, self._options)]
+        yield from _rows([("Translation", Text(self._record.translation.text, "bold")), *values], width)
 
 
 def _heading(text: str) -> Rule:
@@ -68,32 +73,25 @@ def _rows(rows: Sequence[tuple[str, RenderableType]], width: int) -> Iterator[Re
     yield table
 
 
-def _step(step: Step, view: View, width: int) -> Iterator[tuple[str, RenderableType]]:
-    yield "Source", Text(view.source)
-    yield "Decoder input", _input(step.input)
+def _step(step: Step, after: Step | None, width: int) -> Iterator[tuple[str, RenderableType]]:
+    yield "Decoder input", _input(step)
     if step.is_tree:
-        yield "Draft", Group(Text(step.input.prefix[-1].alone), *_tree(step.drafts, width))
-    elif step.drafts:
-        yield "Draft", _running([draft.token for draft in step.drafts[0].run])
+        yield "Draft", Group(Text(step.prefix[-1].alone), *_tree(step, width))
+    elif step.nodes:
+        yield "Draft", _running(step.nodes)
     yield "Verify", _cards(step, width)
-    yield "Output", _running([check.token for check in step.checks], [_STYLES[check.origin] for check in step.checks])
-    yield "Next input", Text("none: the translation is complete", "dim") if step.next is None else _input(step.next)
+    yield "Output", _running(step.emitted, [_STYLES[token.origin] for token in step.emitted])
+    yield "Next input", Text("none: the translation is complete", "dim") if after is None else _input(after)
 
 
-def _result(view: View) -> Iterator[tuple[str, RenderableType]]:
-    yield "Translation", Text(view.translation, "bold")
-    for name, value in view.figures:
-        yield name, Text(value)
-
-
-def _legend(view: View, width: int) -> Text:
-    words = [Text(f"{sign} {meaning}", _STYLES.get(kind, "dim")) for sign, meaning, kind in view.legend]
+def _legend(record: Record, width: int) -> Text:
+    words = [Text(f"{sign} {meaning}", _STYLES.get(kind, "dim")) for sign, meaning, kind in legend(record.iterations)]
     return Text("\n").join(_flow(words, width, joint=Text("   ")))
 
 
-def _input(before: Input) -> Text:
-    text = _running(before.prefix)
-    for _ in range(before.slots):
+def _input(step: Step) -> Text:
+    text = _running(step.prefix)
+    for _ in range(step.mask_slots):
         text.append(" ")
         text.append("[MASK]", "dim")
     return text
@@ -109,27 +107,29 @@ def _running(tokens: Iterable[Token], styles: Sequence[str] = ()) -> Text:
     return text
 
 
-def _tree(drafts: Sequence[Draft], width: int) -> list[Text]:
+def _tree(step: Step, width: int) -> list[Text]:
     """Returns the lines of a draft tree: one child stays on the line, several get lines of their own."""
-    return _branches(drafts, "", 3 if 3 * _forks(drafts) + 16 <= width else 1, width)
+    return _branches(step, 0, "", 3 if 3 * _forks(step, 0) + 16 <= width else 1, width)
 
 
-def _forks(drafts: Sequence[Draft]) -> int:
-    """Returns how often a path forks at most."""
-    while len(drafts) == 1:
-        drafts = drafts[0].children
-    return max((1 + _forks(draft.children) for draft in drafts), default=0)
+def _forks(step: Step, place: int) -> int:
+    """Returns how often a path forks at most behind a place."""
+    drafts = step.children(place)
+    forks = max((_forks(step, draft.place) for draft in drafts), default=0)
+    return forks + 1 if len(drafts) > 1 else forks
 
 
-def _branches(drafts: Sequence[Draft], lead: str, indent: int, width: int) -> list[Text]:
+def _branches(step: Step, place: int, lead: str, indent: int, width: int) -> list[Text]:
     lines = []
+    drafts = step.children(place)
     for draft in drafts:
         fork, trunk = ("└", " ") if draft is drafts[-1] else ("├", "│")
-        run = draft.run
+        run = step.run(draft)
         first = Text(lead + fork + "─ "[: indent - 1], "dim")
         below = lead + trunk.ljust(indent)
-        lines += _flow(list(map(_draft, run)), width, Text(" ─ ", "dim"), first, Text(f"{below}  ─ ", "dim"))
-        lines += _branches(run[-1].children, below, indent, width)
+        shown = [_draft(step, each) for each in run]
+        lines += _flow(shown, width, Text(" ─ ", "dim"), first, Text(f"{below}  ─ ", "dim"))
+        lines += _branches(step, run[-1].place, below, indent, width)
     return lines
 
 
@@ -149,11 +149,12 @@ def _flow(
     return lines
 
 
-def _draft(draft: Draft) -> Text:
+def _draft(step: Step, draft: Draft) -> Text:
     style = _STYLES[draft.verdict]
-    text = Text.assemble((MARKS[draft.verdict], style.removeprefix("strike ")), " ", (draft.token.alone, style))
-    if not math.isnan(draft.probability):
-        text.append(f" {percent(draft.probability)}", "dim")
+    text = Text.assemble((MARKS[draft.verdict], style.removeprefix("strike ")), " ", (draft.alone, style))
+    trial = step.trial(draft.place)
+    if number := percent(math.exp(draft.log_prob) if trial is None else trial.draft):
+        text.append(f" {number}", "dim")
     return text
 
 
@@ -163,7 +164,7 @@ Line = tuple[str, Text, str]
 
 def _cards(step: Step, width: int) -> RenderableType:
     """Returns the positions side by side, on as many lines as it takes."""
-    cards = [(check.position, list(_card(check))) for check in step.checks]
+    cards = [(position, list(_card(step, place, token))) for position, place, token in step.checks]
     _, texts, numbers = zip(*[line for _, lines in cards for line in lines], strict=True)
     size = min(2 + max(text.cell_len for text in texts) + 1 + max(map(len, numbers)), width)
     columns = Columns([_framed(*card, size) for card in cards], padding=(0, 2, 0, 0), width=size)
@@ -181,18 +182,16 @@ def _framed(position: int, lines: Sequence[Line], size: int) -> RenderableType:
     return Group(Text(f"{position} ".ljust(size, "─"), "dim"), table)
 
 
-def _card(check: Check) -> Iterator[Line]:
-    for draft in check.drafts:
-        number = percent(draft.probability)
-        if draft.verifier is not None:
-            number = f"p {number} q {percent(draft.verifier)}"
-        yield MARKS[draft.verdict], _styled(draft.token, draft.verdict), number
-        for choice in draft.residual:
-            yield "r", Text(choice.token.alone, "dim"), percent(choice.probability)
-    if check.origin != "accepted":
-        yield MARKS[check.origin], _styled(check.token, check.origin), ""
-    for rank, choice in enumerate(check.choices, start=1):
-        yield str(rank), _choice(choice, check.token), percent(choice.probability)
+def _card(step: Step, place: int, token: Committed) -> Iterator[Line]:
+    for draft in step.children(place):
+        trial = step.trial(draft.place)
+        yield MARKS[draft.verdict], _styled(draft, draft.verdict), chance(draft, trial)
+        for left in [] if trial is None else trial.residual:
+            yield "r", Text(left.alone, "dim"), percent(math.exp(left.log_prob))
+    if token.origin != "accepted":
+        yield MARKS[token.origin], _styled(token, token.origin), ""
+    for rank, choice in enumerate(step.verified[place], start=1):
+        yield str(rank), _choice(choice, token), percent(math.exp(choice.log_prob))
 
 
 def _styled(token: Token, kind: str) -> Text:
@@ -201,6 +200,6 @@ def _styled(token: Token, kind: str) -> Text:
 
 
 def _choice(choice: Choice, chosen: Token) -> Text:
-    if choice.blank:
+    if choice.ruled_out:
         return Text("[BLANK]", "dim")
-    return Text(choice.token.alone, "bold" if choice.token.id == chosen.id else "")
+    return Text(choice.alone, "bold" if choice.id == chosen.id else "")
