@@ -45,7 +45,8 @@ class Model:
     pieces: PieceModel
     backend: Backend
     verifier: Verifier
-    drafter: DraftNetwork | None
+    weights: Weights
+    """Of the verifier."""
     """The masked one."""
 
     @property
@@ -123,7 +124,7 @@ class Model:
     @property
     def drafters(self) -> tuple[str, ...]:
         """The names of the network drafters that it has, and `self` where the verifier's replica costs little."""
-        parts = {"masked": self.drafter, "autoregressive": self.folder.autoregressive}
+        parts = {"masked": self.folder.drafter, "autoregressive": self.folder.autoregressive}
         names = tuple(name for name, part in parts.items() if part is not None)
         return (*names, "self") if self.replica_cost is not None and self.replica_cost < CHEAP else names
 
@@ -156,8 +157,20 @@ class Model:
         """
         if self.replica_cost is None:
             return self.verifier
-        weights = open_weights(self.folder, VERIFIER, verifier_shapes(self.folder.verifier))
-        return self.backend.replica(weights, verifier_sizes(self.folder.verifier))
+        return self.backend.replica(self.weights, verifier_sizes(self.folder.verifier))
+
+    @cached_property
+    def drafter(self) -> DraftNetwork | None:
+        """The masked drafter, if the folder has one.
+
+        :raises ModelError: it is damaged.
+        """
+        config = self.folder.drafter
+        if config is None:
+            return None
+        own = open_weights(self.folder, DRAFTER, drafter_shapes(config))
+        whole = own if config.own_table else with_table(own, self.weights)
+        return self.backend.drafter("masked", whole, decoder_sizes(config))
 
     @cached_property
     def autoregressive(self) -> DraftNetwork | None:
@@ -248,12 +261,7 @@ def load_model(
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = open_weights(folder, VERIFIER, verifier_shapes(config))
     verifier = make_verifier(weights, config, backend)
-    drafter = None
-    if folder.drafter is not None:
-        own = open_weights(folder, DRAFTER, drafter_shapes(folder.drafter))
-        whole = own if folder.drafter.own_table else with_table(own, weights)
-        drafter = backend.drafter("masked", whole, decoder_sizes(folder.drafter))
-    return Model(folder, pieces, backend, verifier, drafter)
+    return Model(folder, pieces, backend, verifier, weights)
 
 
 def choose_backend(

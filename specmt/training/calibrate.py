@@ -57,7 +57,7 @@ def calibrate(verifier: Verifier, drafter: DraftNetwork, sources: Sequence[list[
     recorder = _Recorder()
     loop = Loop(
         verifier,
-        [MaskedDrafter(drafter, ROWS)],
+        [MaskedDrafter(lambda: drafter, ROWS)],
         FixedPolicy(Arm(0, block_size)),
         recorder,
         capacity=ROWS,

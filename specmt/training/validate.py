@@ -87,7 +87,8 @@ def snapshot(pieces: PieceModel, config: VerifierConfig, weights: Mapping[str, T
     """Returns a model that decodes in float32 with the weights of a verifier in training."""
     folder = ModelFolder(path=Path("."), source="", target="", verifier=config, drafter=None, files={})
     backend = choose_backend(config, str(device), "float32", deterministic=False)
-    return Model(folder, pieces, backend, make_verifier(to_arrays(weights), config, backend), None)
+    arrays = to_arrays(weights)
+    return Model(folder, pieces, backend, make_verifier(arrays, config, backend), arrays)
 
 
 def equip(

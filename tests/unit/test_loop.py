@@ -275,7 +275,7 @@ def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: 
     for name, block_size in (*(("oracle", k) for k in (1, 5, 12, 60)), ("oracle tree", 4), ("varying tree", 25)):
         got = run(model, sources, HOSTILE[name](truth), block_size, acceptor=NeverEnd())
         assert tokens_of(got) == tokens_of(wanted)
-        masked = MaskedDrafter(model.drafter, 2)
+        masked = MaskedDrafter(lambda: model.drafter, 2)
         assert tokens_of(run(model, sources, masked, block_size, rows=2, acceptor=NeverEnd())) == tokens_of(wanted)
 
 
@@ -344,7 +344,8 @@ def test_what_follows_the_verifiers_own_token_is_never_read(model: Model, source
 
     assert model.drafter is not None
     got, wanted = (
-        run(model, sources, MaskedDrafter(model.drafter, 8), 7, acceptor=acceptor) for acceptor in (Noisy(), EXACTLY)
+        run(model, sources, MaskedDrafter(lambda: model.drafter, 8), 7, acceptor=acceptor)
+        for acceptor in (Noisy(), EXACTLY)
     )
     assert_same(got, greedy)
     assert got == wanted
@@ -435,7 +436,7 @@ def test_a_replay_says_what_the_strict_path_says(
     on_kernels = model.backend.name == "kernels"
     weights, config = model.folder.weights(VERIFIER), model.folder.verifier
     network: Any = make_verifier(weights, config, choose_backend(config, "cpu", fast, kernels=on_kernels))
-    got = run(model, sources, AutoregressiveDrafter(network, batch_size), 6, rows=batch_size)
+    got = run(model, sources, AutoregressiveDrafter(lambda: network, batch_size), 6, rows=batch_size)
     assert_same(got, greedy)
     assert total_of(got).verifier_calls < 0.3 * total_of(got).tokens
     if fast == "float32" and on_kernels:
@@ -465,6 +466,6 @@ def test_faults_of_the_fast_path_change_no_output(
                 window = Window(best[:, None], last)
             return drafts, np.zeros(drafts.shape, dtype=np.float32)
 
-    got = run(model, sources, AutoregressiveDrafter(Faulty(), 8), 5)
+    got = run(model, sources, AutoregressiveDrafter(Faulty, 8), 5)
     assert_same(got, greedy)
     assert total_of(got).accepted < total_of(got).drafted

@@ -344,10 +344,10 @@ def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]
     shape = BestFirst(12, 4) if tree else Chain()
     if drafter == "masked":
         assert model.drafter is not None
-        proposer: Drafter = MaskedDrafter(model.drafter, 3, shape, narrow)
+        proposer: Drafter = MaskedDrafter(lambda: model.drafter, 3, shape, lambda: narrow)
     else:
         assert model.autoregressive is not None
-        proposer = AutoregressiveDrafter(model.autoregressive, 3, shape, narrow)
+        proposer = AutoregressiveDrafter(lambda: model.autoregressive, 3, shape, lambda: narrow)
     encoded, state = model.verifier.encode(sources), model.verifier.new_state(3)
     proposer.start(state, ROWS, encoded, wishes(sources))
     drafts = proposer.propose(np.full((3, 1), BOS), np.ones(3, dtype=np.int64), 4, None)

@@ -88,7 +88,7 @@ def test_both_loops_draft_and_say_the_same(
 ) -> None:
     monkeypatch.setattr(session, "_trust", lambda *_: DOUBTS[doubt])
     if alone:
-        staged.__dict__["autoregressive"] = None
+        staged.folder = replace(staged.folder, autoregressive=None)
     # The last source is long: caches have to grow on the way.
     sources = [*sources, (sources[0] * 40)[:45]]
     options = DecodingOptions(drafter="self", block_size=6, batch_size=batch_size)
@@ -287,7 +287,7 @@ def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
     model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
     assert model.replica is model.verifier
     if alone:
-        model.__dict__["autoregressive"] = None
+        model.folder = replace(model.folder, autoregressive=None)
     if not fused:
         monkeypatch.setattr(session, "FusedLoop", NotFused)
     greedy = decode(model, sources, GREEDY)

@@ -182,7 +182,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
     """In rows of different lengths, some with much to read and some with little, one of them moved."""
     some = sources[4:7]
     verifier: Any = model.verifier
-    drafter = AutoregressiveDrafter(verifier, 3, BestFirst(nodes, beta))
+    drafter = AutoregressiveDrafter(lambda: verifier, 3, BestFirst(nodes, beta))
     requests = [Request(number, source) for number, source in enumerate(some)]
     drafter.start(verifier.new_state(3), np.arange(3), verifier.encode(some), requests)
     tokens = np.random.default_rng(nodes).integers(4, 400, (3, 30))

@@ -70,7 +70,8 @@ def error_of(call: Callable[[], object]) -> str:
 
 
 def load_all(folder: Path) -> None:
-    _ = load_model(folder, device="cpu").autoregressive
+    model = load_model(folder, device="cpu")
+    _ = model.drafter, model.autoregressive
 
 
 def shown(capfd: pytest.CaptureFixture[str], *arguments: str | Path, code: int) -> str:

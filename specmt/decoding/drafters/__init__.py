@@ -36,41 +36,43 @@ def make_drafter(
 
 
 def _masked(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-    if model.drafter is None:
+    if "masked" not in model.drafters:
         raise ModelError(
             f"{model.path}: the model has no masked drafter; train one with `specmt train drafter`, "
             "or decode without it."
         )
-    return MaskedDrafter(model.drafter, capacity, make_shape(options), _draft_shortlist(model, options))
+    return MaskedDrafter(lambda: model.drafter, capacity, make_shape(options), _draft_shortlist(model, options))
 
 
 def _autoregressive(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-    if model.autoregressive is None:
+    if "autoregressive" not in model.drafters:
         raise ModelError(
             f"{model.path}: the model has no autoregressive drafter; train one with "
             "`specmt train drafter --kind autoregressive`, or decode without it."
         )
     shape, shortlist = make_shape(options), _draft_shortlist(model, options)
-    return AutoregressiveDrafter(model.autoregressive, capacity, shape, shortlist)
+    return AutoregressiveDrafter(lambda: model.autoregressive, capacity, shape, shortlist)
 
 
 def _self(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
     chains = replace(options, tree="chain")  # of both
-    inner = None if model.autoregressive is None else _autoregressive(model, capacity, chains, None)
-    return StagedDrafter(lambda: model.replica, inner, None if model.draft_shortlist is None else model.shortlist)
+    inner = _autoregressive(model, capacity, chains, None) if "autoregressive" in model.drafters else None
+    return StagedDrafter(
+        lambda: model.replica, inner, lambda: None if model.draft_shortlist is None else model.shortlist
+    )
 
 
 def _lookup(model: Model, _: int, __: DecodingOptions, memory: TranslationMemory | None) -> Drafter:
     return LookupDrafter(memory or TranslationMemory(), model.pieces, model.verifier.prefixes.start)
 
 
-def _draft_shortlist(model: Model, options: DecodingOptions) -> Shortlist | None:
-    """Returns what a network chooses drafts from.
+def _draft_shortlist(model: Model, options: DecodingOptions) -> Callable[[], Shortlist | None]:
+    """Returns what says what a network chooses drafts from, when something is drafted.
 
     Exact output does not depend on it: where it saves no work there is no need of it. Lossy output and samples do.
     """
     needed = model.shortlists_pay or options.samples or not options.lossless
-    return model.draft_shortlist if needed else None
+    return lambda: model.draft_shortlist if needed else None
 
 
 FACTORIES: Final[dict[str, Factory]] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -94,9 +95,9 @@ class _Sentence(NamedTuple):
 class Waiting:
     """Sentences that a drafter's network is given when something is drafted for them, not before."""
 
-    def __init__(self, shortlist: Shortlist | None = None) -> None:
+    def __init__(self, shortlist: Callable[[], Shortlist | None] = lambda: None) -> None:
         """
-        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        :param shortlist: returns what drafts are chosen from; by default all that the verifier may say
         """
         self._shortlist = shortlist
         self._rows: dict[int, _Sentence] = {}
@@ -117,7 +118,7 @@ class Waiting:
             if rows:
                 picked = encoded.pick([group[row].number for row in rows])
                 requests = [group[row].request for row in rows]
-                network.start(state, np.array(rows), listed(picked, requests, self._shortlist))
+                network.start(state, np.array(rows), listed(picked, requests, self._shortlist()))
 
     def move(self, source: int, target: int) -> bool:
         """Copies one row over another; returns whether its sentence waits."""
@@ -131,19 +132,36 @@ class NetworkDrafter(Drafter):
     """Drafts with a network of its own, keeping the keys and values of the committed prefix."""
 
     def __init__(
-        self, network: DraftNetwork, capacity: int, shape: Shape | None = None, shortlist: Shortlist | None = None
+        self,
+        make_network: Callable[[], DraftNetwork | None],
+        capacity: int,
+        shape: Shape | None = None,
+        shortlist: Callable[[], Shortlist | None] = lambda: None,
     ) -> None:
         """
+        :param make_network: returns the network, which there must be; called when something is drafted
         :param capacity: the most rows
-        :param shortlist: what drafts are chosen from; by default all that the verifier may say
+        :param shortlist: returns what drafts are chosen from; by default all that the verifier may say
         """
-        self.network = network
+        self.make_network = make_network
         self.shape = shape or Chain()
         self.waiting = Waiting(shortlist)
         self.capacity = capacity
         self.state: State | None = None  # until something is drafted
         self.requests: dict[int, Request] = {}
         self.seen = np.zeros(capacity, dtype=np.int64)  # (B) tokens whose keys are cached
+
+    @cached_property
+    def network(self) -> DraftNetwork:
+        """The network, made when it is first asked for."""
+        network = self.make_network()
+        if network is None:
+            raise RuntimeError("There is no network to draft with; ask for the model's `drafters` first.")
+        return network
+
+    @override
+    def load(self) -> None:
+        _ = self.network
 
     @abstractmethod
     def beam(self, shape: BestFirst) -> int:

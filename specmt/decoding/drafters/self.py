@@ -41,12 +41,15 @@ class StagedDrafter(Drafter):
     """Drafts chains: what a replica of the verifier says, which verifies drafts itself if anybody drafts for it."""
 
     def __init__(
-        self, make_replica: Callable[[], Scorer], inner: Drafter | None = None, shortlist: Shortlist | None = None
+        self,
+        make_replica: Callable[[], Scorer],
+        inner: Drafter | None = None,
+        shortlist: Callable[[], Shortlist | None] = lambda: None,
     ) -> None:
         """
         :param make_replica: returns the replica; called when something is drafted
         :param inner: drafts for the replica
-        :param shortlist: what the replica chooses from; by default all that the verifier may say
+        :param shortlist: returns what the replica chooses from; by default all that the verifier may say
         """
         self.make_replica = make_replica
         self.inner = inner
