@@ -112,7 +112,8 @@ def make_model(config: VerifierConfig, *, kernels: bool) -> Model:
     """Returns a model of random weights, drafters among them whose layers are the verifier's."""
     module = make_module(config)
     masked, autoregressive = drafter_config_for(config, correction_rank=16), autoregressive_config_for(config)
-    folder = ModelFolder(path=Path("."), source="", target="", verifier=config, drafter=masked, files={})
+    configs = {"verifier": config, "drafter": masked, "autoregressive": autoregressive}
+    folder = ModelFolder(path=Path("."), source="", target="", files={}, **configs)  # type: ignore[arg-type]
     backend = KernelBackend("float32") if kernels else TorchBackend("cpu", "float32", shapes=GRANULAR)
     drafters = create_drafter(masked, CPU), create_autoregressive(autoregressive, CPU)
     for drafter in drafters:
@@ -120,8 +121,8 @@ def make_model(config: VerifierConfig, *, kernels: bool) -> Model:
     torch.nn.init.normal_(drafters[0].correction.output.weight, std=0.1)
     weights = [to_arrays(weights_of(drafter)) for drafter in drafters]
     verifier = make_verifier(to_arrays(weights_of(module)), config, backend)
-    drafter = backend.drafter("masked", weights[0], decoder_sizes(masked))
-    model = Model(folder, None, backend, verifier, drafter)  # type: ignore[arg-type]
+    model = Model(folder, None, backend, verifier, {})  # type: ignore[arg-type]
+    model.drafter = backend.drafter("masked", weights[0], decoder_sizes(masked))
     model.autoregressive = backend.drafter("autoregressive", weights[1], decoder_sizes(autoregressive))
     model.reference = module
     return model

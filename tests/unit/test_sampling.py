@@ -363,7 +363,7 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
     monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: LIMIT)
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
     drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
-    proposer = drafters[kind](drafter, LINES, Sampled(width, PLAIN))
+    proposer = drafters[kind](lambda: drafter, LINES, Sampled(width, PLAIN))
     found = sampled_lines(verifier, proposer, block, Rejection(PLAIN), [5])
     outputs = [[*each.tokens, *[EOS] * (LIMIT - len(each.tokens))] for each in found]
     # What follows EOS is EOS.

@@ -389,7 +389,7 @@ def test_tolerated_outputs_do_not_depend_on_whether_lists_save_work(
     outputs = []
     for kernels in (True, False):
         model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
-        model = replace(model, drafter=exact_drafter(model, kernels))
+        model.drafter = exact_drafter(model, kernels)
         model.__dict__["draft_shortlist"] = made_shortlist(len(model.pieces), always=100)
         options = DecodingOptions(beta=5, tolerance=50.0, block_size=4)
         outputs.append(said(decode(model, sources, options)))
