@@ -211,6 +211,8 @@ class BeamSearch(Rows[_Row]):
         """Lets the verifier make steps by itself."""
         count = len(beams.counts)
         arm = self.policy.choose(count, False)
+        if self.drafter is not None and arm.drafter is not None:
+            self.drafter.load()  # before the clock starts: it is no part of what a draft costs
         started, calls, accepted = perf_counter(), beams.calls.copy(), beams.accepted.copy()
         drafting = None if self.drafter is None or arm.drafter is None else self.drafter.fused(count, 1, None)
         drafting = Drafting(0) if drafting is None else replace(drafting, nodes=arm.ahead)

@@ -99,7 +99,7 @@ class Waiting:
         """
         :param shortlist: returns what drafts are chosen from; by default all that the verifier may say
         """
-        self._shortlist = shortlist
+        self.shortlist = shortlist
         self._rows: dict[int, _Sentence] = {}
 
     def add(self, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
@@ -118,7 +118,7 @@ class Waiting:
             if rows:
                 picked = encoded.pick([group[row].number for row in rows])
                 requests = [group[row].request for row in rows]
-                network.start(state, np.array(rows), listed(picked, requests, self._shortlist()))
+                network.start(state, np.array(rows), listed(picked, requests, self.shortlist()))
 
     def move(self, source: int, target: int) -> bool:
         """Copies one row over another; returns whether its sentence waits."""
@@ -161,7 +161,7 @@ class NetworkDrafter(Drafter):
 
     @override
     def load(self) -> None:
-        _ = self.network
+        _ = self.network, self.waiting.shortlist()
 
     @abstractmethod
     def beam(self, shape: BestFirst) -> int:

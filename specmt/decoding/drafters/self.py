@@ -63,6 +63,8 @@ class StagedDrafter(Drafter):
             return
         try:
             self.make_replica()
+            if self.inner is not None:
+                self.inner.load()
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
