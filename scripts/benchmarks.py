@@ -31,7 +31,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import click
-from compare_peers import interval, read_lines
+from compare_peers import PACKAGES, interval, read_lines
 from rich.console import Console
 
 from specmt.evaluation.machine import describe_machine, format_signature
@@ -72,19 +72,13 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
     "peers": ("Beside other programs", "python scripts/compare_peers.py", "--lines 2 --rounds 1 --batch-sizes 1,32"),
     "wide": (
         "At the width of OPUS-MT, 512",
-        "python scripts/compare_peers.py --widened 2 --only specmt,CTranslate2,ONNX --lines 10 --rounds 3",
+        "python scripts/compare_peers.py --widened 2 --only specmt,CTranslate2 --lines 10 --rounds 3",
         "--lines 2 --rounds 1 --batch-sizes 1",
     ),
     "wider": (
         "At the width of NLLB-600M, 1,024",
-        "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2,ONNX --lines 6 --rounds 3",
+        "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2 --lines 6 --rounds 3",
         "--lines 2 --rounds 1 --batch-sizes 1",
-    ),
-    "steps": ("Where the time goes, by width", "python scripts/steps.py", "--copies 1 --lines 1 --rounds 1"),
-    "deep": (
-        "Where the time goes at the shape of NLLB-600M",
-        "python scripts/steps.py --copies 4 --layers 12 --pieces 256000 --rounds 3",
-        "--copies 1 --layers 7 --pieces 9000 --lines 1 --rounds 1",
     ),
     "quality": (
         "Quality",
@@ -182,22 +176,11 @@ def fill(readme: str, table: str) -> str:
 
 def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
     """Returns the page, as Markdown."""
-    packages = (
-        "specmt",
-        "torch",
-        "fairseq2",
-        "ctranslate2",
-        "transformers",
-        "onnxruntime",
-        "numpy",
-        "sentencepiece",
-        "sacrebleu",
-    )
     parts = [
         "# Benchmarks",
         "Commands and what they print. Written by `python scripts/benchmarks.py`; do not edit it by hand. The commands "
         "take the test sets from `$SPECMT_CORPORA`.",
-        f"Machine: {format_signature(describe_machine(packages))}",
+        f"Machine: {format_signature(describe_machine(PACKAGES))}",
         *(["## In short", table] if table else []),
     ]
     for name, step in steps.items():

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Compares specmt with other programs on the same verifier, the same lines and the same machine, text to text.
+"""Compares specmt with CTranslate2 on the same verifier, the same lines and the same machine, text to text.
 
-The verifier of a model folder becomes a CTranslate2 model and a Hugging Face one (M2M100, whose architecture is the
-same), which PyTorch runs, and ONNX Runtime. Their searches, each in the setting that is fastest on some of the lines,
-take turns with specmt. First the greedy tokens of the peers are compared with specmt's in float32; --check does only
-that.
+The verifier of a model folder becomes a CTranslate2 model. Its searches, each in the setting that is fastest on some of
+the lines, take turns with specmt, and so does fairseq2's beam search. First the greedy tokens of CTranslate2 are
+compared with specmt's, both in float32.
 
 It needs the peers (pip install '.[peers]'). Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the
 test sets:
@@ -55,9 +54,8 @@ TRIED = 6
 LEAST_IDENTICAL = 0.97
 """Near-ties may go the other way by rounding; fewer identical lines than this mean a wrong conversion."""
 
-RUNTIMES = {"pytorch": "Hugging Face", "onnx": "ONNX Runtime"}
-PACKAGES = ("torch", "fairseq2", "ctranslate2", "transformers", "onnxruntime", "sentencepiece", "sacrebleu")
-GREEDY = DecodingOptions(strategy="greedy", protect=False)  # the peers get the text as it is
+PACKAGES = ("specmt", "torch", "fairseq2", "ctranslate2", "numpy", "sentencepiece", "sacrebleu")
+GREEDY = DecodingOptions(strategy="greedy")
 
 console = Console(width=140)
 
@@ -81,7 +79,7 @@ class Way:
 
 
 class Peers:
-    """The other programs, each in processes of its own, whose threads do not fight with those of this one."""
+    """CTranslate2, in processes of its own, whose threads do not fight with those of this one."""
 
     def __init__(self, model: Model, converted: Path, threads: int) -> None:
         """
@@ -91,29 +89,25 @@ class Peers:
         self._processes: list[subprocess.Popen[str]] = []
         self._start = cache(self._new)
 
-    def _new(self, module: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", f"peers.{module}", *arguments]
+    def _new(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(Path(__file__).parent / "peers" / "ctranslate2_worker.py"), *arguments]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        folder = Path(__file__).resolve().parent
-        self._processes.append(subprocess.Popen(command, cwd=folder, text=True, encoding="utf-8", **pipes))
+        self._processes.append(subprocess.Popen(command, text=True, encoding="utf-8", **pipes))
         return self._processes[-1]
 
-    def _ask(self, lines: Sequence[str], worker: Sequence[str], **request: str | int) -> Result:
+    def _ask(self, lines: Sequence[str], worker: Sequence[str], **request: int) -> Result:
         process = self._start(*worker)
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError(f"{worker[0]} has no pipes.")
+        assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps({"lines": list(lines), **request}) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"{worker[0]} stopped.")
+            raise RuntimeError("CTranslate2 stopped.")
         return Result(**json.loads(answer))
 
     def close(self) -> None:
         for process in self._processes:
-            if process.stdin is not None:
-                process.stdin.close()
-            process.wait()
+            process.communicate()
 
     def ctranslate2(self, compute_type: str, batch_size: int, beam_size: int) -> Iterator[Way]:
         """Yields a search in every use of the threads; batches side by side are not batches of 1."""
@@ -121,7 +115,7 @@ class Peers:
         paths = str(self._converted), str(self._model.folder.verified(PIECES).resolve())
         shares = [(1, 1), (1, self._threads), *[(self._threads, 1)] * (batch_size > 1)]
         for workers, threads in dict.fromkeys(shares):
-            worker = ("ctranslate2_worker", *paths, compute_type, str(workers), str(threads))
+            worker = (*paths, compute_type, str(workers), str(threads))
 
             def translate(lines: Sequence[str], worker: Sequence[str] = worker) -> Result:
                 most = max(len(ids) for ids in self._model.pieces.encode_batch(lines)) + 1
@@ -130,19 +124,11 @@ class Peers:
 
             yield Way(name, f"{workers} × {threads} threads", translate)
 
-    def transformers(self, runtime: str, dtypes: Sequence[str], batch_size: int) -> Iterator[Way]:
-        """Yields Hugging Face's greedy search in every type and number of threads."""
-        worker = ("transformers_worker", str(self._model.path.resolve()), runtime)
-        for dtype in dtypes:
-            for threads in dict.fromkeys([1, self._threads]):
-                ask = partial(self._ask, worker=worker, dtype=dtype, threads=threads, batch_size=batch_size)
-                yield Way(f"{RUNTIMES[runtime]} greedy", f"{dtype}, {threads} threads", ask)
-
 
 def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) -> Way:
-    """Returns specmt in the type of a model."""
+    """Returns specmt in the type of a model; the text is what the model makes of it, as with the peers."""
     translator = Translator(model)
-    options = replace(options, protect=False)
+    options = replace(options, protect=False, keep_numbers=False)
 
     def translate(lines: Sequence[str]) -> Result:
         use_threads(threads)
@@ -188,33 +174,23 @@ def fastest(ways: Sequence[Way], lines: Sequence[str], batch_size: int) -> Way:
     return ways[seconds.index(min(seconds))]
 
 
-def all_ways(models: dict[str, Model], peers: Peers, threads: int, batch_size: int) -> list[list[Way]]:
+def all_ways(model: Model, int8: Model, peers: Peers, threads: int, batch_size: int) -> list[list[Way]]:
     """Returns everything that is compared, each in every setting that it has a choice of.
 
-    :param models: the model in the type that specmt is to use, ``auto``, and in others by their names; another model as
-        ``beside``.
+    :param model: in the type that specmt is to use
+    :param int8: the same in int8
     """
-    model = models["auto"]
     options = partial(DecodingOptions, batch_size=batch_size)
-    greedy = options(strategy="greedy")
+    greedy, beam = options(strategy="greedy"), options(strategy="beam", beam_size=5)
     ours = [(BASE, model, greedy), ("specmt auto", model, options())]
     if model.folder.drafter is not None:
         ours.append(("specmt masked, 8 ahead", model, options(drafter="masked", block_size=8)))
     if model.folder.autoregressive is not None:
         ours.append(("specmt autoregressive, 5 ahead", model, options(drafter="autoregressive", block_size=5)))
-    if "int8" in models:
-        ours += [(f"{BASE}, int8", models["int8"], greedy), ("specmt auto, int8", models["int8"], options())]
-    if "beside" in models:
-        depths = models["beside"].folder.verifier
-        ours.append((f"{BASE}, {depths.encoder_layers}+{depths.decoder_layers} layers", models["beside"], greedy))
-    beam = options(strategy="beam", beam_size=5)
-    ours.append(("specmt beam 5", model, beam))
-    if "int8" in models:
-        ours.append(("specmt beam 5, int8", models["int8"], beam))
+    ours += [(f"{BASE}, int8", int8, greedy), ("specmt auto, int8", int8, options())]
+    ours += [("specmt beam 5", model, beam), ("specmt beam 5, int8", int8, beam)]
     fairseq2 = [fairseq2_way(model, batch_size, each) for each in dict.fromkeys([1, threads])]
     theirs = [peers.ctranslate2(kind, batch_size, beam_size) for beam_size in (1, 5) for kind in ("float32", "int8")]
-    theirs += [peers.transformers("pytorch", ("float32", "bfloat16"), batch_size)]
-    theirs += [peers.transformers("onnx", ("float32", "int8"), batch_size)]
     return [*([specmt_way(*way, threads)] for way in ours), *map(list, (fairseq2, *theirs))]
 
 
@@ -237,16 +213,12 @@ def read_pairs(model: Model, sets: Sequence[str], count: int) -> tuple[list[str]
 
 def check(wanted: Result, peers: Peers, sources: Sequence[str]) -> bool:
     """Compares greedy tokens in float32 with ours; returns whether nearly all lines have the same."""
-    alike = True
-    others = [peers.transformers(runtime, ["float32"], 32) for runtime in RUNTIMES]
-    for ways in (peers.ctranslate2("float32", 32, 1), *others):
-        way = next(ways)
-        # A batch has one limit, its longest source's.
-        theirs = [pieces[: len(own)] for pieces, own in zip(way.translate(sources).pieces, wanted.pieces, strict=True)]
-        same = sum(one == other for one, other in zip(theirs, wanted.pieces, strict=True))
-        alike = alike and same >= LEAST_IDENTICAL * len(sources)
-        console.print(f"{way.name}: {same} of {len(sources)} lines have the tokens of specmt (greedy, float32)")
-    return alike
+    way = next(peers.ctranslate2("float32", 32, 1))
+    # A batch has one limit, its longest source's.
+    theirs = [pieces[: len(own)] for pieces, own in zip(way.translate(sources).pieces, wanted.pieces, strict=True)]
+    same = sum(one == other for one, other in zip(theirs, wanted.pieces, strict=True))
+    console.print(f"{way.name}: {same} of {len(sources)} lines have the tokens of specmt (greedy, float32)")
+    return same >= LEAST_IDENTICAL * len(sources)
 
 
 def measure(
@@ -298,9 +270,9 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     return [
         f"{record['lines']} lines of {record['sets']}, the same weights everywhere, text to text: each way gets all "
         f"lines at once, to sort by length as it likes. All ways take turns, {record['rounds']} times; speeds are "
-        "medians (lowest to highest), ratios are taken within a round. CTranslate2, Hugging Face and ONNX Runtime run "
-        "in processes of their own, each in the setting (threads, number format) that was fastest on some of the "
-        "lines. Last column: lines that come out as in specmt's greedy decoding in float32.",
+        "medians (lowest to highest), ratios are taken within a round. CTranslate2 runs in processes of its own, in "
+        "the setting (threads) that was fastest on some of the lines. Last column: lines that come out as in specmt's "
+        "greedy decoding in float32.",
         *(f"{name}={value}" for name, value in record["environment"].items()),
         format_signature({**record["signature"], **record["machine"]}),
     ]
@@ -309,7 +281,6 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 @click.command()
 @click.option("--model", "name", help="Model folder or name; default: the bundled one.")
 @click.option("--widened", default=1, show_default=True, help="Repeat every dimension so often: as if it were larger.")
-@click.option("--beside", help="Another model, whose greedy decoding takes part, such as one of 12+1 layers.")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--dtype", default="bfloat16", show_default=True, help="What specmt computes in, int8 aside.")
 @click.option("--sets", default="docs-test,newstest2014.de-en", show_default=True)
@@ -318,11 +289,9 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 @click.option("--batch-sizes", default="1,8,32", show_default=True)
 @click.option("--only", default="", help="Only ways whose names begin so (a,b), and specmt's greedy decoding.")
 @click.option("--json", "report", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
-@click.option("--check", "only_check", is_flag=True, help="Only compare greedy tokens; exits 1 under 97% alike.")
 def main(
     name: str | None,
     widened: int,
-    beside: str | None,
     threads: int,
     dtype: str,
     sets: str,
@@ -331,28 +300,17 @@ def main(
     batch_sizes: str,
     only: str,
     report: Path | None,
-    only_check: bool,
 ) -> None:
     """Quality and speed of specmt beside other programs, text to text, on the CPU."""
     with TemporaryDirectory(prefix="specmt-peers-") as temporary:
         folder = find(name, source="de", target="en")
         if widened > 1:
             folder = write_wide(folder.path, widened, Path(temporary) / "wide")
-        wanted_models = {
-            "auto": (folder.path, dtype),
-            "float32": (folder.path, "float32"),
-            "int8": (folder.path, "int8"),
-        }
-        wanted_models |= {"beside": (Path(beside), dtype)} if beside is not None else {}
-        models = {}
-        for key, (path, kind) in wanted_models.items():
-            try:
-                models[key] = load_model(path, device="cpu", dtype=kind, threads=threads)
-            except SpecmtError as error:
-                if key != "int8":
-                    raise click.ClickException(str(error)) from error
-                console.print(f"without int8: {error}", markup=False)
-        model = models["auto"]
+        load = partial(load_model, folder.path, device="cpu", threads=threads)
+        try:
+            model, exact, int8 = (load(dtype=kind) for kind in (dtype, "float32", "int8"))
+        except SpecmtError as error:
+            raise click.ClickException(str(error)) from error
         sources, references = read_pairs(model, sets.split(","), lines)
         converted, alone = Path(temporary) / "ctranslate2", all(name.startswith("specmt") for name in only.split(","))
         if not alone:
@@ -360,10 +318,9 @@ def main(
 
             write_ctranslate2(folder, converted)
         with closing(Peers(model, converted, threads)) as peers:
-            wanted = specmt_way("", models["float32"], GREEDY, threads).translate(sources)
-            alike = alone or check(wanted, peers, sources)
-            if only_check or not alike:
-                sys.exit(0 if alike else 1)
+            wanted = specmt_way("", exact, GREEDY, threads).translate(sources)
+            if not (alone or check(wanted, peers, sources)):
+                sys.exit(1)
             record: dict[str, Any] = {
                 "machine": describe_machine(PACKAGES),
                 "signature": Translator(model).signature(DecodingOptions()),
@@ -374,7 +331,7 @@ def main(
                 "results": [],
             }
             for size in map(int, batch_sizes.split(",")):
-                settings = all_ways(models, peers, threads, size)
+                settings = all_ways(model, int8, peers, threads, size)
                 asked = [each for each in settings if each[0].name.startswith((BASE, *only.split(",")))]
                 ways = [fastest(each, sources, size) for each in asked]
                 rows = measure(ways, sources, references, wanted.texts, rounds=rounds, warm_up=max(10, size))

@@ -81,8 +81,5 @@ train drafter "$runs/both" --kind autoregressive --data "$runs/distilled" --veri
     --updates "$autoregressive" --warmup 20 --lr 5e-3 --save-every 50 --validate-every 200 --validation-data "$runs/data" "${drafters[@]}"
 
 python -m specmt shortlist "$runs/both/model" --distilled "$runs/distilled" --limit 240000
-python "$here/alignment_heads.py" "$runs/both/model" --write
-python "$here/lexicon.py" "$runs/both/model" --text "$runs/data/text"
-
-python "$here/store_in_int8.py" "$runs/both/model" "$runs/model"
+python "$here/finish.py" "$runs/both/model" "$runs/model" --text "$runs/data/text"
 echo "The model is in $runs/model."

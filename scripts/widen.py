@@ -1,40 +1,68 @@
-"""Makes a model of another width, drafters included, that says the same: for measuring speed at real sizes.
+#!/usr/bin/env python3
+"""Makes models of another width, drafters included, that say the same, and runs `specmt` with them: for measuring speed
+at real sizes.
 
 Every dimension is repeated N times. Each copy computes what the narrow model does, so that translations, drafts and
 acceptance stay what they are, up to rounding, while a step costs what it costs at N times the width. Layers that change
 nothing and pieces that are never said can be added.
 
-Example: python scripts/widen.py specmt/assets/de-en 4 /tmp/de-en-1024 && specmt bench --model /tmp/de-en-1024
+    python scripts/widen.py write specmt/assets/de-en 4 wide
+    python scripts/widen.py run wide -- translate letter.de
+
+Each copy has the positions of the narrow model. Only this script knows of such a table of positions: without it
+`specmt` refuses the model.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 import click
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from specmt.__main__ import main as run_specmt
+from specmt.cli.main import cli
+from specmt.engine.architecture import POSITIONS
 from specmt.engine.arrays import Floats
 from specmt.engine.weights import Weights, floats
 from specmt.errors import SpecmtError, UsageError
-from specmt.models.config import NetworkConfig
-from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, SHORTLIST, VERIFIER, ModelFolder
+from specmt.files import write_whole
+from specmt.models.config import Config, NetworkConfig
+from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, read_record
 from specmt.models.tensors import read_arrays
 from specmt.models.writing import add_drafter, add_shortlist, write_folder
 from specmt.text.lexicon import LEXICON
 from specmt.text.pieces import PIECES
 from specmt.types import UNK
 
-Config = TypeVar("Config", bound=NetworkConfig)
 LAST_NORM = "decoder.layer_norm."
 TABLES = ("encoder_frontend.embed.weight", "decoder_frontend.embed.weight", "final_proj.weight", "embed.weight")
 NARROW = ("final_proj.bias", "correction.gates.bias")
 """Vectors over pieces and over the correction's state, which stays as wide as it is."""
+
+
+def add_positions(name: str) -> None:
+    """Adds a table of positions to those that there are: ``TABLE:N``, N copies of another one side by side."""
+    narrow, _, copies = name.rpartition(":")
+    if narrow in POSITIONS and copies.isdecimal():
+        table, count = POSITIONS[narrow], int(copies)
+        POSITIONS[name] = lambda length, width, first: np.tile(table(length, width // count, first), (1, count))
+
+
+def add_positions_of(model: Path) -> None:
+    """Adds the table of positions of a wide model.
+
+    :raises ModelError: there is no such model.
+    """
+    add_positions(str(read_record(model).get("verifier", {}).get("positions")))
 
 
 def widen_config(config: Config, copies: int) -> Config:
@@ -44,12 +72,13 @@ def widen_config(config: Config, copies: int) -> Config:
     """
     if config.norm != "pre":
         raise UsageError("`norm` must be pre: logits of a network without a last norm cannot be kept as they are.")
+    add_positions(positions := f"{config.positions}:{copies}")
     return replace(
         config,
         model_dim=config.model_dim * copies,
         num_heads=config.num_heads * copies,
         ffn_dim=config.ffn_dim * copies,
-        copies=config.copies * copies,
+        positions=positions,
     )
 
 
@@ -86,20 +115,6 @@ def deepen(weights: dict[str, Floats], stack: str, layers: int, wanted: int) -> 
         for number in range(layers, wanted):
             added = np.zeros_like(weights[name]) if silent else weights[name]
             weights[f"{stack}.layers.{number}.{name.removeprefix(first)}"] = added
-
-
-@click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("copies", metavar="N", type=click.IntRange(1, 64))
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--layers", type=click.IntRange(1, 1000), help="Layers of encoder and decoder, at least as many as now.")
-@click.option("--pieces", type=click.IntRange(1, 1 << 24), help="Pieces, at least as many as now.")
-def main(model: Path, copies: int, out: Path, layers: int | None, pieces: int | None) -> None:
-    """Writes the folder OUT with the MODEL folder's dimensions repeated N times."""
-    try:
-        write_wide(model, copies, out, layers, pieces)
-    except SpecmtError as error:
-        raise SystemExit(f"widen.py: error: {error}") from error
 
 
 def add_pieces(path: Path, wanted: int) -> None:
@@ -169,7 +184,51 @@ def write_wide(
         starts = lists["starts"]
         lists["starts"] = np.pad(starts, (0, count + 1 - len(starts)), mode="edge")
         add_shortlist(out, folder.shortlist, lists)
+    measured = {name: value for name, value in read_record(model).items() if name in ("alignment", "longest")}
+    write_whole(out / CONFIG, json.dumps(read_record(out) | measured, indent=2) + "\n")
     return ModelFolder.read(out)
+
+
+@click.group()
+def main() -> None:
+    """Makes models of another width, and runs `specmt` with them."""
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("copies", metavar="N", type=click.IntRange(1, 64))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--layers", type=click.IntRange(1, 1000), help="Layers of encoder and decoder, at least as many as now.")
+@click.option("--pieces", type=click.IntRange(1, 1 << 24), help="Pieces, at least as many as now.")
+def write(model: Path, copies: int, out: Path, layers: int | None, pieces: int | None) -> None:
+    """Writes the folder OUT with the MODEL folder's dimensions repeated N times."""
+    with plain_errors():
+        write_wide(model, copies, out, layers, pieces)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("command", nargs=-1, required=True)
+@click.pass_context
+def run(context: click.Context, model: Path, command: tuple[str, ...]) -> None:
+    """Runs a command of `specmt` where there is the wide MODEL's table of positions, and with MODEL as its --model."""
+    with plain_errors():
+        add_positions_of(model)
+    name, *arguments = command
+    known = cli.get_command(context, name)
+    if known is not None and any("--model" in each.opts for each in known.params):
+        arguments = ["--model", str(model), *arguments]
+    sys.argv = ["specmt", name, *arguments]
+    run_specmt()
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Ends with one line where a model cannot be read or written."""
+    try:
+        yield
+    except SpecmtError as error:
+        raise SystemExit(f"widen.py: error: {error}") from error
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from typing import Final, Protocol
 
-from specmt.errors import DataError
-from specmt.formats import find_format
-from specmt.formats.document import Document, FormatOptions, Segment, check_size
+from specmt.formats.document import Document, Segment
 from specmt.options import DecodingOptions
 from specmt.text.judge import judge
 from specmt.text.likeness import like_pairs
@@ -96,8 +94,6 @@ class Finished:
     data: bytes
     summary: Summary
     stats: Stats
-    pairs: list[tuple[str, str]]
-    """The texts that were translated, and their translations."""
 
 
 @dataclass(slots=True)
@@ -153,21 +149,6 @@ class _Pending:
         while self.done < len(self.plans) and all(said.is_there for said, _ in self.plans[self.done].parts):
             self.done += 1
         return self.done == len(self.plans)
-
-
-def read_document(data: bytes, name: str, file_format: str, options: FormatOptions) -> Document:
-    """Reads a document.
-
-    :param name: how messages name it
-    :raises DataError: it is damaged, or too large.
-    """
-    try:
-        check_size(len(data))
-        return find_format(file_format).read(data, options)
-    except DataError as error:
-        raise DataError(f"{name}: {str(error).rstrip('.')}.") from error
-    except RecursionError as error:
-        raise DataError(f"{name}: is nested too deep.") from error
 
 
 def translate_documents(
@@ -350,12 +331,7 @@ def _finish(pending: _Pending) -> Finished:
         for number in sorted(notes)
         for what in notes[number]
     ]
-    pairs = [
-        (segments[number].source.text, translation.text)
-        for number, translation in translations.items()
-        if number not in refused
-    ]
-    return Finished(pending.name, data, summary, pending.stats, pairs)
+    return Finished(pending.name, data, summary, pending.stats)
 
 
 def _join(parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:

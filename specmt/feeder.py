@@ -1,15 +1,15 @@
-"""Lines to sentences in a session and back: one feeder for each call, any number of them beside each other."""
+"""Lines to sentences in a session and back: one feeder for each text, any number of them beside each other."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
-from specmt.decoding.request import Missing, Request
+from specmt.decoding.request import Request
 from specmt.options import DecodingOptions
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, sentences
@@ -29,7 +29,7 @@ LINES_AHEAD: Final = 16
 """How many batches of lines wait at most for an earlier one to be finished."""
 
 CHUNK: Final = 32
-"""How many lines are split and encoded at a time."""
+"""How many lines are read at a time."""
 
 
 class AnySession(Protocol):
@@ -57,17 +57,24 @@ class SharedSession:
         self._session: AnySession | None = None
         self._lock = threading.Lock()
         self._keys = count()
-        self._mailboxes: dict[int, Mailbox] = {}  # of the requests that are not finished
+        self._sentences: dict[int, Sentence] = {}  # that are not finished
 
-    def submit(self, mailbox: Mailbox, place: Place, feed: Feed, missing: Missing | None = None) -> int:
-        """Takes in a sentence; returns its key."""
-        options, memory, recorder = feed
+    def __len__(self) -> int:
+        """How many sentences are not finished."""
+        return len(self._sentences)
+
+    def open(self) -> AnySession:
+        """Returns the session, made anew if there is none; for whoever has the lock, or is alone."""
+        if self._session is None:
+            self._session = self._make()
+        return self._session
+
+    def submit(self, sentence: Sentence) -> None:
+        """Takes in a sentence."""
         with self._lock:
             key = next(self._keys)
-            request = place.request(key, options, missing=missing, memory=memory, recorder=recorder)
-            self._open().submit(request)
-            self._mailboxes[key] = mailbox
-        return key
+            self.open().submit(sentence.request(key))
+            self._sentences[key] = sentence
 
     def work(self, mailbox: Mailbox) -> None:
         """Lets the session do some work, unless another thread had it finish something for this mailbox meanwhile.
@@ -78,52 +85,49 @@ class SharedSession:
             if mailbox:
                 return
             try:
-                for key, hypothesis in self._open().step():
-                    self._mailboxes.pop(key).append((key, hypothesis))
+                for key, hypothesis in self.open().step():
+                    sentence = self._sentences.pop(key)
+                    sentence.pending.feeder.mailbox.append((sentence, hypothesis))
             except BaseException as error:
-                for key, each in self._mailboxes.items():
-                    each.append((key, error))
-                self._mailboxes, self._session = {}, None
+                for sentence in self._sentences.values():
+                    sentence.pending.feeder.mailbox.append((sentence, error))
+                self._sentences, self._session = {}, None
+                raise
 
-    def cancel(self, keys: list[int]) -> None:
-        """Takes back what is not finished."""
+    def cancel(self, feeder: Feeder) -> None:
+        """Takes back what is not finished of a text."""
         with self._lock:
-            for key in keys:
-                if self._mailboxes.pop(key, None) is not None:
-                    self._open().cancel(key)
-
-    def _open(self) -> AnySession:
-        if self._session is None:
-            self._session = self._make()
-        return self._session
+            for key in [key for key, sentence in self._sentences.items() if sentence.pending.feeder is feeder]:
+                del self._sentences[key]
+                self.open().cancel(key)
 
 
-Mailbox = deque[tuple[int, Hypothesis | BaseException]]
-"""What finished, or why it never will, by key."""
+@final
+class Cutter(NamedTuple):
+    """By what lines become sentences."""
 
-Feed = tuple[DecodingOptions, "TranslationMemory | None", "Recorder | None"]
-"""How the sentences of a call are decoded: options, what lookups copy from, who notes verifier calls."""
+    rules: Rules
+    requirements: Requirements | None = None
+    """What asks for terms, if there are any."""
 
 
 @dataclass
 class Pending:
     """A line on its way."""
 
+    feeder: Feeder
     line: Line
     parts: list[Part]
-    rules: Rules
-    """By which it was cut."""
-
     tagged: Tagged
     """The line without pairs of placeholders around words, and those."""
 
     missing: int = 0
-    """How many of its sentences are with the session."""
+    """How many of its sentences are not finished."""
 
 
 @dataclass
-class Place:
-    """Where a sentence belongs."""
+class Sentence:
+    """What a model is asked to translate, and where it belongs."""
 
     pending: Pending
     part: Part
@@ -133,15 +137,25 @@ class Place:
     fragment: int = 0
     """Which of the texts between what is copied it is, where those are translated by themselves."""
 
-    def request(self, key: int, options: DecodingOptions, **more: Any) -> Request:
-        """Returns what a session is asked for.
+    def request(self, key: int) -> Request:
+        """Returns what a session is asked for."""
+        feeder, line, part = self.pending.feeder, self.pending.line, self.part
+        options, requirements = feeder.options, feeder.cutter.requirements
+        return Request(
+            key,
+            part.ids,
+            line.index,
+            number_of(self.number, part.attempt, self.fragment),
+            options=options.searched,
+            aligned=(line.aligned and options.alignments) or part.needs_alignment or bool(self.pending.tagged.tags),
+            missing=requirements.missing_in(part) if requirements and part.required and not part.attempt else None,
+            memory=feeder.memory,
+            recorder=feeder.recorder,
+        )
 
-        :param more: further fields of the request
-        """
-        line, part = self.pending.line, self.part
-        aligned = (line.aligned and options.alignments) or part.needs_alignment or bool(self.pending.tagged.tags)
-        number = number_of(self.number, part.attempt, self.fragment)
-        return Request(key, part.ids, line.index, number, options=options.searched, aligned=aligned, **more)
+
+Mailbox = deque[tuple[Sentence, Hypothesis | BaseException]]
+"""What finished, or why it never will."""
 
 
 def number_of(sentence: int, attempt: int, fragment: int) -> int:
@@ -154,104 +168,99 @@ def place_of(number: int) -> tuple[int, int, int]:
     return number & 0xFFFFF, number >> 20 & 0xF, number >> 24
 
 
-@dataclass(frozen=True)
-class Cutter:
-    """Makes sentences of lines, and takes what the model said of them."""
-
-    rules: Rules
-    requirements: Requirements | None = None
-    """What asks for terms, if there are any."""
-
-    def missing_in(self, part: Part) -> Missing | None:
-        """Returns what tells the session what a translation still lacks."""
-        return self.requirements.missing_in(part) if self.requirements and part.required and not part.attempt else None
-
-    def cut(self, line: Line) -> Pending:
-        """Returns a line with its parts."""
-        tagged = take_markers(line.text) if self.rules.protects else Tagged(line.text)
-        return Pending(line, self.rules.split(tagged.text), self.rules, tagged)
-
-    @staticmethod
-    def places(pending: Pending) -> Iterator[Place]:
-        """Yields the sentences of a line, to be decoded in any order."""
-        return (Place(pending, part, number) for number, part in enumerate(sentences(pending.parts)))
-
-    def take(self, place: Place, hypothesis: Hypothesis) -> Iterator[Place]:
-        """Puts a hypothesis in its place; yields what is to be decoded next, since it will not do."""
-        for number, part in enumerate(self.rules.take(place.part, hypothesis)):
-            yield Place(place.pending, part, place.number, number)
-
-
 @final
+@dataclass(eq=False)
 class Feeder:
-    """Keeps a session busy with the sentences of lines, and hands the lines on in order."""
+    """Feeds a session with the sentences of one text, and puts what is said of them where it belongs."""
 
-    def __init__(self, session: SharedSession, cutter: Cutter, feed: Feed) -> None:
-        self._session = session
-        self._cutter = cutter
-        self._feed = feed
-        self._mailbox: Mailbox = deque()
-        self._places: dict[int, Place] = {}  # of the sentences that are not finished, by key
-        self._pending: deque[Pending] = deque()
+    session: SharedSession
+    cutter: Cutter
+    options: DecodingOptions
+    memory: TranslationMemory | None = None
+    """What lookups copy from."""
 
-    def run(self, lines: Iterator[Line], ready: Callable[[], bool]) -> Iterator[Pending]:
-        """Yields lines whose parts are all translated, in order; reads more of them while it waits.
+    recorder: Recorder | None = None
+    """Notes verifier calls."""
 
-        A failure of the input is raised after the lines before it have come.
+    mailbox: Mailbox = field(default_factory=deque)
+    """Where the session puts what finished: of this text, or of all those that a thread feeds it with."""
 
-        :param ready: whether the next line would come at once
-        """
-        failure: Exception | None = None
-        at_end = False
-        try:
-            while True:
-                while self._pending and not self._pending[0].missing:
-                    yield self._pending.popleft()
-                if at_end and not self._pending:
+    pending: deque[Pending] = field(default_factory=deque, init=False)
+    """The lines that are cut and not handed on, in order."""
+
+    waiting: deque[Sentence] = field(default_factory=deque, init=False)
+    """Sentences of those that are not submitted yet."""
+
+    running: int = field(default=0, init=False)
+    """How many are in the session."""
+
+    def cut(self, line: Line) -> None:
+        """Cuts a line into sentences, which wait from then on."""
+        rules = self.cutter.rules
+        tagged = take_markers(line.text) if rules.protects else Tagged(line.text)
+        pending = Pending(self, line, rules.split(tagged.text), tagged)
+        self.pending.append(pending)
+        for number, part in enumerate(sentences(pending.parts)):
+            self.waiting.append(Sentence(pending, part, number))
+            pending.missing += 1
+
+    def submit(self, sentence: Sentence) -> None:
+        """Gives a sentence to the session."""
+        self.session.submit(sentence)
+        self.running += 1
+
+    def take(self, sentence: Sentence, hypothesis: Hypothesis) -> None:
+        """Puts a hypothesis in its place, and asks again where it will not do."""
+        again = self.cutter.rules.take(sentence.part, hypothesis)
+        self.running -= 1
+        sentence.pending.missing -= 1
+        for fragment, part in enumerate(again):
+            sentence.pending.missing += 1
+            self.submit(Sentence(sentence.pending, part, sentence.number, fragment))
+
+    def finished(self) -> Iterator[Pending]:
+        """Yields the first lines as long as their parts are all translated, and hands them on."""
+        while self.pending and not self.pending[0].missing:
+            yield self.pending.popleft()
+
+
+def feed(feeder: Feeder, lines: Iterator[Line], ready: Callable[[], bool]) -> Iterator[Pending]:
+    """Yields lines whose parts are all translated, in order; reads more of them while it waits.
+
+    A failure of the input is raised after the lines before it have come.
+
+    :param ready: whether the next line would come at once
+    """
+    size = feeder.options.batch_size
+    sentences_ahead, lines_ahead = AHEAD * size, LINES_AHEAD * max(size, CHUNK)
+    at_end = False
+    failure: Exception | None = None
+    try:
+        while feeder.pending or not at_end:
+            yield from feeder.finished()
+            while not at_end and feeder.running < sentences_ahead and len(feeder.pending) < lines_ahead:
+                if feeder.pending and not ready():
                     break
-                while not at_end and self._has_room() and (not self._pending or ready()):
-                    chunk: list[Line] = []
-                    try:
-                        while len(chunk) < CHUNK and (not chunk or ready()):
-                            chunk.append(next(lines))
-                    except StopIteration:
-                        at_end = True
-                    except Exception as error:
-                        at_end, failure = True, error
-                    self._submit(chunk)
-                if self._places:
-                    self._session.work(self._mailbox)
-                    self._receive()
-        finally:
-            self._session.cancel(list(self._places))
-        if failure is not None:
-            raise failure
-
-    def _has_room(self) -> bool:
-        """Returns whether more lines are to be read."""
-        size = self._feed[0].batch_size
-        return len(self._places) < AHEAD * size and len(self._pending) < LINES_AHEAD * max(size, CHUNK)
-
-    def _submit(self, lines: list[Line]) -> None:
-        """Splits lines into sentences and gives those to the session."""
-        for line in lines:
-            pending = self._cutter.cut(line)
-            self._pending.append(pending)
-            for place in self._cutter.places(pending):
-                self._submit_part(place)
-
-    def _submit_part(self, place: Place) -> None:
-        key = self._session.submit(self._mailbox, place, self._feed, self._cutter.missing_in(place.part))
-        self._places[key] = place
-        place.pending.missing += 1
-
-    def _receive(self) -> None:
-        """Takes what finished out of the mailbox."""
-        while self._mailbox:
-            key, hypothesis = self._mailbox.popleft()
-            if isinstance(hypothesis, BaseException):
-                raise hypothesis
-            place = self._places.pop(key)
-            place.pending.missing -= 1
-            for again in self._cutter.take(place, hypothesis):
-                self._submit_part(again)
+                chunk: list[Line] = []
+                try:
+                    while len(chunk) < CHUNK and (not chunk or ready()):
+                        chunk.append(next(lines))
+                except StopIteration:
+                    at_end = True
+                except Exception as error:
+                    at_end, failure = True, error
+                for line in chunk:
+                    feeder.cut(line)
+                while feeder.waiting:
+                    feeder.submit(feeder.waiting.popleft())
+            if feeder.running:
+                feeder.session.work(feeder.mailbox)
+            while feeder.mailbox:
+                sentence, said = feeder.mailbox.popleft()
+                if isinstance(said, BaseException):
+                    raise said
+                feeder.take(sentence, said)
+    finally:
+        feeder.session.cancel(feeder)
+    if failure is not None:
+        raise failure

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import specmt
-from specmt.errors import DataError
-from specmt.formats import find_format, format_of
-from specmt.formats.document import MAX_BYTES, FormatOptions, check_size
+from specmt.formats import format_of, read_document
+from specmt.formats.document import MAX_BYTES, FormatOptions
 from specmt.formats.markup import quoted, xml_escape
 from specmt.text.lines import open_input, reading
 from specmt.text.memory import Pair, read_memory
@@ -37,12 +36,7 @@ def read_pairs(path: Path, source: str, target: str, *, unsure: bool = False) ->
 def _read(path: Path, file_format: str, options: FormatOptions, stream: BinaryIO, *, unsure: bool) -> Iterator[Pair]:
     with reading(stream, str(path)):
         data = stream.read(MAX_BYTES + 1)
-    try:
-        check_size(len(data))
-        document = find_format(file_format).read(data, options)
-    except DataError as error:
-        raise DataError(f"{path}: {str(error).rstrip('.')}.") from error
-    for segment in document.segments:
+    for segment in read_document(data, str(path), file_format, options).segments:
         if segment.target and (segment.state == "translated" or unsure):
             yield segment.source.text, segment.target
         if unsure:

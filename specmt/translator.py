@@ -16,7 +16,7 @@ from specmt.decoding.choice import Choice, choose
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
-from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession
+from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession, feed
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.requirements import Requirements
 from specmt.text.alignment import align
@@ -101,7 +101,8 @@ class Translator:
         self.model = model
         self._loading = loading
         self._given = session
-        self._session = SharedSession(self.open_session)
+        self.session: Final = SharedSession(self._open_session)
+        """What decodes, for feeders of all threads."""
         self._memories: dict[tuple[Path | None, bool | None], TranslationMemory] = {}
         self._glossaries: dict[Path, Glossary] = {}
         self._lock = threading.Lock()  # of the memories and glossaries
@@ -179,14 +180,6 @@ class Translator:
         if memory is not None:
             for source, target in self._encoded(pairs, options):
                 memory.remember(source, target)
-
-    def open_session(self) -> AnySession:
-        """Returns a session over the model, for a feeder of one's own (:mod:`specmt.serve`)."""
-        if self._given is not None:
-            return self._given
-        from specmt.decoding.session import Session
-
-        return Session(cast("Model", self.model))
 
     def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
         """Translates a sentence and returns what happened on the way, in the last attempt where there are several.
@@ -268,6 +261,13 @@ class Translator:
         signature["batch_size"] = options.batch_size
         return signature
 
+    def _open_session(self) -> AnySession:
+        if self._given is not None:
+            return self._given
+        from specmt.decoding.session import Session
+
+        return Session(cast("Model", self.model))
+
     def _memory(self, options: DecodingOptions, choice: Choice) -> TranslationMemory | None:
         """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
         if not choice.looks_up:
@@ -326,10 +326,10 @@ class Translator:
         recorder: Recorder | None,
         cutter: Cutter,
     ) -> Iterator[Translation]:
-        feeder = Feeder(self._session, cutter, (options, memory, recorder))
+        feeder = Feeder(self.session, cutter, options, memory, recorder)
         numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        for pending in feeder.run(numbered, getattr(lines, "ready", lambda: True)):
-            yield self.translation(pending, options)
+        for pending in feed(feeder, numbered, getattr(lines, "ready", lambda: True)):
+            yield self.translation(pending)
 
     def cutter(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None = None) -> Cutter:
         """Returns what makes sentences of lines.
@@ -352,9 +352,10 @@ class Translator:
         is_asked = rules.terms is not None
         return Cutter(rules, Requirements(self.model.pieces, self.model.alignment_heads) if is_asked else None)
 
-    def translation(self, pending: Pending, options: DecodingOptions) -> Translation:
+    def translation(self, pending: Pending) -> Translation:
         """Returns the translation of a line whose sentences are all decoded."""
-        line, parts, rules, pieces = pending.line, pending.parts, pending.rules, self.model.pieces
+        line, parts, pieces = pending.line, pending.parts, self.model.pieces
+        options, rules = pending.feeder.options, pending.feeder.cutter.rules
         seen = list(sentences(parts))
         warnings = []
         if windows := [part for part in seen if part.is_cut]:

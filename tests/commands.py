@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,15 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
 }
 TIMEOUT = 120
+Execute = Callable[..., subprocess.CompletedProcess[bytes]]
 AS_SAID = ["--no-keep-numbers", "--no-protect"]
 """For models that talk nonsense, which would not be written otherwise."""
 
 MACHINE = ["--device", "cpu", "--dtype", "float32", "--threads", "1"]
+
+
+def model_options(model: Path) -> list[str]:
+    return ["--model", str(model), *MACHINE]
 
 
 def execute(
@@ -38,6 +45,23 @@ def execute(
         timeout=TIMEOUT,
         check=False,
     )
+
+
+def execute_here(
+    capfd: pytest.CaptureFixture[bytes], *arguments: str | Path, data: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command of ours in this process, where the start of another is not what is tested."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        before = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            code = specmt(*arguments)
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
+    return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
 
 
 def specmt(*arguments: str | Path) -> int:

@@ -6,7 +6,9 @@ import os
 import random
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ from specmt.models.folder import VERIFIER as VERIFIER_FILE
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.text.pieces import PIECES
+from tests.commands import Execute, execute_here
 from tests.folders import write_model
 
 if TYPE_CHECKING:
@@ -40,6 +43,35 @@ MASKED = drafter_config_for(VERIFIER, layers=1, block_size=4, correction_rank=16
 AHEAD = autoregressive_config_for(VERIFIER)
 TOY = Path(__file__).parent / "toy"
 """The folder of the tiny model."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "crossed(first, *others, every=2): of these parameters some cases will do.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    values: dict[tuple[object, str], list[object]] = defaultdict(list)
+    wanted = {item: is_wanted(item, values) for item in items}
+    items[:] = [item for item in items if wanted[item]]
+    config.hook.pytest_deselected(items=[item for item in wanted if not wanted[item]])
+
+
+def is_wanted(item: pytest.Function, values: dict[tuple[object, str], list[object]]) -> bool:
+    """Whether a case is among those of the first value of `first`, or one of `every` so many of its other values.
+
+    Where two others have no fewer values than that, every pair of values of two parameters is among them.
+
+    :param values: those seen so far, by function and parameter
+    """
+    if (mark := item.get_closest_marker("crossed")) is None:
+        return True
+    places = []
+    for name in mark.args:
+        seen, value = values[item.function, name], item.callspec.params[name]
+        if value not in seen:
+            seen.append(value)
+        places.append(seen.index(value))
+    return places[0] == 0 or sum(places) % mark.kwargs.get("every", 2) == 0
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +111,12 @@ def kernels(request: pytest.FixtureRequest) -> bool:
     if request.param:
         request.getfixturevalue("needs_kernels")
     return bool(request.param)
+
+
+@pytest.fixture
+def here(capfdbinary: pytest.CaptureFixture[bytes]) -> Execute:
+    """Runs commands of ours, given their words and what they read, in this process."""
+    return partial(execute_here, capfdbinary)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from specmt.documents import Finished, Selection, read_document, translate_documents
-from specmt.formats import find_format
+from specmt.documents import Finished, Selection, translate_documents
+from specmt.formats import find_format, read_document
 from specmt.formats.document import Document, FormatOptions, TagRules
 from specmt.options import DecodingOptions
 from specmt.text.tags import Alignment, carry

@@ -14,7 +14,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed
-from specmt.cli.options import model_options
+from specmt.cli.options import PATH, model_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, SpecmtError, UsageError, is_out_of_memory
 from specmt.evaluation.bench import DRAFTERS, QUICK, Bench, BenchOptions
@@ -52,7 +52,7 @@ def _listed(name: str, text: str) -> Callable[[F], F]:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
+@click.argument("file", type=PATH, required=False)
 @model_options
 @click.option(
     "--drafter", type=click.Choice(DRAFTERS), default="masked", show_default=True, help="Who proposes tokens."
@@ -62,10 +62,8 @@ def _listed(name: str, text: str) -> Callable[[F], F]:
 @_listed("block_sizes", "Tokens drafted ahead, where the speed of decoding is measured.")
 @click.option("--repeats", type=click.IntRange(1), metavar="N", help="How often speeds are measured.  [default: 5]")
 @click.option("--quick", is_flag=True, help="Fewer of each, unless said otherwise: done in half a minute.")
-@click.option("--json", "json_", type=click.Path(path_type=Path), metavar="FILE", help="Write all figures as JSON.")
-@click.option(
-    "--plot", "picture", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw them (or .svg, .pdf)."
-)
+@click.option("--json", "json_", type=PATH, metavar="FILE", help="Write all figures as JSON.")
+@click.option("--plot", "picture", type=PATH, metavar="FILE.png", help="Draw them (or .svg, .pdf).")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def bench(
     file: Path | None,

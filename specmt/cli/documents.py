@@ -9,14 +9,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+import specmt
 from specmt.cli.console import note
+from specmt.cli.options import PATH, add_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
-from specmt.formats import find_format, format_of
+from specmt.formats import find_format, format_of, read_document
 from specmt.formats.document import MAX_BYTES, Document, FormatOptions
 from specmt.options import DecodingOptions
 from specmt.text.lines import STDIN, Output, open_input, reading
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from specmt.documents import Remember, Selection, Summary, TranslatesLines
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-DOCUMENT_NAMES: Final = ("file_format", "retranslate_fuzzy", "everything", "fuzzy", "exact", "column", "key", "report")
-
 
 _LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
 
@@ -45,6 +45,9 @@ class DocumentOptions:
     column: tuple[str, ...]
     key: tuple[str, ...]
     report: Path | None
+
+
+DOCUMENT_NAMES: Final = tuple(each.name for each in fields(DocumentOptions))
 
 
 def document_options(function: F) -> F:
@@ -80,13 +83,9 @@ def document_options(function: F) -> F:
         click.option(
             "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
         ),
-        click.option(
-            "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write a page on what was done, as HTML."
-        ),
+        click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML."),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command  # type: ignore[return-value]
+    return add_options(options, command)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +248,6 @@ def _reading(
 
 
 def _read(tasks: Sequence[Task], options: FormatOptions) -> Iterator[tuple[str, Document]]:
-    from specmt.documents import read_document
-
     for task in tasks:
         stream = open_input(task.source)
         with reading(stream, task.name):
@@ -281,12 +278,6 @@ def _sentence(total: Summary, count: int) -> str:
     return ", ".join(said)
 
 
-_STYLE: Final = (
-    "body{font:16px/1.4 sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left;"
-    "border-bottom:1px solid #ccc}td.n{text-align:right}"
-)
-
-
 def _page(rows: Sequence[tuple[str, Summary]]) -> str:
     """Returns the report; its last row is the totals."""
     names = ("segments", "translated", "repeated", "reused", "kept", "skipped")
@@ -303,9 +294,7 @@ def _page(rows: Sequence[tuple[str, Summary]]) -> str:
         for name, summary in rows[:-1]
         for warning in summary.warnings
     )
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>specmt</title>\n<style>{_STYLE}</style>\n'
-        f"<h1>Documents</h1>\n<table><tr>{head}</tr>\n{table}</table>\n"
-        + (f"<h2>Warnings</h2>\n<table><tr><th>place<th>context<th>warning</tr>\n{warnings}</table>\n" * bool(warnings))
-        + "</html>\n"
-    )
+    if warnings:
+        warnings = f"<h2>Warnings</h2>\n<table><tr><th>place<th>context<th>warning</tr>\n{warnings}</table>\n"
+    template = Path(specmt.__file__).with_name("assets") / "documents.html"
+    return Template(template.read_text(encoding="utf-8")).substitute(head=head, table=table, warnings=warnings)

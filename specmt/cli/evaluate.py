@@ -16,7 +16,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed, warn
-from specmt.cli.options import model_options
+from specmt.cli.options import PATH, model_options, number_option
 from specmt.cli.progress import rate_bar, spinner
 from specmt.errors import UsageError
 from specmt.evaluation.quality import METRICS, make_metric, score
@@ -38,14 +38,8 @@ BATCHES: Final = 16
 _INTERRUPTED = 130
 
 
-def _number(name: str, default: int | None, text: str, *, least: int = 0) -> Callable[[Any], Any]:
-    """Returns the decorator that adds an option with a whole number."""
-    kind = click.IntRange(min=least)
-    return click.option(name, type=kind, default=default, show_default=default is not None, metavar="N", help=text)
-
-
 @click.command()
-@click.argument("files", type=click.Path(path_type=Path), nargs=-1, metavar="[SRC REF...]")
+@click.argument("files", type=PATH, nargs=-1, metavar="[SRC REF...]")
 @click.option(
     "--strategies",
     default="greedy,speculative",
@@ -63,24 +57,24 @@ def _number(name: str, default: int | None, text: str, *, least: int = 0) -> Cal
 )
 @click.option("-t", "--test-set", "named", multiple=True, metavar="NAME", help="A test set of sacreBLEU's; repeatable.")
 @click.option("-l", "--language-pair", "pair", metavar="de-en", help="Its languages.  [default: the model's]")
-@_number("--limit", None, "Only the first lines of each set.", least=1)
+@number_option("limit", None, "Only the first lines of each set.", least=1)
 @model_options
-@_number("--batch-size", DecodingOptions().batch_size, "Most sentences decoded side by side.", least=1)
-@_number("--repeats", 3, "How often everything is timed, after a first time that is not.")
-@_number("--latency-lines", 100, "How many lines of each set are translated one at a time too, evenly spread.")
+@number_option("batch_size", DecodingOptions().batch_size, "Most sentences decoded side by side.", least=1)
+@number_option("repeats", 3, "How often everything is timed, after a first time that is not.")
+@number_option("latency_lines", 100, "How many lines of each set are translated one at a time too, evenly spread.")
 @click.option("--metrics", default=",".join(METRICS), show_default=True, metavar="LIST", help="Scores to compute.")
-@_number("--bootstrap", 1000, "Samples for intervals and paired tests; 0: neither.")
+@number_option("bootstrap", 1000, "Samples for intervals and paired tests; 0: neither.")
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=PATH,
     metavar="FILE",
     help="Write everything as JSON, or print it with -; its keys: `pydoc specmt.evaluation.results`.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the results.")
+@click.option("--plot", type=PATH, metavar="FILE.png", help="Draw the results.")
 @click.option(
     "--report",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Write report.md, results.json, figures.png and all translations into this folder.",
 )

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from specmt.cli.console import check_warnings, warn
+from specmt.cli.options import PATH
 from specmt.errors import DataError, UsageError
 
-_output = click.argument("output", type=click.Path(path_type=Path))
+_output = click.argument("output", type=PATH)
 
 
 @click.group()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from specmt.cli.console import note
-from specmt.cli.options import language_options
+from specmt.cli.options import PATH, language_options
 from specmt.errors import UsageError
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.lines import Output
@@ -20,9 +20,9 @@ def memory() -> None:
 
 
 @memory.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", type=PATH, nargs=-1, required=True, metavar="FILE...")
 @language_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write to this file.")
 def export(files: tuple[Path, ...], source: str | None, target: str | None, output: Path | None) -> None:
     """Write what FILEs have in both languages as TMX, each pair once.
 

@@ -16,6 +16,8 @@ from specmt.options import DRAFTERS, DTYPES, LIMITS, STRATEGIES, TREES, Decoding
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATH: Final = click.Path(path_type=Path)
+
 _DEFAULTS: Final = DecodingOptions()
 _LOADING: Final = ("source", "target", "device", "dtype", "threads")
 
@@ -38,7 +40,7 @@ def place_options(function: F) -> F:
         _option("dtype", "auto", dtype, type=click.Choice(DTYPES)),
         _option("threads", None, "CPU threads.  [default: as many as are fastest]", type=int, metavar="N"),
     ]
-    return _add(options, command)  # type: ignore[return-value]
+    return add_options(options, command)  # type: ignore[return-value]
 
 
 def model_options(function: F) -> F:
@@ -76,7 +78,7 @@ def decoding_options(
             "memory",
             "Drafts from a translation memory, TSV or TMX (.gz too); the output stays the same.",
             "FILE",
-            type=click.Path(path_type=Path),
+            type=PATH,
         ),
         decoding_option(
             "tree",
@@ -121,12 +123,17 @@ def decoding_options(
         decoding_option("top_k", "Sample from the K best tokens.  [default: all]", "K", type=int),
         decoding_option("seed", "Seed of sampling; a sample depends on it and the line alone.", "S"),
     ]
-    return lambda function: _add(options, function)
+    return lambda function: add_options(options, function)
 
 
 def decoding_option(name: str, text: str, metavar: str | None = None, **more: Any) -> Callable[[F], F]:
     """Returns the decorator that adds the option of a field of `DecodingOptions`, with its default."""
     return _option(name, more.pop("default", getattr(_DEFAULTS, name)), text, metavar=metavar, **more)
+
+
+def number_option(name: str, default: int | None, text: str, *, least: int = 0, metavar: str = "N") -> Callable[[F], F]:
+    """Returns the decorator that adds an option with a whole number."""
+    return _option(name, default, text, type=click.IntRange(min=least), metavar=metavar)
 
 
 def _option(name: str, default: object, text: str, *, flag: str = "", **more: Any) -> Callable[[F], F]:
@@ -143,7 +150,7 @@ def language_options(function: F) -> F:
             ("target", "to", "the model's; en, or what goes with --from"),
         )
     ]
-    return _add(options, function)
+    return add_options(options, function)
 
 
 def given_options() -> frozenset[str]:
@@ -154,7 +161,8 @@ def given_options() -> frozenset[str]:
     )
 
 
-def _add(options: Sequence[Callable[[Any], Any]], function: F) -> F:
+def add_options(options: Sequence[Callable[[Any], Any]], function: F) -> F:
+    """Adds options to a command, in the order of its help."""
     for option in reversed(options):
         function = option(function)
     return function

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specmt.cli.console import load, note, show_warnings
-from specmt.cli.options import decoding_option
+from specmt.cli.options import PATH, decoding_option, number_option, place_options
 from specmt.errors import ModelError, UsageError
-from specmt.options import DTYPES, STRATEGIES, DecodingOptions, check_threads
+from specmt.options import STRATEGIES, DecodingOptions
 
 if TYPE_CHECKING:
     from specmt.serve.service import Source
     from specmt.translator import Translator
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _limit(text: str, default: int, what: str) -> Callable[[F], F]:
-    """Returns the decorator of an option that limits something, where 0 is no limit."""
-    return click.option(
-        f"--{text}",
-        type=click.IntRange(min=0),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help=f"{what}; 0 for any number.",
-    )
 
 
 @click.command()
@@ -47,32 +32,21 @@ def _limit(text: str, default: int, what: str) -> Callable[[F], F]:
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="Port to listen on; 0 for any."
 )
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where to compute.")
-@click.option("--dtype", type=click.Choice(DTYPES), default="auto", show_default=True, help="Number format.")
-@click.option(
-    "--threads", type=int, metavar="N", help="CPU threads.  [default: as many as are fastest, but one is left to HTTP]"
-)
+@place_options
 @click.option(
     "--strategy", type=click.Choice(STRATEGIES[:2]), default="speculative", show_default=True, help="Same output."
 )
 @decoding_option("batch_size", "Most sentences decoded side by side, of each model.", "N")
 @click.option(
     "--api-keys",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Let in those alone whose key is in FILE: a key a line and, after a space, how many characters it may send.",
 )
-@_limit("char-limit", 100_000, "Most characters of a request")
-@_limit("batch-limit", 1000, "Most texts of a request")
-@_limit("req-limit", 0, "Most requests a minute, of a key or an address")
-@click.option(
-    "--max-queue",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Refuse requests (429) while so many lines wait for their model.",
-)
+@number_option("char_limit", 100_000, "Most characters of a request; 0 for any number.")
+@number_option("batch_limit", 1000, "Most texts of a request; 0 for any number.")
+@number_option("req_limit", 0, "Most requests a minute, of a key or an address; 0 for any number.")
+@number_option("max_queue", 10_000, "Refuse requests (429) while so many lines wait for their model.", least=1)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -81,14 +55,7 @@ def _limit(text: str, default: int, what: str) -> Callable[[F], F]:
     metavar="SECONDS",
     help="Give a request up after so long.",
 )
-@click.option(
-    "--cache-size",
-    type=click.IntRange(min=0),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="Memory for answers that were given before; 0 keeps none.",
-)
+@number_option("cache_size", 64, "Memory for answers that were given before; 0 keeps none.", metavar="MIB")
 @click.option("-q", "--quiet", is_flag=True, help="No log and no notes.")
 def serve(
     models: tuple[str, ...],
@@ -104,12 +71,13 @@ def serve(
     timeout: float,
     cache_size: int,
     quiet: bool,
-    **loading: Any,
+    loading: dict[str, Any],
 ) -> None:
     """Serve translations over HTTP: LibreTranslate's contract, a part of DeepL's, and a page to type into.
 
     An answer is what `specmt translate` says, whatever else is being translated. SIGTERM lets what was begun finish;
-    a second one ends the program at once. Without --host, only programs on this machine can reach it.
+    a second one ends the program at once. Without --host, only programs on this machine can reach it. Without
+    --threads, one is left to HTTP.
 
     \b
     Examples:
@@ -117,7 +85,6 @@ def serve(
       specmt serve --model de-en --model ~/models/opus-fr-en --host 0.0.0.0 --api-keys keys.txt
       curl -d 'q=Guten Morgen&source=de&target=en' http://127.0.0.1:5000/translate
     """
-    check_threads(loading["threads"])
     show_warnings(quiet=quiet)
     options = DecodingOptions(strategy=strategy, batch_size=batch_size)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -54,22 +56,23 @@ def shortlist(
     from specmt.cli.console import load
     from specmt.cli.progress import counting_bar
     from specmt.models.folder import ASSETS, find
+    from specmt.models.writing import add_shortlist
     from specmt.text.pieces import load_pieces
-    from specmt.training.lexicon import learn_shortlist, read_distilled, translate_files, write_shortlist
+    from specmt.training.distill import distill
+    from specmt.training.lexicon import learn_shortlist, read_distilled
 
     folder = find(model)
     if folder.path.parent == ASSETS:
         raise UsageError(f"{folder.path} comes with the program and stays as it is; copy it and name the copy.")
-    if distilled is not None:
-        pieces = load_pieces(folder.files, folder.verified)
-        data = read_distilled(distilled, pieces, limit=limit)
-    else:
-        loaded = load(folder.path, **loading)
-        pieces = loaded.pieces
-        with counting_bar("translating") as report:
-            data = translate_files(loaded, files, limit=limit, batch_size=batch_size, report=report)
+    pieces = load_pieces(folder.files, folder.verified)
+    with TemporaryDirectory() as place:
+        if distilled is None:
+            loaded = load(folder.path, **loading)
+            with counting_bar("translating") as report:
+                distill(Path(place), loaded, files, limit=limit, batch_size=batch_size, report=report)
+        data = read_distilled(distilled or Path(place), pieces, limit=limit)
     learnt, config = learn_shortlist(data, pieces, frequent=frequent, associated=associated)
-    write_shortlist(folder.path, learnt, config)
+    add_shortlist(folder.path, config, asdict(learnt))
     click.echo(
         f"{folder.path}: of {len(pieces):,} pieces a sentence may say {config.allowed:,.0f}; of the sentences kept "
         f"apart, {config.recall:.2%} of what the model says is among them, and {config.whole:.1%} stay as they are",

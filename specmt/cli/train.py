@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from specmt.cli.options import given_options
+from specmt.cli.options import add_options, given_options, number_option
 from specmt.options import DecodingOptions
 from specmt.training.options import TrainOptions
 
@@ -57,20 +57,16 @@ def training_options(**defaults: float) -> Callable[[F], F]:
         click.option("--threads", type=click.IntRange(min=1), help="CPU threads; all by default."),
     ]
 
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: add_options(options, function)
 
 
 def shape_options(function: F) -> F:
     """Adds what may change the architecture of a verifier."""
-    for name, text in reversed(SHAPE.items()):
-        option = click.option(f"--{name.replace('_', '-')}", type=int, help=f"Change the {text}.")
-        function = option(function)
-    return function
+    options = [
+        click.option(f"--{name.replace('_', '-')}", type=int, help=f"Change the {text}.")
+        for name, text in SHAPE.items()
+    ]
+    return add_options(options, function)
 
 
 @train.command("verifier")
@@ -195,22 +191,8 @@ class ManyValues(click.Command):
     metavar="H",
     help="With --corpus: stop after about so long, with what has been learnt; a quarter of it is for reading.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=240_000,
-    show_default=True,
-    metavar="N",
-    help="With --corpus: the most sentences, taken at even distances.",
-)
-@click.option(
-    "--max-length",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="With --corpus: leave out sentences with more pieces.",
-)
+@number_option("limit", 240_000, "With --corpus: the most sentences, taken at even distances.", least=1)
+@number_option("max_length", 64, "With --corpus: leave out sentences with more pieces.", least=1)
 @click.option(
     "--into", type=FOLDER, help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]"
 )

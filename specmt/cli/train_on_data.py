@@ -87,8 +87,9 @@ def train_drafter(
     :param model: the verifier, to validate and calibrate the drafter with; it is in there then
     :param seconds: how long training may take
     """
+    from specmt.models.reference.modules import reference_of
     from specmt.models.reference.weights import to_tensors
-    from specmt.training.factory import drafter_trainer, load_teacher
+    from specmt.training.factory import drafter_trainer
     from specmt.training.validate import equip, weights_of
 
     decoding = DecodingOptions(drafter=plan.kind, block_size=plan.block_size)
@@ -101,7 +102,7 @@ def train_drafter(
     trainer = drafter_trainer(
         folder,
         data,
-        load_teacher(plan.parent, device),
+        reference_of(plan.parent, device),
         plan.parent.verifier,
         plan.config,
         plan.options,

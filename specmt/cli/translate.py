@@ -28,7 +28,7 @@ from specmt.cli.job import (
     run_parquet,
     text_run,
 )
-from specmt.cli.options import decoding_option, decoding_options, given_options, model_options
+from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.errors import UsageError
@@ -40,16 +40,14 @@ from specmt.types import Line, Stats, Translation
 if TYPE_CHECKING:
     from specmt.translator import Translator
 
-_file = click.Path(path_type=Path, allow_dash=True)
-
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("files", type=_file, nargs=-1, metavar="[FILE]...")
-@click.option("-i", "--input", "input_", type=_file, metavar="FILE", help="Read this file; the same as FILE.")
+@click.argument("files", type=PATH, nargs=-1, metavar="[FILE]...")
+@click.option("-i", "--input", "input_", type=PATH, metavar="FILE", help="Read this file; the same as FILE.")
 @click.option(
     "-o",
     "--output",
-    type=_file,
+    type=PATH,
     metavar="FILE",
     help="Write to this file, which appears when complete; or to this folder, for several files.",
 )
@@ -74,11 +72,11 @@ _file = click.Path(path_type=Path, allow_dash=True)
     "--no-protect alone.",
     flag="--keep-numbers/--no-keep-numbers",
 )
-@click.option(
-    "--protect/--no-protect",
-    default=None,
-    help="Copy URLs, placeholders, code, paths and emoji. With --protect every model sees %1, %2, … instead, else "
-    "those that were made for it; others are asked again where they lost one.  [default: protect]",
+@decoding_option(
+    "protect",
+    "Copy URLs, placeholders, code, paths and emoji. With --protect every model sees %1, %2, … instead, else those "
+    "that were made for it; others are asked again where they lost one.  [default: protect]",
+    flag="--protect/--no-protect",
 )
 @click.option(
     "--format",
@@ -89,35 +87,30 @@ _file = click.Path(path_type=Path, allow_dash=True)
     help=r"text: the translation. tsv: source, translation (tab as \t, backslash as \\), then what is asked for. "
     "jsonl: an object a line.",
 )
-@click.option(
-    "--glossary",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Terms that must be used, TBX or TSV: term, translation, or several with | between. Not for beams, samples.",
+@decoding_option(
+    "glossary",
+    "Terms that must be used, TBX or TSV: term, translation, or several with | between. Not for beams, samples.",
+    "FILE",
+    type=PATH,
 )
 @click.option(
     "--wrapped",
     is_flag=True,
     help="Sentences are broken over lines: translate paragraphs, and deal them out over as many lines.",
 )
-@click.option(
-    "--check",
+@decoding_option(
+    "check",
+    "Warn where numbers, placeholders, addresses, tags, the mark at the end or the length do not fit.",
     is_flag=True,
-    help="Warn where numbers, placeholders, addresses, tags, the mark at the end or the length do not fit.",
 )
 @click.option("--strict", is_flag=True, help="As --check, and exit with 65 where it warns; the output is written.")
-@click.option("--scores", is_flag=True, help="Add log-probabilities, to tsv and jsonl.")
-@click.option(
-    "--alignments",
+@decoding_option("scores", "Add log-probabilities, to tsv and jsonl.", is_flag=True)
+@decoding_option(
+    "alignments",
+    "Add which words come from which, as SOURCE-TARGET pairs counted from 0, to tsv and jsonl.",
     is_flag=True,
-    help="Add which words come from which, as SOURCE-TARGET pairs counted from 0, to tsv and jsonl.",
 )
-@click.option(
-    "--stats",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write counts, speed and settings as JSON.",
-)
+@click.option("--stats", type=PATH, metavar="FILE", help="Write counts, speed and settings as JSON.")
 @click.option(
     "--errors",
     type=click.Choice(("strict", "replace")),

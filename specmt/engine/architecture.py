@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -24,15 +25,11 @@ class Architecture:
     activation: Literal["relu", "swish", "gelu"] = "relu"
     """What stands between the projections of the feed-forward networks; gelu is the exact one."""
 
-    positions: Literal["sinusoidal", "marian"] = "sinusoidal"
-    """The rates of the sinusoids: 10000^(−i / (D/2 − 1)), as in fairseq, or 10000^(−2i / D)."""
+    positions: str = "sinusoidal"
+    """The table of positions, by its name in `POSITIONS`."""
 
     first_position: int = 0
     """The position of the first token."""
-
-    copies: int = 1
-    """How many copies of a narrower model stand side by side in its dimensions (scripts/widen.py), each with the
-    positions of that one."""
 
     scaled_embedding: bool = True
     """Whether token embeddings are multiplied by √D."""
@@ -86,19 +83,32 @@ NO_PREFIXES: Final = Prefixes()
 
 
 def sinusoids(length: int, width: int, architecture: Architecture = OURS) -> Floats:
+    """Returns the table of positions (T, D) of an architecture."""
+    return POSITIONS[architecture.positions](length, width, architecture.first_position)
+
+
+def _table(length: int, width: int, first: int, *, less: int) -> Floats:
     """Returns the sine and cosine position table (T, D) of Vaswani et al. 2017, section 3.5, halves side by side.
 
     In float32 these functions differ from one processor to another; rounded from float64 they do not.
+
+    :param less: rates are 10000^(−i / (D/2 − less))
     """
-    half = width // architecture.copies // 2
-    steps = half - 1 if architecture.positions == "sinusoidal" else half
-    exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000.0) / steps)
+    half = width // 2
+    exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000.0) / (half - less))
     # Of the math module, which does the same on all processors; NumPy's functions are compiled for each.
     rates = np.array([math.exp(each) for each in exponents.tolist()], dtype=np.float32)
-    first = architecture.first_position
     angles = np.outer(np.arange(first, first + length, dtype=np.float32), rates).astype(np.float64)
-    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
-    return np.tile(table, (1, architecture.copies))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+
+POSITIONS: Final[dict[str, Callable[[int, int, int], Floats]]] = {
+    "sinusoidal": partial(_table, less=1),
+    "marian": partial(_table, less=0),
+}
+"""What makes a table of positions (T, D) of T, D and the position of the first token, by name: the sinusoids as
+fairseq has them, and as Marian does.
+"""
 
 
 def embedding_scale(width: int, architecture: Architecture) -> float:

@@ -1,8 +1,8 @@
 """Documents to segments and back, one module a format; further ones come through the entry point ``specmt.formats``.
 
-A format is a module with ``SUFFIXES``, the ends of the names of its files, and ``read(data, options)``, which returns a
-:class:`specmt.formats.document.Document` or raises a :class:`specmt.errors.DataError` whose message begins with the
-place ("line 3 …").
+A format is a module with ``read(data, options)``, which returns a :class:`specmt.formats.document.Document` or raises a
+:class:`specmt.errors.DataError` whose message begins with the place ("line 3 …"); a further one has ``SUFFIXES``, too,
+the ends of the names of its files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from specmt.errors import UsageError
-from specmt.formats.document import Document, FormatOptions
+from specmt.errors import DataError, UsageError
+from specmt.formats.document import Document, FormatOptions, check_size
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -45,12 +45,25 @@ _MODULES: Final = {"csv": "table", "json": "messages", "text": "plain"}
 class Format(Protocol):
     """A module that reads a kind of document."""
 
-    SUFFIXES: tuple[str, ...]
-
     def read(self, data: bytes, options: FormatOptions) -> Document:
         """
         :raises DataError: it is damaged.
         """
+
+
+def read_document(data: bytes, name: str, file_format: str, options: FormatOptions) -> Document:
+    """Reads a document.
+
+    :param name: how messages name it
+    :raises DataError: it is damaged, or too large.
+    """
+    try:
+        check_size(len(data))
+        return find_format(file_format).read(data, options)
+    except DataError as error:
+        raise DataError(f"{name}: {str(error).rstrip('.')}.") from error
+    except RecursionError as error:
+        raise DataError(f"{name}: is nested too deep.") from error
 
 
 @cache
@@ -77,10 +90,13 @@ def find_format(name: str) -> Format:
     raise UsageError(f"`file_format` must be one of {', '.join(names())}, but is {name!r} instead.")
 
 
+def suffixes(name: str) -> tuple[str, ...]:
+    """Returns the ends of the names of the files of a format."""
+    return _OURS[name] if name in _OURS else tuple(_plug_ins()[name].load().SUFFIXES)
+
+
 def format_of(file_name: str) -> str | None:
     """Returns the name of the format that the name of a file says, with or without ``.gz``."""
     low = file_name.lower().removesuffix(".gz")
-    for name, suffixes in _OURS.items():
-        if low.endswith(suffixes):
-            return name
-    return next((name for name in _plug_ins() if low.endswith(tuple(find_format(name).SUFFIXES))), None)
+    ours = next((name for name, ends in _OURS.items() if low.endswith(ends)), None)
+    return ours or next((name for name in _plug_ins() if low.endswith(suffixes(name))), None)

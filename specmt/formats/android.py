@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Pieces, Segment
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Token, add_text, reference, value_of, xml_escape, xml_tokens, xml_unescape
-from specmt.types import Tagged
-
-SUFFIXES: Final = (".xml",)
+from specmt.formats.markup import children, collect, opening_with, value_of, xml_document, xml_escape, xml_unescape
 
 _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small span strike strong sub sup tt u ul"
 _PAIRS: Final = frozenset(_PAIRS_NAMES.split())
@@ -28,63 +22,29 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged XML, or of another kind.
     """
-    text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(_segments(text)), escape=reference)
+    return xml_document(data, _segments)
 
 
 def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    stack: list[str] = []
-    inline: Inline | None = None
-    opaque: Token | None = None
-    name, kept, depth = "", False, 0
     names: dict[str, int] = {}
-    for token in xml_tokens(text):
-        if not stack and token.kind in ("open", "empty") and token.name != "resources":
-            raise DataError(
-                f"line {lines(token.start)} opens with <{token.name}>, but Android's resources do with <resources>"
-            )
-        if token.kind == "open":
-            stack.append(token.name)
-        elif token.kind == "close":
-            stack.pop()
-        if inline is not None:
-            if opaque is not None:
-                if token.kind == "close" and len(stack) == depth:
-                    inline.opaque(opaque.start, token.end)
-                    opaque = None
-            elif token.kind == "text":
-                add_text(inline, text, token.start, token.end)
-            elif token.kind == "cdata":
-                inline.text(token.start, token.end)
-            elif token.kind == "open" and token.name in _PAIRS:
-                inline.open(token.start, token.end, token.name)
-            elif token.kind == "open":
-                opaque, depth = token, len(stack) - 1
-            elif token.kind == "close" and token.name in ("string", "item"):
-                for segment in in_place(inline, lines, _encode, context=name):
-                    yield replace(segment, edits=partial(_guarded, segment))
-                inline = None
-            elif token.kind == "close":
-                inline.close(token.start, token.end, token.name)
-            elif token.kind == "empty":
-                inline.opaque(token.start, token.end)
-            else:
-                inline.point(token.start, token.end)
+    for resource in children(opening_with("resources", text), ("string", "plurals", "string-array")):
+        first, attributes = resource.first, resource.first.attributes(text)
+        name = value_of(text, attributes["name"]) if "name" in attributes else ""
+        if resource.name == "string" and first.kind == "open" and "product" not in attributes:
+            if name in names:
+                raise DataError(f"line {lines(first.start)} has the name {name!r} of line {names[name]} again")
+            names[name] = lines(first.start)
+        if "translatable" in attributes and value_of(text, attributes["translatable"]) == "false":
             continue
-        if token.kind != "open":
-            continue
-        attributes = token.attributes(text)
-        if len(stack) == 2:
-            name = value_of(text, attributes["name"]) if "name" in attributes else ""
-            if "product" not in attributes and token.name == "string":
-                if name in names:
-                    raise DataError(f"line {lines(token.start)} has the name {name!r} of line {names[name]} again")
-                names[name] = lines(token.start)
-            kept = "translatable" in attributes and value_of(text, attributes["translatable"]) == "false"
-        is_text = token.name == "string" or (token.name == "item" and stack[-2:-1] in (["plurals"], ["string-array"]))
-        if is_text and not kept and not re.match(r"\s*[@?][\w:+]*\w+/", text[token.end : token.end + 200]):
+        items = (each for each in resource.elements if each.name == "item")
+        for each in [resource] if resource.name == "string" else items:
+            start, _ = each.inside
+            if re.match(r"\s*[@?][\w:+]*\w+/", text[start : start + 200]):
+                continue
             inline = Inline(text, _decode, collapses=True, escaped=r'"|\\[nt]')
+            inline = collect(inline, each.inner, pairs=_PAIRS)
+            yield from in_place(inline, lines, _encode, context=name, guard=_guarded)
 
 
 def _decode(raw: str) -> str:
@@ -99,8 +59,6 @@ def _encode(text: str) -> str:
     return xml_escape(text)
 
 
-def _guarded(segment: Segment, translation: Tagged, tell: Tell) -> Iterator[Edit]:
-    """Yields what writes a string; one that starts like a reference is told from one."""
-    for edit in segment.edits(translation, tell):
-        first = edit.pieces[0]
-        yield replace(edit, pieces=["\\", *edit.pieces]) if isinstance(first, str) and first[0] in "@?" else edit
+def _guarded(pieces: Pieces, _: int) -> Pieces:
+    """Returns a string; one that starts like a reference is told from one."""
+    return ["\\", *pieces] if isinstance(pieces[0], str) and pieces[0][0] in "@?" else pieces

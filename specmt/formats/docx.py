@@ -9,18 +9,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell
 from specmt.formats.inline import Inline
-from specmt.formats.markup import reference, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package
 from specmt.types import Span, Tag, Tagged
-
-SUFFIXES: Final = (".docx",)
 
 _MEMBERS: Final = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
 _CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:smartTag"))
@@ -41,73 +38,50 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _read)
-
-
-@dataclass(slots=True)
-class _Node:
-    """An element."""
-
-    name: str
-    start: int
-    inside: int
-    """Where its content starts."""
-    end: int = 0
-    children: list[_Node] = field(default_factory=list)
+    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A run of text."""
 
-    node: _Node
+    node: Element
     head: Span
     """What opens it and says its style."""
     style: str
 
 
-def _read(data: bytes) -> Document:
-    text, encoding = decode_xml(data)
+def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    segments: list[Segment] = []
-    for paragraph in _paragraphs(text):
-        segments += _Paragraph(text, paragraph).segments(lines)
-    return TextDocument(text, encoding, segments, escape=reference)
+    for paragraph in _paragraphs(xml_tokens(text)):
+        yield from _Paragraph(text, paragraph).segments(lines)
 
 
-def _paragraphs(text: str) -> Iterator[_Node]:
+def _paragraphs(tokens: Iterable[Token]) -> Iterator[Element]:
     """Yields the elements of paragraphs; those within others too, before them."""
-    stack: list[_Node] = []
-    for token in xml_tokens(text):
-        if token.kind == "open" and (stack or token.name == "w:p"):
-            stack.append(_Node(token.name, token.start, token.end))
-        elif stack and token.kind in ("empty", "close"):
-            node = _Node(token.name, token.start, token.end) if token.kind == "empty" else stack.pop()
-            node.end = token.end
-            if stack:
-                stack[-1].children.append(node)
-            if node.name == "w:p":
-                yield node
+    for paragraph in children(tokens, ("w:p",)):
+        yield from _paragraphs(paragraph.inner)
+        yield paragraph
 
 
 class _Paragraph:
     """The runs of a paragraph as a text with tags."""
 
-    def __init__(self, text: str, node: _Node) -> None:
+    def __init__(self, text: str, node: Element) -> None:
         self._text = text
         self._node = node
         self._inline = Inline(text, xml_unescape)
         self._runs: list[_Run] = []
         self._base: dict[Span | None, Span] = {}
         """What opens a run that has no tag of its own, by the tag of what it is in."""
-        self._heads: dict[Span, Span] = {}
-        """What opens a run, by its tag."""
+        self._heads: set[Span] = set()
+        """What opens the runs that have a tag of their own."""
         self._parts: dict[Span, Span] = {}
         """What opens the run of a break or a tab."""
 
     def segments(self, lines: LineNumbers) -> Iterator[Segment]:
         """Yields the paragraph as a segment, if it has words."""
-        self._walk(self._node.children, None)
+        self._walk(self._node.elements, None)
         found = self._inline.take()
         if found is not None and self._runs:
             tagged, span = found
@@ -117,12 +91,14 @@ class _Paragraph:
 
             yield Segment(tagged, lines(self._node.start), edits)
 
-    def _walk(self, nodes: Sequence[_Node], container: Span | None) -> None:
+    def _walk(self, nodes: Sequence[Element], container: Span | None) -> None:
         runs = {node.start: self._run(node) for node in nodes if node.name == "w:r"}
         sizes: Counter[str] = Counter()
         for run in runs.values():
             if run is not None:
-                sizes[run.style] += sum(child.end - child.inside for child in run.node.children if child.name == "w:t")
+                sizes[run.style] += sum(
+                    child.end - child.inside[0] for child in run.node.elements if child.name == "w:t"
+                )
         base = sizes.most_common(1)[0][0] if sizes else ""
         opened: tuple[str, Span] | None = None  # the style of the pair that runs are in
         fields = 0
@@ -149,52 +125,52 @@ class _Paragraph:
                     self._base.setdefault(container, found.head)
                 elif opened is None:
                     self._inline.open(*found.head, found.style)
-                    self._heads[found.head] = found.head
+                    self._heads.add(found.head)
                 if found.style != base:
                     opened = found.style, (node.end, node.end)
                 self._add_run(found)
             elif node.name in _CONTAINERS:
-                span = node.start, node.inside
+                span = node.start, node.inside[0]
                 self._inline.open(*span, node.name)
-                self._walk(node.children, span)
+                self._walk(node.elements, span)
                 self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
             elif node.name in _INVISIBLE:
                 self._inline.point(node.start, node.end)
             elif node.name != "w:pPr":
-                is_note = any(child.name in ("w:footnoteReference", "w:endnoteReference") for child in node.children)
+                is_note = any(child.name in ("w:footnoteReference", "w:endnoteReference") for child in node.elements)
                 add = self._inline.mark if is_note else self._inline.opaque
                 add(node.start, node.end)
         if opened is not None:
             self._inline.close(*opened[1], opened[0])
 
-    def _run(self, node: _Node) -> _Run | None:
+    def _run(self, node: Element) -> _Run | None:
         """Returns a run that has text, and breaks and tabs at most."""
         allowed = ("w:rPr", "w:t", "w:br", "w:tab", "w:lastRenderedPageBreak", "w:noBreakHyphen", "w:softHyphen")
-        if any(child.name not in allowed for child in node.children):
+        if any(child.name not in allowed for child in node.elements):
             return None
-        if not any(child.name == "w:t" and child.end > child.inside for child in node.children):
+        if not any(child.name == "w:t" and child.end > child.inside[0] for child in node.elements):
             return None
-        properties = next((child for child in node.children if child.name == "w:rPr"), None)
-        head = node.start, node.inside if properties is None else properties.end
+        properties = next((child for child in node.elements if child.name == "w:rPr"), None)
+        head = node.start, node.inside[0] if properties is None else properties.end
         style = "" if properties is None else self._text[properties.start : properties.end]
         return _Run(node, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
 
     def _add_run(self, run: _Run) -> None:
-        for child in run.node.children:
-            if child.name == "w:t" and child.end > child.inside:
-                self._inline.text(child.inside, child.end - len("</w:t>"))
+        for child in run.node.elements:
+            if child.name == "w:t" and child.end > child.inside[0]:
+                self._inline.text(child.inside[0], child.end - len("</w:t>"))
             elif child.name in ("w:br", "w:tab", "w:noBreakHyphen", "w:softHyphen"):
                 self._parts[(child.start, child.end)] = run.head
                 self._inline.opaque(child.start, child.end)
 
-    def _field(self, node: _Node) -> int:
+    def _field(self, node: Element) -> int:
         """Returns 1 for what begins a field, -1 for what ends one."""
-        raw = self._text[node.start : node.end] if node.name == "w:r" and len(node.children) < 4 else ""
+        raw = self._text[node.start : node.end] if node.name == "w:r" and len(node.elements) < 4 else ""
         if "<w:fldChar" not in raw:
             return 0
         return 1 if '"begin"' in raw else -1 if '"end"' in raw else 0
 
-    def _ends_field(self, nodes: Sequence[_Node], first: _Node) -> bool:
+    def _ends_field(self, nodes: Sequence[Element], first: Element) -> bool:
         depth = 0
         for node in nodes:
             depth += self._field(node) if node.start >= first.start else 0
@@ -208,14 +184,14 @@ class _Paragraph:
         first, last = self._run_at(start), self._run_at(end)
         pieces: Pieces = []
         if first is not None:
-            if self._has_content(first, first.head[1], start):
+            if self._has_content(first.head[1], start):
                 pieces += [(first.node.start, start), _CLOSE]
             start = first.node.start
         base = self._base.get(self._container(first))
         fallback = base or (first.head if first is not None else self._runs[0].head)
         pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
         if last is not None:
-            if self._has_content(last, end, last.node.end):
+            if self._has_content(end, last.node.end):
                 pieces += [last.head, _OPEN, (end, last.node.end)]
             end = last.node.end
         return Edit(start, end, pieces)
@@ -225,7 +201,7 @@ class _Paragraph:
         number = bisect_left(self._runs, place, key=lambda run: run.node.start) - 1
         return self._runs[number] if number >= 0 and place < self._runs[number].node.end else None
 
-    def _has_content(self, run: _Run, start: int, end: int) -> bool:
+    def _has_content(self, start: int, end: int) -> bool:
         """Whether there is anything that is seen in a part of a run."""
         return re.sub(r"</?w:(?:t|r)\b[^>]*>", "", self._text[start:end]) != ""
 
@@ -235,7 +211,8 @@ class _Paragraph:
             return None
         inner = [span for span in self._base if span is not None and span[0] < run.node.start]
         return next(
-            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.node.start), None
+            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.node.start),
+            None,
         )
 
     def _render(self, text: str, tags: Sequence[Tag], start: int, end: int, head: Span) -> Iterator[str | Span]:

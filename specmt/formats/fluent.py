@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from fluent.syntax import FluentParser, ast
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Pieces, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
-from specmt.types import Tagged
-
-SUFFIXES: Final = (".ftl",)
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -52,8 +47,7 @@ def _pattern(text: str, lines: LineNumbers, pattern: ast.Pattern, context: str) 
             inline.opaque(element.span.start, element.span.end)
             if isinstance(element.expression, ast.SelectExpression):
                 inner += [variant.value for variant in element.expression.variants]
-    for segment in in_place(inline, lines, _encode, context=context):
-        yield replace(segment, edits=partial(_guarded, segment, text))
+    yield from in_place(inline, lines, _encode, context=context, guard=partial(_guarded, text))
     for each in inner:
         yield from _pattern(text, lines, each, context)
 
@@ -62,11 +56,10 @@ def _encode(text: str) -> str:
     return "".join(f'{{"{c}"}}' if c in "{}" else c for c in text)
 
 
-def _guarded(segment: Segment, text: str, translation: Tagged, tell: Tell) -> Iterator[Edit]:
-    """Yields what writes a pattern; one that starts a line as a variant or an attribute does is told from one."""
-    for edit in segment.edits(translation, tell):
-        first, *rest = edit.pieces
-        starts_line = not text[text.rfind("\n", 0, edit.start) + 1 : edit.start].strip()
-        if starts_line and isinstance(first, str) and first[0] in "[*.":
-            edit = replace(edit, pieces=[f'{{"{first[0]}"}}{first[1:]}', *rest])
-        yield edit
+def _guarded(text: str, pieces: Pieces, place: int) -> Pieces:
+    """Returns a pattern; one that starts a line as a variant or an attribute does is told from one."""
+    first, *rest = pieces
+    starts_line = not text[text.rfind("\n", 0, place) + 1 : place].strip()
+    if starts_line and isinstance(first, str) and first[0] in "[*.":
+        return [f'{{"{first[0]}"}}{first[1:]}', *rest]
+    return pieces

@@ -12,9 +12,8 @@ from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, 
 from specmt.formats.encoding import Encoding, decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
+from specmt.languages import primary
 from specmt.types import Span, Tagged
-
-SUFFIXES: Final = (".html", ".htm", ".xhtml")
 
 _INLINE_NAMES: Final = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins mark q s small span strike strong sub sup time u"
@@ -50,8 +49,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
         for span in page.languages:
-            raw = text[slice(*span)]
-            yield Edit(*span, [quoted(options.target, raw[0]) if raw[:1] in "\"'" else options.target])
+            if raw := text[slice(*span)]:  # none where the attribute has no value
+                yield Edit(*span, [quoted(options.target, raw[0]) if raw[0] in "\"'" else options.target])
 
     return TextDocument(text, encoding, segments, finish=finish, escape=reference)
 
@@ -161,7 +160,7 @@ class _Page:
         known = {each.lower(): span for each, span in attributes.items()}
         if name == "html":
             self.languages += [known[each] for each in ("lang", "xml:lang") if each in known]
-            said = {re.split("[-_]", value_of(self._text, span))[0].lower() for span in self.languages}
+            said = {primary(value_of(self._text, span)) for span in self.languages}
             if said == {self._options.target} and self._options.source != self._options.target:
                 self._state = "translated"
         texts = [known[each] for each in _TEXTS if each in known]

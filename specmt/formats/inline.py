@@ -226,6 +226,24 @@ def wrap(pieces: Pieces, column: int, width: int, line_break: str, may_start: re
     return out
 
 
+def wrap_alike(
+    pieces: Pieces, source: str, span: Span, margin: str = " \t", may_start: re.Pattern[str] | None = None
+) -> Pieces:
+    """Returns what is written for a part of a text, in lines as long as its own where it has several.
+
+    :param margin: the characters that its lines may begin with
+    :param may_start: what a word must match that starts a line
+    """
+    raw = source[slice(*span)]
+    if "\n" not in raw:
+        return pieces
+    column = span[0] - source.rfind("\n", 0, span[0]) - 1
+    first, *rest = raw.split("\n")
+    width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
+    indent = rest[0][: len(rest[0]) - len(rest[0].lstrip(margin))]
+    return wrap(pieces, column, width, ("\r\n" if first.endswith("\r") else "\n") + indent, may_start)
+
+
 def _length(word: Pieces) -> int:
     return sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in word)
 
@@ -242,27 +260,21 @@ def in_place(
     *,
     state: State = "new",
     context: str = "",
-    note: str = "",
     wraps: bool = False,
+    guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,
 ) -> Iterator[Segment]:
     """Yields what was collected as a segment that its translation replaces, or nothing.
 
+    :param guard: returns what is written at a place so that it is read as text
     :param wraps: whether the translation of a text in several lines is written in lines as long as those
     """
     found = inline.take()
     if found is None:
         return
     tagged, span = found
-    edits = replacing(span, encode)
-    raw = inline.source[slice(*span)]
-    if wraps and "\n" in raw:
-        column = span[0] - inline.source.rfind("\n", 0, span[0]) - 1
-        first, *rest = raw.split("\n")
-        width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
-        indent = rest[0][: len(rest[0]) - len(rest[0].lstrip(" \t"))]
-        line_break = ("\r\n" if first.endswith("\r") else "\n") + indent
 
-        def edits(translation: Tagged, _: Tell) -> list[Edit]:
-            return [Edit(*span, wrap(render(translation, encode), column, width, line_break))]
+    def edits(translation: Tagged, _: Tell) -> list[Edit]:
+        pieces = guard(render(translation, encode), span[0])
+        return [Edit(*span, wrap_alike(pieces, inline.source, span) if wraps else pieces)]
 
-    yield Segment(tagged, lines(span[0]), edits, state, context=context, note=note)
+    yield Segment(tagged, lines(span[0]), edits, state, context=context)

@@ -22,11 +22,9 @@ from specmt.formats.document import (
     check_size,
 )
 from specmt.formats.encoding import decode
-from specmt.formats.inline import Inline, render, singles, wrap
+from specmt.formats.inline import Inline, render, singles, wrap_alike
 from specmt.formats.marks import LostError, end_of, is_full, short_end
 from specmt.types import Span, Tagged
-
-SUFFIXES: Final = (".md", ".markdown")
 
 _MAX_BYTES: Final = 32 << 20
 """What markdown-it makes of a page takes more than 60 times its size."""
@@ -248,7 +246,7 @@ class _Page:
         is_first = not ahead.strip(" \t>") or _BLOCK.match(ahead.lstrip(" \t>")) is not None
         in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
-            return Edit(*span, self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")], ahead))
+            return self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")])
         shape = _shape(self._parse([span]))
         kept = {tag.open for tag in singles(translation.tags)}
         said = "".join(
@@ -264,19 +262,11 @@ class _Page:
                 pieces[0] = f"{pieces[0][:cut]}\\{pieces[0][cut:]}"
             children = self._parse(pieces)
             if _shape(children) == shape and _said(children) == said:
-                return Edit(*span, self._wrapped(span, pieces, ahead))
+                return self._wrapped(span, pieces)
         raise RefusedError("its inline markup would be read as something else")
 
-    def _wrapped(self, span: Span, pieces: Pieces, ahead: str) -> Pieces:
-        raw = self._text[slice(*span)]
-        if "\n" not in raw:
-            return pieces
-        first, *rest = raw.split("\n")
-        second = rest[0]
-        prefix = second[: len(second) - len(second.lstrip(" \t>"))]
-        width = max(len(ahead) + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
-        line_break = ("\r\n" if first.endswith("\r") else "\n") + prefix
-        return wrap(pieces, len(ahead), width, line_break, _MAY_START)
+    def _wrapped(self, span: Span, pieces: Pieces) -> Edit:
+        return Edit(*span, wrap_alike(pieces, self._text, span, " \t>", _MAY_START))
 
     def _parse(self, pieces: Pieces) -> Sequence[Token]:
         raw = "".join(piece if isinstance(piece, str) else self._text[slice(*piece)] for piece in pieces)

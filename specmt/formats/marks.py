@@ -24,11 +24,7 @@ def end_of(raw: str, place: int, child: Token) -> int:
 
     :raises LostError: it is not there.
     """
-    if child.type == "text":
-        return _after(raw, place, child.content)
-    if child.type == "text_special":
-        return _after(raw, place, child.markup)
-    if child.type == "html_inline":
+    if child.type in ("text", "html_inline"):
         return _after(raw, place, child.content)
     if child.type == "softbreak":
         return _match(re.compile(r" *\n *"), raw, place)
@@ -41,16 +37,9 @@ def end_of(raw: str, place: int, child: Token) -> int:
     if child.type == "link_close":
         return _match(_LINK_END, raw, place)
     if child.type == "image":
-        depth, index = 0, place + 1
-        while index < len(raw):
-            depth += (raw[index] == "[") - (raw[index] == "]")
-            if raw[index] == "\\":
-                index += 1
-            elif not depth:
-                full = _LINK_END.match(raw, index)
-                return full.end() if full else _match(_SHORT_END, raw, index)
-            index += 1
-        raise LostError
+        end = _closing(raw, place + 1)
+        full = _LINK_END.match(raw, end)
+        return full.end() if full else _match(_SHORT_END, raw, end)
     if child.markup:
         return _after(raw, place, child.markup)
     raise LostError
@@ -71,22 +60,28 @@ def _match(pattern: re.Pattern[str], raw: str, place: int) -> int:
 
 
 def short_end(raw: str, start: int) -> int:
-    """Returns where a link ends whose text is its name."""
-    depth = 0
-    for index in range(start, len(raw)):
-        depth += (raw[index] == "[") - (raw[index] == "]")
-        if not depth:
-            return _match(_SHORT_END, raw, index)
-    raise LostError
+    """Returns where a link ends whose text is its name.
+
+    :raises LostError: it is not there.
+    """
+    return _match(_SHORT_END, raw, _closing(raw, start))
 
 
 def is_full(raw: str, start: int) -> bool:
-    """Whether a link has a target or a name beside its text."""
+    """Whether a link has a target or a name beside its text.
+
+    :raises LostError: its text does not end.
+    """
+    return _LINK_END.match(raw, _closing(raw, start)) is not None
+
+
+def _closing(raw: str, start: int) -> int:
+    """Returns where the bracket is closed that opens at a place; those in code are no brackets."""
     depth, index = 0, start
     while index < len(raw):
         if raw[index] == "\\":
             index += 1
-        elif raw[index] == "`":  # brackets in code are no brackets
+        elif raw[index] == "`":
             ticks = re.compile("`+").match(raw, index)
             assert ticks is not None
             closing = re.compile(rf"(?<!`){ticks[0]}(?!`)").search(raw, ticks.end())
@@ -94,6 +89,6 @@ def is_full(raw: str, start: int) -> bool:
         else:
             depth += (raw[index] == "[") - (raw[index] == "]")
             if not depth:
-                return _LINK_END.match(raw, index) is not None
+                return index
         index += 1
-    return False
+    raise LostError

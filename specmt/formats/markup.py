@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import unescape
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
 from specmt.errors import DataError
+from specmt.formats.document import Document, Segment, TextDocument
+from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline
 from specmt.types import Span
 
@@ -50,6 +52,15 @@ class Token:
         for match in _ATTRIBUTE.finditer(text, self.start + 1 + len(self.name), self.end - 1):
             found.setdefault(match[1], match.span(2) if match[2] is not None else (match.end(), match.end()))
         return found
+
+
+def xml_document(data: bytes, segments: Callable[[str], Iterable[Segment]]) -> Document:
+    """Returns an XML document, given what finds the segments in its text.
+
+    :raises DataError: it is damaged.
+    """
+    text, encoding = decode_xml(data)
+    return TextDocument(text, encoding, list(segments(text)), escape=reference)
 
 
 def xml_tokens(text: str, *, fragment: bool = False) -> Iterator[Token]:
@@ -102,6 +113,65 @@ def html_tokens(text: str) -> Iterator[Token]:
             if place < end:
                 yield Token("text", place, end)
             place = end
+
+
+class Element(NamedTuple):
+    """An element of XML."""
+
+    name: str
+    start: int
+    end: int
+    inside: Span
+    """Where its content is."""
+
+    first: Token
+    """The tag that opens it."""
+
+    inner: list[Token]
+    """What is between its tags."""
+
+    @property
+    def elements(self) -> list[Element]:
+        """The elements in it that are not in others of those."""
+        return list(children(self.inner))
+
+
+def children(tokens: Iterable[Token], names: Collection[str] = ()) -> Iterator[Element]:
+    """Yields the elements that are not in others.
+
+    :param names: those that are looked for, at any depth; by default all
+    """
+    own: list[Token] = []
+    depth = 0
+    for token in tokens:
+        if depth or (token.kind in ("open", "empty") and (not names or token.name in names)):
+            own.append(token)
+            depth += (token.kind == "open") - (token.kind == "close")
+            if not depth:
+                inside = own[0].end, max(own[0].end, token.start)
+                yield Element(own[0].name, own[0].start, token.end, inside, own[0], own[1:-1])
+                own = []
+
+
+def opening_with(root: str, text: str) -> Iterator[Token]:
+    """Yields the tokens of an XML document.
+
+    :raises DataError: it is not well-formed, or another element than ``root`` is around all.
+    """
+    is_known = False
+    for token in xml_tokens(text):
+        if not is_known and token.kind in ("open", "empty"):
+            is_known = local(token.name) == root
+            if not is_known:
+                line = text.count("\n", 0, token.start) + 1
+                raise DataError(f"line {line} must open with <{root}>, but has <{local(token.name)}> instead")
+        yield token
+
+
+def plain_text(text: str, tokens: Iterable[Token]) -> str:
+    """Returns what the text among tokens says, without the space around it."""
+    said = (text[token.start : token.end] for token in tokens if token.kind in ("text", "cdata"))
+    return "".join(map(xml_unescape, said)).strip()
 
 
 def _check(text: str) -> None:
@@ -166,18 +236,27 @@ def quoted(text: str, quote: str = '"') -> str:
     return f"{quote}{escaped}{quote}"
 
 
+def break_before(text: str, place: int) -> str:
+    """Returns the line break and the indentation before an element; nothing where it does not start its line."""
+    line = text.rfind("\n", 0, place) + 1
+    indent = text[line:place]
+    return "" if indent.strip() else ("\r\n" if text[line - 2 : line - 1] == "\r" else "\n") + indent
+
+
 def reference(char: str) -> str:
     """Returns a character as a number, for encodings that lack it."""
     return f"&#{ord(char)};"
 
 
-def collect(text: str, tokens: Iterable[Token], *, halves: Mapping[str, str], pairs: frozenset[str]) -> Inline:
-    """Returns a paragraph of text, pairs, halves of pairs and, of all other elements, placeholders.
+def collect(
+    inline: Inline, tokens: Iterable[Token], *, pairs: frozenset[str], halves: Mapping[str, str] | None = None
+) -> Inline:
+    """Gives a paragraph text, pairs, halves of pairs and, of all other elements, placeholders; returns it.
 
-    :param halves: elements that open or close a pair of the same ``rid``, ``startRef`` or id
     :param pairs: elements around text
+    :param halves: elements that open or close a pair of the same ``rid``, ``startRef`` or id
     """
-    inline = Inline(text, xml_unescape)
+    text, halves = inline.source, halves or {}
     skipped: list[Token] = []  # the elements within one that is left as it is
     for token in tokens:
         name = local(token.name)

@@ -13,8 +13,6 @@ from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 from specmt.types import Span, Tagged
 
-SUFFIXES: Final = (".json", ".arb")
-
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _COMPLEX: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _HEAD: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+\s*)?")

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Token, add_text, reference, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.markup import Token, add_text, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package
-
-SUFFIXES: Final = (".odt",)
 
 _PARAGRAPHS: Final = frozenset(("text:p", "text:h"))
 _PAIRS: Final = frozenset(("text:span", "text:a", "text:meta", "text:ruby-base"))
@@ -28,12 +25,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, lambda name: name in ("content.xml", "styles.xml"), _read)
-
-
-def _read(data: bytes) -> Document:
-    text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(_segments(text)), escape=reference)
+    return Package(data, lambda name: name in ("content.xml", "styles.xml"), _segments)
 
 
 def _segments(text: str) -> Iterator[Segment]:

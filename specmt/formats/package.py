@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, final
 
 from specmt.errors import DataError
 from specmt.formats.document import MAX_BYTES, Document, Segment
+from specmt.formats.markup import xml_document
 from specmt.types import Tagged
 
 _MOST_MEMBERS: Final = 65536
@@ -20,9 +21,10 @@ _MOST_MEMBERS: Final = 65536
 class Package:
     """A document that is a zip file with documents in it."""
 
-    def __init__(self, data: bytes, is_text: Callable[[str], bool], read: Callable[[bytes], Document]) -> None:
+    def __init__(self, data: bytes, is_text: Callable[[str], bool], find: Callable[[str], Iterable[Segment]]) -> None:
         """
         :param is_text: whether a member of that name has text
+        :param find: returns the segments in the text of a member, which is XML
         :raises DataError: it is damaged, encrypted, or unpacks to more than is read.
         """
         self._data = data
@@ -33,7 +35,7 @@ class Package:
                 _check(archive)
                 for member in archive.infolist():
                     if is_text(member.filename):
-                        document = _read(archive, member, read)
+                        document = _read(archive, member, find)
                         self._documents.append((member.filename, document, len(segments)))
                         segments += (replace(segment, member=member.filename) for segment in document.segments)
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
@@ -82,13 +84,13 @@ def _check(archive: zipfile.ZipFile) -> None:
         names.add(member.filename)
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, read: Callable[[bytes], Document]) -> Document:
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, find: Callable[[str], Iterable[Segment]]) -> Document:
     # No more than it says: what says less than it holds is damaged.
     with archive.open(member) as stream:
         content = stream.read(member.file_size + 1)
     if len(content) != member.file_size:
         raise DataError(f"has the member {member.filename!r}, which has another size than it says")
     try:
-        return read(content)
+        return xml_document(content, find)
     except DataError as error:
         raise DataError(f"{member.filename}: {error}") from error

@@ -10,8 +10,6 @@ from specmt.formats.encoding import decode
 from specmt.formats.inline import replacing
 from specmt.types import Tagged
 
-SUFFIXES: Final = (".txt",)
-
 _TEXT: Final = re.compile(r"\S(?:[^\n]*\S)?")
 
 

@@ -13,9 +13,8 @@ from specmt.errors import DataError
 from specmt.formats.accelerators import hide
 from specmt.formats.document import Document, Edit, FormatOptions, RefusedError, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
+from specmt.languages import primary
 from specmt.types import Span, Tagged
-
-SUFFIXES: Final = (".po", ".pot")
 
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _STRING: Final = re.compile(
@@ -287,8 +286,7 @@ class _Style:
 
     def _quoted(self, text: str, column: int) -> str:
         """Returns a string as gettext writes it."""
-        lines = text.splitlines(keepends=True) if "\n" in text else [text]
-        lines = [part for line in re.findall(r"[^\n]*\n|[^\n]+", text) for part in self._wrapped(line)] if lines else []
+        lines = [part for line in re.findall(r"[^\n]*\n|[^\n]+", text) for part in self._wrapped(line)]
         if len(lines) == 1 and (not self._width or column + len(_escape(lines[0])) + 2 <= _WIDTH + 1):
             return f'"{_escape(lines[0])}"'
         return self._end.join(['""', *(f'"{_escape(line)}"' for line in lines)]) if lines else '""'
@@ -330,5 +328,4 @@ def _check(flags: tuple[str, ...], source: str, target: str) -> None:
 
 
 def _plural_forms(language: str) -> str:
-    primary = re.split("[-_]", language)[0].lower()
-    return next((forms for names, forms in _PLURALS if primary in names.split()), _ONE_AND_MANY)
+    return next((forms for names, forms in _PLURALS if primary(language) in names.split()), _ONE_AND_MANY)

@@ -11,8 +11,6 @@ from specmt.formats.document import Document, FormatOptions, LineNumbers, Segmen
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 
-SUFFIXES: Final = (".properties",)
-
 _ENTRY: Final = re.compile(
     r"""^[ \t\f]*(?:[#!][^\r\n]*
         | (?P<key>(?:[^\\:=\s]|\\(?:\r\n|[\s\S]))+)[ \t\f]*[:=]?[ \t\f]*

@@ -18,8 +18,6 @@ from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, render, wrap
 from specmt.types import Span, Tag, Tagged
 
-SUFFIXES: Final = (".srt", ".vtt", ".ass", ".ssa")
-
 WIDTH: Final = 42
 """The most characters of a line."""
 
@@ -243,14 +241,9 @@ class _Writer:
         parts = []
         for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):
             said = translation.text[start:end]
-            skip, keep = len(said) - len(said.lstrip()), len(said.rstrip())
             is_last = end == len(translation.text)
             own = [tag for tag in tags if start <= tag.start and (tag.end <= end and (tag.start < end or is_last))]
-            parts.append(
-                Tagged(said, tuple(own))
-                if start == 0 and skip == 0 and keep == len(said)
-                else _shifted(Tagged(said[:keep], tuple(own)), start)
-            )
+            parts.append(_shifted(Tagged(said.rstrip(), tuple(own)), start))
         return parts
 
     def _lines(self, part: Tagged) -> Pieces:

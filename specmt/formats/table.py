@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import partial
 
 from specmt.errors import DataError, UsageError
 from specmt.formats.document import Document, Edit, FormatOptions, Segment, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.types import Span, Tagged
-
-SUFFIXES: Final = (".csv", ".tsv")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -46,7 +44,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 Segment(
                     Tagged(said.strip()),
                     line,
-                    _Writer(fields[target], text[slice(*fields[source])], said, delimiter),
+                    partial(_edits, fields[target], text[slice(*fields[source])], said, delimiter),
                     "translated" if existing else "new",
                     target=existing,
                 )
@@ -54,19 +52,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments)
 
 
-class _Writer:
-    def __init__(self, span: Span, raw: str, said: str, delimiter: str) -> None:
-        self._span = span
-        self._is_quoted = raw.startswith('"')
-        self._said = said
-        self._delimiter = delimiter
-
-    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
-        said, text = self._said, translation.text
-        text = said[: len(said) - len(said.lstrip())] + text + said[len(said.rstrip()) :]
-        if self._is_quoted or any(c in text for c in (self._delimiter, '"', "\n", "\r")):
-            text = '"' + text.replace('"', '""') + '"'
-        return [Edit(*self._span, [text])]
+def _edits(span: Span, raw: str, said: str, delimiter: str, translation: Tagged, _: Tell) -> list[Edit]:
+    text = said[: len(said) - len(said.lstrip())] + translation.text + said[len(said.rstrip()) :]
+    if raw.startswith('"') or any(c in text for c in (delimiter, '"', "\n", "\r")):
+        text = '"' + text.replace('"', '""') + '"'
+    return [Edit(*span, [text])]
 
 
 def _columns(asked: str, header: Sequence[str]) -> tuple[int, int]:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, State, Tell
 from specmt.formats.inline import Inline, render
-from specmt.formats.markup import Token, collect, quoted, reference, value_of, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.markup import (
+    Element,
+    break_before,
+    children,
+    collect,
+    opening_with,
+    plain_text,
+    quoted,
+    value_of,
+    xml_document,
+    xml_escape,
+    xml_unescape,
+)
+from specmt.languages import primary
 from specmt.types import Span, Tagged
 
-SUFFIXES: Final = (".tmx",)
-
+_PAIRS: Final = frozenset(("hi",))
 _HALVES: Final = {"bpt": "open", "ept": "close"}
-
-
-@dataclass(slots=True)
-class _Variant:
-    token: Token
-    end: int = 0
-    body: list[Token] = field(default_factory=list)
-    inside: Span | None = None
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -32,85 +33,43 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or no TMX.
     """
-    text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(_segments(text, options)), escape=reference)
+    return xml_document(data, partial(_segments, options=options))
 
 
 def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    variants: dict[str, _Variant] = {}
-    language = ""
-    start: int | None = None
-    is_first = True
-    for token in xml_tokens(text):
-        if is_first and token.kind in ("open", "empty"):
-            is_first = False
-            if token.name != "tmx":
-                raise DataError(f"line {lines(token.start)} must open with <tmx>, but has <{token.name}> instead")
-        variant = variants.get(language)
-        if start is not None and variant is not None:
-            if token.kind == "close" and token.name == "seg":
-                variant.inside = start, token.start
-                start = None
-            else:
-                variant.body.append(token)
-        elif token.kind == "open" and token.name == "tu":
-            variants = {}
-        elif token.kind == "open" and token.name == "tuv":
-            attributes = token.attributes(text)
-            named = attributes.get("xml:lang", attributes.get("lang"))
-            language = "" if named is None else _primary(value_of(text, named))
-            variants.setdefault(language, _Variant(token))
-        elif token.kind == "open" and token.name == "seg":
-            start = token.end
-        elif token.kind == "close" and token.name == "tuv" and variant is not None:
-            variant.end = variant.end or token.end
-        elif token.kind == "close" and token.name == "tu" and _primary(options.source) in variants:
-            own, other = variants[_primary(options.source)], variants.get(_primary(options.target))
-            found = _inline(text, own).take()
-            if found is not None and own.inside is not None:
-                tagged, span = found
-                target = "" if other is None else _plain(text, other)
-                yield Segment(
-                    tagged,
-                    lines(own.token.start),
-                    _Writer(text, options.target, own, other, span),
-                    "translated" if target else "new",
-                    target=target,
-                )
+    for unit in children(opening_with("tmx", text), ("tu",)):
+        variants: dict[str, Element] = {}
+        for each in unit.elements:
+            if each.name == "tuv":
+                attributes = each.first.attributes(text)
+                named = attributes.get("xml:lang", attributes.get("lang"))
+                variants.setdefault("" if named is None else primary(value_of(text, named)), each)
+        own, other = (variants.get(primary(language)) for language in (options.source, options.target))
+        source = None if own is None else _text_of(own)
+        if own is None or source is None:
+            continue
+        found = collect(Inline(text, xml_unescape), source.inner, pairs=_PAIRS, halves=_HALVES).take()
+        if found is not None:
+            tagged, span = found
+            target = None if other is None else _text_of(other)
+            said = "" if target is None else plain_text(text, target.inner)
+            state: State = "translated" if said else "new"
+            edits = partial(_edits, text, options.target, own, source.inside, target, span)
+            yield Segment(tagged, lines(own.start), edits, state, target=said)
 
 
-class _Writer:
-    def __init__(self, text: str, language: str, own: _Variant, other: _Variant | None, span: Span) -> None:
-        self._text = text
-        self._language = language
-        self._own, self._other, self._span = own, other, span
-
-    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
-        assert self._own.inside is not None
-        (start, end), (left, right) = self._own.inside, self._span
-        content: Pieces = [(start, left), *render(translation, xml_escape), (right, end)]
-        if self._other is not None and self._other.inside is not None:
-            return [Edit(*self._other.inside, content)]
-        own = self._own.token
-        line = self._text.rfind("\n", 0, own.start) + 1
-        indent = self._text[line : own.start]
-        line_break = (
-            ("\r\n" if self._text[line - 2 : line - 1] == "\r" else "\n") + indent if not indent.strip() else ""
-        )
-        name = "xml:lang" if "xml:lang" in own.attributes(self._text) else "lang"
-        element: Pieces = [f"<tuv {name}={quoted(self._language)}><seg>", *content, "</seg></tuv>"]
-        return [Edit(self._own.end, self._own.end, [line_break, *element])]
+def _text_of(variant: Element) -> Element | None:
+    """Returns the text of a variant."""
+    return next((each for each in variant.elements if each.name == "seg" and each.first.kind == "open"), None)
 
 
-def _inline(text: str, variant: _Variant) -> Inline:
-    return collect(text, variant.body, halves=_HALVES, pairs=frozenset(("hi",)))
-
-
-def _plain(text: str, variant: _Variant) -> str:
-    said = (text[token.start : token.end] for token in variant.body if token.kind in ("text", "cdata"))
-    return "".join(map(xml_unescape, said)).strip()
-
-
-def _primary(language: str) -> str:
-    return re.split("[-_]", language.strip())[0].lower()
+def _edits(
+    text: str, language: str, own: Element, inside: Span, target: Element | None, span: Span, said: Tagged, _: Tell
+) -> list[Edit]:
+    content: Pieces = [(inside[0], span[0]), *render(said, xml_escape), (span[1], inside[1])]
+    if target is not None:
+        return [Edit(*target.inside, content)]
+    name = "xml:lang" if "xml:lang" in own.first.attributes(text) else "lang"
+    element: Pieces = [f"<tuv {name}={quoted(language)}><seg>", *content, "</seg></tuv>"]
+    return [Edit(own.end, own.end, [break_before(text, own.start), *element])]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TagRules, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TagRules
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Token, add_text, reference, value_of, xml_escape, xml_tokens, xml_unescape
-
-SUFFIXES: Final = ()
+from specmt.formats.markup import Token, add_text, value_of, xml_document, xml_escape, xml_tokens, xml_unescape
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -19,8 +16,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is not well-formed.
     """
-    text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(_segments(text, options.tags)), escape=reference)
+    return xml_document(data, partial(_segments, rules=options.tags))
 
 
 @dataclass

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from reprlib import repr as shortened
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from specmt.engine.architecture import Architecture
+from specmt.engine.architecture import POSITIONS, Architecture
 from specmt.errors import UsageError
 from specmt.options import DTYPES, AlignmentHeads, Calibration
 
@@ -23,7 +23,6 @@ LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "source_vocab_size": (1, 1 << 24),
     "max_length": (1, 1 << 16),
     "first_position": (0, 1 << 16),
-    "copies": (1, 64),
     "block_size": (1, 1000),
     "correction_rank": (16, 1 << 16),
 }
@@ -32,6 +31,8 @@ are shorter than the positions."""
 
 MOST_NAME: Final = 255
 """The most bytes of the name of a file, and characters of that of a language."""
+
+Config = TypeVar("Config", bound="NetworkConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +210,18 @@ def _shared(verifier: VerifierConfig) -> dict[str, Any]:
     return {name: getattr(verifier, name) for name in names}
 
 
+def read_network(kind: type[Config], record: Mapping[str, Any]) -> Config:
+    """Returns the configuration of a network from that of a folder, which may have `copies`, of which there is one.
+
+    :raises TypeError, UsageError: it is none.
+    """
+    values = dict(**record)
+    copies = values.pop("copies", 1)
+    if type(copies) is not int or copies != 1:
+        raise UsageError(f"`copies` must be 1, but is {shortened(copies)} instead.")
+    return kind(**values)
+
+
 def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "drafter") -> None:
     """Checks that a drafter can draft for a verifier.
 
@@ -228,17 +241,21 @@ def _check(config: NetworkConfig) -> None:
             check_bool(name, value)
         if name in LIMITS and (value is not None or kind is int):
             check_whole(name, value, *LIMITS[name])
-        if get_origin(kind) is Literal and value not in get_args(kind):
-            raise UsageError(f"`{name}` must be one of {', '.join(get_args(kind))}, but is {shortened(value)} instead.")
+        if get_origin(kind) is Literal:
+            _check_choice(name, value, get_args(kind))
+    _check_choice("positions", config.positions, [*POSITIONS])
     unit = 2 * config.num_heads
     if config.model_dim % unit != 0:
         raise UsageError(
             f"`model_dim` must be a multiple of 2 × `num_heads`, {unit}, but is {config.model_dim} instead."
         )
-    if config.num_heads % config.copies != 0:
-        raise UsageError(f"`num_heads` must be a multiple of `copies`, but is {config.num_heads} instead.")
     if not (isinstance(config.dropout, int | float) and 0.0 <= config.dropout < 1.0):
         raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {shortened(config.dropout)} instead.")
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise UsageError(f"`{name}` must be one of {', '.join(choices)}, but is {shortened(value)} instead.")
 
 
 def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> None:

@@ -15,6 +15,7 @@ import platformdirs
 
 from specmt.engine.weights import Weight
 from specmt.errors import ModelError, UsageError
+from specmt.languages import check_pair, find_code
 from specmt.models.config import (
     AutoregressiveConfig,
     DrafterConfig,
@@ -28,11 +29,11 @@ from specmt.models.config import (
     check_whole,
     read_calibration,
     read_heads,
+    read_network,
 )
 from specmt.models.reading import check_regular, read_json
 from specmt.models.tensors import read_tensors
 from specmt.options import AlignmentHeads, Calibration
-from specmt.text.languages import check_pair, find_code
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
 
@@ -162,13 +163,13 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         raise ValueError(f"`format` must be a number from 1 to {FORMAT}, but is {shortened(form)} instead")
     if form > FORMAT:
         raise ModelError(f"{path / CONFIG}: was made by a newer specmt, as format {shortened(form)}; update this one.")
-    verifier = VerifierConfig(**record["verifier"])
-    drafter = None if record["drafter"] is None else DrafterConfig(**record["drafter"])
+    verifier = read_network(VerifierConfig, record["verifier"])
+    drafter = None if record["drafter"] is None else read_network(DrafterConfig, record["drafter"])
     if drafter is not None:
         check_fit(drafter, verifier)
     autoregressive = None
     if record.get("autoregressive") is not None:
-        autoregressive = AutoregressiveConfig(**record["autoregressive"])
+        autoregressive = read_network(AutoregressiveConfig, record["autoregressive"])
         check_fit(autoregressive, verifier, kind="autoregressive drafter")
     calibration, shortlist = record.get("calibration"), record.get("shortlist")
     return ModelFolder(

@@ -47,7 +47,6 @@ class Model:
     verifier: Verifier
     weights: Weights
     """Of the verifier."""
-    """The masked one."""
 
     @property
     def path(self) -> Path:
@@ -212,13 +211,16 @@ class Model:
 
     @cached_property
     def reference(self) -> TransformerModel:
-        """The verifier as fairseq2 modules with the same weights, on PyTorch.
+        """The verifier as fairseq2 modules with the same weights, in its number format; in float32 for int8.
 
         :raises ModelError: its weights are damaged.
         """
+        import torch
+
         from specmt.models.reference.modules import reference_of
 
-        return reference_of(self)
+        module = reference_of(self.folder, torch.device(self.device))
+        return module.to(torch.float32 if self.dtype == "int8" else getattr(torch, self.dtype)).eval()
 
 
 def load_model(

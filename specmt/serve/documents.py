@@ -56,7 +56,7 @@ class Written(NamedTuple):
 
 def suffixes() -> list[str]:
     """Returns the ends of the names of the documents that can be translated."""
-    return sorted({suffix for name in formats.names() for suffix in formats.find_format(name).SUFFIXES})
+    return sorted({suffix for name in formats.names() for suffix in formats.suffixes(name)})
 
 
 def format_of(name: str) -> str | None:
@@ -156,7 +156,7 @@ async def rank_texts(
 
 def _read(data: bytes, file_format: str, pair: Pair, tags: TagRules) -> Document:
     options = FormatOptions(source=pair[0], target=pair[1], tags=tags)
-    return program.read_document(data, "the document", file_format, options)
+    return formats.read_document(data, "the document", file_format, options)
 
 
 @final

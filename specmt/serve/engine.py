@@ -1,4 +1,4 @@
-"""A model behind the server: one thread that owns its session, which texts join and leave between steps."""
+"""A model behind the server: one thread that feeds its session, which texts join and leave between steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-from specmt.feeder import AnySession, Cutter, Pending, Place
+from specmt.feeder import Cutter, Feeder, Mailbox
 from specmt.options import DecodingOptions
 from specmt.serve.fair import FairQueue
 from specmt.types import Line, Translation
@@ -56,7 +55,7 @@ class Job:
         :param cutter: makes sentences of the lines; by default the translator's
         :param done: is called, in any thread, when there are translations or an error
         """
-        self.lines = deque(lines)
+        self.lines = deque(lines)  # not cut yet
         self.options = options
         self.client = client
         self.cutter = cutter
@@ -67,34 +66,12 @@ class Job:
         self.is_done = False
         self.submitted = time.perf_counter()
         self.started = 0.0  # when its first sentence came into the session
-        self.keys: set[int] = set()  # of the sentences in the session
-        self.places: deque[Place] = deque()  # the sentences of the line whose turn it is
-        self.pending: list[Pending] = []
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there are sentences that are not in the session yet."""
-        return bool(self.places)
+        self.feeder: Feeder | None = None  # once it has come in
 
     @property
     def text(self) -> str:
         """The translation, with line endings as they were."""
         return "".join(each.text + each.line.ending for each in self.translations)
-
-    def cut(self, translator: Translator) -> int:
-        """Cuts lines until there is a sentence, or no line left; returns how many lines that took."""
-        taken, cutter = 0, self.cutter_of(translator)
-        while self.lines and not self.places:
-            self.pending.append(cutter.cut(self.lines.popleft()))
-            self.places.extend(cutter.places(self.pending[-1]))
-            taken += 1
-        return taken
-
-    def cutter_of(self, translator: Translator) -> Cutter:
-        """Returns what makes sentences of the lines."""
-        if self.cutter is None:
-            self.cutter = translator.cutter(self.options)
-        return self.cutter
 
     def finish(self, error: BaseException | None = None) -> None:
         """Tells whoever waits that there are translations, or an error."""
@@ -123,10 +100,9 @@ class Engine:
         self._waiting = 0
         self._stopping = False
         # Of the thread:
-        self._keys = count()
-        self._queue: FairQueue[Job] = FairQueue()
-        self._places: dict[int, tuple[Job, Place]] = {}
-        self._session: AnySession | None = None
+        self._jobs: dict[Feeder, Job] = {}  # that have come in and are not done
+        self._queue: FairQueue[Feeder] = FairQueue()  # of those that have sentences to submit
+        self._mailbox: Mailbox = deque()
         self.translator: Translator | None = None
         self.error: BaseException | None = None
         self.ready = threading.Event()
@@ -141,7 +117,7 @@ class Engine:
     @property
     def running(self) -> int:
         """How many sentences are in the session."""
-        return len(self._places)
+        return 0 if self.translator is None else len(self.translator.session)
 
     def start(self) -> None:
         """Starts to load the model."""
@@ -180,14 +156,14 @@ class Engine:
         try:
             with _loading:
                 self.translator = self._load()
-                self._session = self.translator.open_session()
+                self.translator.session.open()
         except BaseException as error:
             self.error = error
         finally:
             self.ready.set()
         while self.error is None and self._receive():
             self._fill()
-            if self._places:
+            if self._jobs:
                 self._step()
         with self._changed:
             left, self._arrived, self._stopping = self._arrived, [], True
@@ -197,7 +173,7 @@ class Engine:
     def _receive(self) -> bool:
         """Waits until there is something to do, and takes it in; returns whether to go on."""
         with self._changed:
-            while not (self._arrived or self._cancelled or self._queue or self._places):
+            while not (self._arrived or self._cancelled or self._jobs):
                 if self._stopping:
                     return False
                 self._changed.wait()
@@ -205,81 +181,77 @@ class Engine:
             cancelled, self._cancelled = self._cancelled, []
         for job in arrived:
             with self._failing(job):
-                self._cut(job)
-                if job.has_more:
-                    self._queue.add(job)
+                self._admit(job)
         for job in cancelled:
             self._drop(job, StoppedError())
         return True
 
+    def _admit(self, job: Job) -> None:
+        """Takes in a text, and cuts it up to its first sentence."""
+        translator = self._loaded()
+        cutter = job.cutter or translator.cutter(job.options)
+        feeder = Feeder(translator.session, cutter, job.options, recorder=job.recorder, mailbox=self._mailbox)
+        job.feeder, self._jobs[feeder] = feeder, job
+        self._queue.add(job.client, feeder)
+        self._cut(job, feeder)
+
     def _fill(self) -> None:
         """Gives sentences to the session while it has room for them."""
-        while self._queue and len(self._places) < self._room:
-            job = self._queue.turn()
+        while self._queue and self.running < self._room:
+            feeder = self._queue.turn()
+            job = self._jobs[feeder]
             with self._failing(job):
-                self._submit(job, job.places.popleft())
-                if not job.places:
-                    self._cut(job)
-                self._queue.settle()
+                feeder.submit(feeder.waiting.popleft())
+                job.started = job.started or time.perf_counter()
+                self._cut(job, feeder)
 
     def _step(self) -> None:
         """Lets the session do some work, and hands on what is finished."""
-        session, translator = self._loaded()
         try:
-            finished = session.step()
+            self._loaded().session.work(self._mailbox)
         except Exception as error:
-            # Whatever fails, fails for all that are in the session; the next ones begin anew.
             logger.error("decoding failed (%s: %s)", type(error).__name__, error)
-            self._session = translator.open_session()
-            for job, _ in list(self._places.values()):
-                self._drop(job, error)
-            return
-        for key, hypothesis in finished:
-            if key not in self._places:  # its text was dropped a moment ago
+        while self._mailbox:
+            sentence, said = self._mailbox.popleft()
+            feeder = sentence.pending.feeder
+            job = self._jobs.get(feeder)
+            if job is None:  # its text was dropped a moment ago
                 continue
-            job, place = self._places.pop(key)
-            job.keys.remove(key)
+            if isinstance(said, BaseException):
+                self._drop(job, said)
+                continue
             with self._failing(job):
-                for again in job.cutter_of(translator).take(place, hypothesis):
-                    self._submit(job, again)
-                self._finish_if_ready(job)
+                feeder.take(sentence, said)
+                self._hand_on(job, feeder)
 
-    def _submit(self, job: Job, place: Place) -> None:
-        """Gives a sentence to the session."""
-        session, translator = self._loaded()
-        key = next(self._keys)
-        missing = job.cutter_of(translator).missing_in(place.part)
-        session.submit(place.request(key, job.options, missing=missing, recorder=job.recorder))
-        self._places[key] = job, place
-        job.keys.add(key)
-        job.started = job.started or time.perf_counter()
+    def _cut(self, job: Job, feeder: Feeder) -> None:
+        """Cuts lines of a text until there is a sentence; without one it has no turns."""
+        while job.lines and not feeder.waiting:
+            line = job.lines.popleft()
+            with self._changed:
+                self._waiting -= 1
+            feeder.cut(line)
+        if not feeder.waiting:
+            self._queue.remove(job.client, feeder)
+        self._hand_on(job, feeder)
 
-    def _cut(self, job: Job) -> None:
-        """Cuts lines of a text until there is a sentence; finishes a text that has none."""
-        taken = job.cut(self._loaded()[1])
-        with self._changed:
-            self._waiting -= taken
-        self._finish_if_ready(job)
-
-    def _finish_if_ready(self, job: Job) -> None:
-        """Hands on a text whose sentences are all translated."""
-        if not job.is_done and not (job.places or job.keys or job.lines):
-            translator = self._loaded()[1]
-            job.translations = [translator.translation(each, job.options) for each in job.pending]
+    def _hand_on(self, job: Job, feeder: Feeder) -> None:
+        """Takes the lines that are translated, and finishes a text without others."""
+        job.translations += map(self._loaded().translation, feeder.finished())
+        if not (job.lines or feeder.pending):
+            del self._jobs[feeder]
             job.finish()
 
     def _drop(self, job: Job, error: BaseException) -> None:
         """Takes a text out of everything, unless it is done."""
         if job.is_done:
             return
-        self._queue.remove(job)
-        for key in job.keys:
-            del self._places[key]
-            self._loaded()[0].cancel(key)
+        if job.feeder is not None:
+            self._queue.remove(job.client, job.feeder)
+            self._jobs.pop(job.feeder, None)
+            job.feeder.session.cancel(job.feeder)
         with self._changed:
             self._waiting -= len(job.lines)
-        for each in (job.lines, job.places, job.keys):
-            each.clear()
         job.finish(error)
 
     @contextmanager
@@ -291,6 +263,6 @@ class Engine:
             logger.error("a text failed (%s)", type(error).__name__)
             self._drop(job, error)
 
-    def _loaded(self) -> tuple[AnySession, Translator]:
-        assert self._session is not None and self.translator is not None
-        return self._session, self.translator
+    def _loaded(self) -> Translator:
+        assert self.translator is not None
+        return self.translator

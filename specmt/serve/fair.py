@@ -3,57 +3,36 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Generic, Protocol, TypeVar, final
+from typing import Generic, TypeVar, final
 
-
-class Source(Protocol):
-    """A request that is worked off piece by piece."""
-
-    @property
-    def client(self) -> str:
-        """Whose it is."""
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there are pieces left."""
-
-
-S = TypeVar("S", bound=Source)
+T = TypeVar("T")
 
 
 @final
-class FairQueue(Generic[S]):
+class FairQueue(Generic[T]):
     """Hands out requests to take one piece of: a book delays a sentence by one piece, not by a book."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[str, deque[S]] = OrderedDict()  # the next one first
+        self._clients: OrderedDict[str, deque[T]] = OrderedDict()  # the next one first
 
     def __bool__(self) -> bool:
         return bool(self._clients)
 
-    def add(self, source: S) -> None:
+    def add(self, client: str, request: T) -> None:
         """Takes in a request that has pieces."""
-        self._clients.setdefault(source.client, deque()).append(source)
+        self._clients.setdefault(client, deque()).append(request)
 
-    def turn(self) -> S:
-        """Returns the request whose turn it is; one piece is to be taken of it, and then :meth:`settle` called."""
-        return next(iter(self._clients.values()))[0]
+    def turn(self) -> T:
+        """Returns the request whose turn it is, which is behind the others from then on."""
+        client, requests = next(iter(self._clients.items()))
+        self._clients.move_to_end(client)
+        requests.rotate(-1)
+        return requests[-1]
 
-    def settle(self) -> None:
-        """Puts the request whose turn it was behind the others, or drops it if it has no more."""
-        client, sources = next(iter(self._clients.items()))
-        if not sources[0].has_more:
-            sources.popleft()
-        sources.rotate(-1)
-        if sources:
-            self._clients.move_to_end(client)
-        else:
-            del self._clients[client]
-
-    def remove(self, source: S) -> None:
+    def remove(self, client: str, request: T) -> None:
         """Drops a request, if it is there."""
-        sources = self._clients.get(source.client, deque())
-        if source in sources:
-            sources.remove(source)
-            if not sources:
-                del self._clients[source.client]
+        requests = self._clients.get(client, deque())
+        if request in requests:
+            requests.remove(request)
+            if not requests:
+                del self._clients[client]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from specmt.text.languages import find_code
+from specmt.languages import find_code
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

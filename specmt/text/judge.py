@@ -8,37 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from specmt.text.numbers import TIME, Number, base, find_numbers, target_form
+from specmt.languages import primary
+from specmt.text.numbers import TIME, Number, find_numbers, target_form
 from specmt.text.placeholders import find_copied
-
-_WORDS: Final = {
-    "en": (
-        r"0:zero|no|null 1:an?(?!\.)|one|once|single|first 2:two|twice|both|second|pair|couple|double 3:three|third "
-        r"4:four|quarter 5:five|fifth 6:six 7:seven 8:eight|eighth 9:nine|ninth 10:ten|decade 11:eleven "
-        r"12:twelve|twelfth|dozen|noon|midday 13:thirteen 14:fourteen|fortnight|(?<=two\s)week 15:fifteen 16:sixteen "
-        r"17:seventeen 18:eighteen 19:nineteen 20:twent(?:y|ie) 30:half|thirt(?:y|ie) 40:fort(?:y|ie) 50:fift(?:y|ie) "
-        r"60:sixt(?:y|ie) 70:sevent(?:y|ie) 80:eight(?:y|ie) 90:ninet(?:y|ie) 100:hundred|century 1000:thousand"
-    ),
-    "de": (
-        r"0:null|kein 1:ein|erst 2:zwei|zwo|beid|doppel|paar 3:drei|dritt 4:vier 5:fünf 6:sech 7:sieb 8:acht 9:neun "
-        r"10:zehn|jahrzehnt 11:elf 12:zwölf|dutzend|mittag 13:dreizehn 14:vierzehn|(?<=zwei\s)woche 15:fünfzehn "
-        r"16:sechzehn|achtelfinal 17:siebzehn 18:achtzehn 19:neunzehn 20:zwanzig 30:halb|drei(?:ß|ss)ig 40:vierzig "
-        r"50:fünfzig 60:sechzig 70:siebzig 80:achtzig 90:neunzig 100:hundert|jahrhundert 1000:tausend"
-    ),
-}
-"""How the words of numbers begin: German ones may go on in any way."""
-
-_MONTHS: Final = {
-    "en": "m1:jan m2:feb m3:mar m4:apr m5:may m6:jun m7:jul m8:aug m9:sep m10:oct m11:nov m12:dec",
-    "de": "m1:jan m2:feb m3:mär m4:apr m5:mai m6:jun m7:jul m8:aug m9:sep m10:okt m11:nov m12:dez",
-}
-_SCALES: Final = {
-    "en": "2:hundred 3:thousand|k 6:million|mn?|mio 9:billion|bn 12:trillion|tn",
-    "de": "2:hundert 3:tausend|tsd 6:million(?:en)?|mio 9:milliarden?|mrd 12:billion(?:en)?",
-}
-"""Powers of ten as words."""
+from specmt.text.words import WORDS
 
 _ENDINGS: Final = {"en": r"(?:s|ths?|fold)?(?![^\W\d_])", "de": ""}
+"""How the words of numbers end."""
+
 _HALVES: Final = re.compile(r"\d\s?[ap]\.?\s?m\b|noon|evening|night|abend|mittag|nacht", re.IGNORECASE)
 """What says that hours are counted to twelve."""
 
@@ -55,22 +32,23 @@ _DIGITS: Final = re.compile(r"\d+")
 
 def _entries(table: str) -> str:
     """Returns a pattern with a group for each entry of a table, the last one first: 14 is before 4."""
-    return "|".join(f"(?P<n{key}>{words})" for key, _, words in (e.partition(":") for e in table.split()[::-1]))
+    return "|".join(f"(?P<n{key}>{words})" for key, _, words in (e.partition(":") for e in WORDS[table][::-1]))
 
 
 _SPELLED: Final = {
     language: re.compile(
-        rf"(?<![^\W\d_])(?:(?:{_entries(words)}){_ENDINGS[language]}|{_entries(_MONTHS[language])})", re.IGNORECASE
+        rf"(?<![^\W\d_])(?:(?:{_entries(f'{language} numbers')}){ending}|{_entries(f'{language} months')})",
+        re.IGNORECASE,
     )
-    for language, words in _WORDS.items()
+    for language, ending in _ENDINGS.items()
 }
 _SCALED: Final = {
     language: re.compile(
         r"(?:[\s-]{0,2}(?:bis|to|und|and|oder|or|[-–])[\s$€£]{0,2}[\d.,]{1,12})?[\s-]{0,2}"
-        rf"(?:{_entries(words)}){_ENDINGS[language]}",
+        rf"(?:{_entries(f'{language} scales')}){ending}",
         re.IGNORECASE,
     )
-    for language, words in _SCALES.items()
+    for language, ending in _ENDINGS.items()
 }
 """What is behind a number, perhaps with another one between: 5 to 6 million."""
 
@@ -144,7 +122,7 @@ def _judge_numbers(source: str, said: str, languages: tuple[str, str]) -> list[s
         parts = _unpaired(_apart(missing), _apart(new))
         missing, new = (missing, new) if is_torn and not any(parts) else parts
     if missing or new:
-        words, others = _unpaired(_spelled(source, base(languages[0])), _spelled(said, base(languages[1])))
+        words, others = _unpaired(_spelled(source, primary(languages[0])), _spelled(said, primary(languages[1])))
         missing, new = _unpaired(missing, _apart(others))[0], _unpaired(new, _apart(words))[0]
     lost, all_lost, invented, all_new = (
         Counter(each.text for each in found) for found in (missing, before, new, after)
@@ -171,7 +149,7 @@ def _leftovers(
             readings = (
                 *_readings(number.value, are_times, to_twelve),
                 *_years(number.value, number.after, text[max(0, number.span[0] - 1) : number.span[0]]),
-                *_scaled(number.value, text, end, base(language)),
+                *_scaled(number.value, text, end, primary(language)),
                 f"={form}",
             )
             found.append(_Said(number.text, readings, number.parts))
@@ -236,7 +214,7 @@ def _has_date(numbers: list[_Said]) -> bool:
 
 
 def _names_month(text: str, language: str) -> bool:
-    months = _SPELLED.get(base(language))
+    months = _SPELLED.get(primary(language))
     return months is not None and any(str(match.lastgroup).startswith("nm") for match in months.finditer(text))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from specmt.languages import primary
+
 _SPACES: Final = " \t\u00a0\u202f"
 _DASHES: Final = "-–—"
 _MARKS: Final = f",:;，：；、،؛{_DASHES}{_SPACES}"
@@ -97,7 +99,7 @@ def match_quotes(source: str, translation: str, language: str) -> str:
         return source
     there = _find_quotes(source)
     single, double = ({each.is_straight for each in there if each.is_single is level} for level in (True, False))
-    typographic = _STYLE_OF.get(re.split("[-_]", language.lower())[0], ["“", "”", "‘", "’"])
+    typographic = _STYLE_OF.get(primary(language), ["“", "”", "‘", "’"])
     parts, done = list[str](), 0
     for quote in _find_quotes(translation) if there else ():
         kinds = single if quote.is_single else double or single

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from specmt.languages import primary
 from specmt.types import Span
 
 _COMMA: Final = " bg ca cs da de el es fi fr hr hu id it lt lv nb nl no pl pt ro ru sk sl sr sv tr uk vi "
@@ -55,7 +56,6 @@ _RUN: Final = rf"\d+(?:[.,'’]\d+|{_SPACE}\d{{3}}(?!\d))*"
 _AMOUNT: Final = re.compile(
     rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?:({_SPACE}?)({_UNIT}))?"
 )
-_SUBTAG: Final = re.compile("[-_]")
 _NEVER: Final = re.compile("(?!)")
 _WORD: Final = re.compile(r"[\dA-Za-zÀ-ÖØ-öø-ɏ_]*")
 _LETTER: Final = re.compile("[A-Za-zÀ-ÖØ-öø-ɏ]")
@@ -92,7 +92,7 @@ def find_numbers(text: str, language: str) -> list[Number]:
     :param language: the language of the text, such as ``de``
     """
     found: list[Number] = []
-    point, clock = _point(language), _CLOCK.get(base(language), _NEVER)
+    point, clock = _point(language), _CLOCK.get(primary(language), _NEVER)
     done = 0
     # To search for a digit is ten times as fast as to search for a number.
     while digit := _DIGIT.search(text, done):
@@ -128,7 +128,7 @@ def _parse(digits: str, match: re.Match[str], point: str) -> tuple[tuple[str, ..
 
 def target_form(number: Number, source: str, target: str) -> str:
     """Returns how one language writes a number of another: 1.234,56 as 1,234.56, a date digit for digit."""
-    here, there = base(source), base(target)
+    here, there = primary(source), primary(target)
     time = TIME.fullmatch(number.value.lstrip("?")) if here in _CLOCK and here != there else None
     clock = _CLOCK[here].match(number.after) if time else None
     if time and clock:
@@ -165,11 +165,6 @@ def convert_letterless(text: str, source: str, target: str) -> str:
     return _AMOUNT.sub(convert, text)
 
 
-def base(language: str) -> str:
-    """Returns a language without its region: ``de`` for ``de-AT``."""
-    return _SUBTAG.split(language, maxsplit=1)[0].lower()
-
-
 def _point(language: str) -> str:
     """Returns the decimal mark of a language."""
-    return "," if f" {base(language)} " in _COMMA else "."
+    return "," if f" {primary(language)} " in _COMMA else "."

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from specmt.text.words import WORDS
+
 Segment = tuple[str, str]
 """A piece of text and the separator (whitespace or nothing) that follows it."""
 
@@ -16,60 +18,8 @@ MAX_CHARACTERS_PER_PIECE: Final = 32
 _OWN: Final = {"de": "de", "deu": "de", "en": "en", "eng": "en"}
 """The languages that the rules here know."""
 
-_NEVER: Final = """
-approx bspw bzgl bzw ca cf dipl dr ebd einschl evtl exkl fr frl ggf hl hr hrn ing inkl lfd lt mag messrs mr mrs ms mt
-nr prof sog st vgl viz vs zzgl
-"""
-"""What no sentence ends with: titles before names, and words before what they speak of."""
-
-_TITLES: Final = """
-adm al apr aug bros capt cmdr co col corp cpl dec dept etc feb gen gov hon inc incl intl jan jr jul jun lieut lt ltd
-maj max min nov oct okt pres rep rev sen sep sept sgt sr supt vol
-"""
-_GERMAN: Final = """
-abb abl abs abschn abt adr allg anm art aufl ausg autom bd bes bf bgbl bhf bj bsp chr dez dgl dt ehem engl fa ff fig
-franz geb gegr gem ges geschw gest ggü hbf hrsg inh insb int jg jh jhd joh kap kath lat led mär med mind mio mrd no
-österr op pf phil pkt pl pos rd rel resp rn röm rz sek std str tab teilw tel tsd übers usf usw verf verh vers vorm wg
-ziff zit zt zw
-"""
-_ENGLISH: Final = "assn asst ave blvd calif colo dist div ed eds est ft ln mfg natl op pp pvt sec univ vols"
-"""What a sentence may end with, where a word follows that often begins one."""
-
-_GERMAN_STARTERS: Final = """
-Aber Alle Allerdings Als Also Am An Andere Auch Auf Aus Außerdem Bei Bereits Bis Bisher Bitte Da Dabei Dadurch Dafür
-Dagegen Daher Damals Damit Danach Dann Daran Darauf Daraus Darin Darüber Darum Das Dass Davon Dazu Denn Dennoch Der Des
-Deshalb Die Dies Diese Diesem Diesen Dieser Dieses Doch Dort Du Durch Ein Eine Einem Einen Einer Eines Einige Er Es Für
-Gegen Gestern Hat Hier Hinter Ich Ihr Ihre Im Immer In Insgesamt Ist Ja Jede Jeder Jedes Jedoch Jetzt Kann Kein Keine
-Können Man Manche Mein Meine Mit Nach Nachdem Natürlich Neben Nein Nicht Niemand Noch Nun Nur Ob Obwohl Oder Ohne Schon
-Sehr Seine Seit Seitdem Sie Sind So Sogar Sollte Somit Später Trotz Trotzdem Über Um Und Uns Unser Unsere Unter Viele
-Vielleicht Vom Von Vor Während Wann Warum Was Weder Wegen Weil Weitere Welche Wenn Wer Wie Wieder Wir Wird Wo Wobei
-Woher Wohin Zu Zudem Zum Zunächst Zur Zwar Zwischen
-"""
-_ENGLISH_STARTERS: Final = """
-A After All Also Although An And Another Are As At Be Because Before Both But By Can Despite Did Do Does During Each
-Even Every For From Had Has Have He Her Here His How However I If In Instead Into Is It Its Later Let Many Maybe
-Meanwhile Most My Nor Not Now On Once Only Or Our Perhaps Please She Should Since So Some Still Such Than That The
-Their Then There These They This Those Though Through Thus To Today Under Until Was We Were What When Where Whether
-Which While Who Why With Without Yes Yet You Your
-"""
-_ZONES: Final = """
-BST CDT Central CEST CET CST CT Eastern EDT EST ET Friday GMT MDT Monday Mountain MST MT Pacific PDT PST PT Saturday
-Sunday Thursday Tuesday UTC Wednesday
-"""
-"""What follows a time of day and begins no sentence."""
-
-_NEVER_LAST: Final = frozenset(_NEVER.split())
-_SOMETIMES_LAST: Final = {"de": frozenset((_TITLES + _GERMAN).split()), "en": frozenset((_TITLES + _ENGLISH).split())}
-_STARTERS: Final = {"de": frozenset(_GERMAN_STARTERS.split()), "en": frozenset(_ENGLISH_STARTERS.split())}
-_AFTER_TIMES: Final = frozenset(_ZONES.split())
-_NUMBERED: Final = frozenset(
-    ("art", "arts", "ch", "fig", "figs", "mar", "no", "nos", "par", "sat", "sec", "secs", "sun")
-)
-"""Words that are abbreviations before a number."""
-
-_NAMES: Final = frozenset(("jeopardy", "yahoo", "yum"))
-"""Names that end with an exclamation mark."""
-
+_WORDS: Final = {name: frozenset(words) for name, words in WORDS.items()}
+_SOMETIMES_LAST: Final = {language: _WORDS["last"] | _WORDS[f"{language} last"] for language in ("de", "en")}
 _VOWELS: Final = frozenset("aeiouyäöüéèàáóAEIOUYÄÖÜ")
 CLOSERS: Final = "\"'”“’‘»«›‹)]}*_†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
 _OPENERS: Final = "\"'„“”‘’‚»«›‹([{*_–—- "
@@ -190,11 +140,11 @@ def _is_sentence_end(found: re.Match[str], start: int, language: str) -> bool:
     if found["note"] and not (len(word[0]) > 2 and word[0].isalpha() and following[:1].isupper()):
         return False
     if text[mark] in "!?":
-        is_end = word[0].lower() not in _NAMES
+        is_end = word[0].lower() not in _WORDS["names"]
     elif text[mark] == "…" or text[mark - 1] == ".":
         is_end = not following[:1].islower()
     else:
-        begins = not stop and following in _STARTERS[language]
+        begins = not stop and following in _WORDS[f"{language} starters"]
         is_first = mark - start == len(before) and before.strip(_OPENERS) == word[0]
         is_end = _may_end(word[0], before, following, language, is_first=is_first, begins=begins)
     if is_end and following[:1].islower():
@@ -212,12 +162,12 @@ def _may_end(word: str, before: str, following: str, language: str, *, is_first:
     lower = word.lower()
     if word[0] == "%":
         return True
-    if lower in _NEVER_LAST or _CHAIN.search(before):
+    if lower in _WORDS["never"] or _CHAIN.search(before):
         return False
     if word.isdigit():
         return not is_first and (begins or language == "en" or len(word) > 3)
     if language == "en" and _CLOCK.search(before):
-        return following[:1].isupper() and following not in _AFTER_TIMES
+        return following[:1].isupper() and following not in _WORDS["zones"]
     is_letter = len(word) == 1 and before[-2:-1] not in ("-", "/")
     if is_letter or lower in _SOMETIMES_LAST[language] or lower.endswith(("nr", "str")):
         return begins
@@ -225,7 +175,7 @@ def _may_end(word: str, before: str, following: str, language: str, *, is_first:
         return begins
     if language == "de" and _ROMAN.fullmatch(word):
         return begins
-    return lower not in _NUMBERED or not following[:1].isdigit()
+    return lower not in _WORDS["numbered"] or not following[:1].isdigit()
 
 
 def _windows(text: str, limit: int, count: Callable[[str], int]) -> Iterator[Segment]:

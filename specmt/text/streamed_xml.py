@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, Generic, TypeVar
 from xml.parsers import expat
 
 from specmt.errors import DataError
-from specmt.text.languages import primary
+from specmt.languages import primary
 from specmt.text.lines import reading
 
 T = TypeVar("T")

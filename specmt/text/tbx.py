@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, final
 from typing_extensions import override
 
 from specmt.errors import DataError
-from specmt.text.languages import primary
+from specmt.languages import primary
 from specmt.text.streamed_xml import StreamedXml, language_of
 
 _MAX_CHARACTERS: Final = 1 << 16

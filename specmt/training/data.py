@@ -12,30 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from specmt.errors import DataError, InputNotFoundError
-from specmt.text.lines import open_input, reading
+from specmt.text.lines import read_lines
 from specmt.types import PAD
 
 Array = npt.NDArray[np.int64]
 Ids: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a plain or gzipped UTF-8 file, without their endings.
-
-    :raises InputNotFoundError: the file cannot be opened.
-    :raises DataError: a line is not UTF-8, or the file is damaged.
-    """
-    stream = open_input(path)
-    with reading(stream, str(path)):
-        for number, line in enumerate(stream, 1):
-            try:
-                yield line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise DataError(f"{path}:{number}: is not UTF-8 at byte {error.start + 1} of the line.") from error
-
-
 def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Yields the line pairs of two parallel files.
+    """Yields the line pairs of two parallel files (`specmt.text.lines.read_lines`).
 
     :raises DataError: one file has more lines than the other.
     """
@@ -43,7 +28,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         if left is None or right is None:
             short = source if left is None else target
             raise DataError(f"{short}:{number}: the file ends here, but the other side has more lines.")
-        yield left, right
+        yield left.text, right.text
 
 
 class Sequences:

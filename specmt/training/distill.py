@@ -13,7 +13,8 @@ from specmt.errors import DataError, UsageError
 from specmt.files import write_whole
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
-from specmt.training.data import ParallelData, read_lines
+from specmt.text.lines import read_lines
+from specmt.training.data import ParallelData
 
 T = TypeVar("T")
 
@@ -105,7 +106,8 @@ def translate_whole(model: Model, sources: Sequence[list[int]], batch_size: int)
 
 def distinct_lines(files: Sequence[Path]) -> list[str]:
     """Returns the lines of files that are not blank, once each."""
-    return list(dict.fromkeys(line for path in files for line in read_lines(path) if line.strip()))
+    texts = (line.text for path in files for line in read_lines(path))
+    return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def evenly(items: Sequence[T], count: int) -> list[T]:

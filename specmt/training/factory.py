@@ -12,7 +12,6 @@ from torch.nn import Dropout, Module
 from typing_extensions import override
 
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
-from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.reference.modules import (
     DrafterModule,
     create_autoregressive,
@@ -20,7 +19,6 @@ from specmt.models.reference.modules import (
     create_verifier,
     load_verifier_weights,
 )
-from specmt.models.reference.weights import to_tensors
 from specmt.training.data import ParallelData
 from specmt.training.drafter import BlockOptions, autoregressive_loss, drafter_loss, initialise_from, lay_blocks
 from specmt.training.loop import Trainer, Validate
@@ -106,13 +104,6 @@ def drafter_trainer(
     return Trainer(
         folder, data, drafter, loss, verifier_config, options, device=device, validate=validate, identity=identity
     )
-
-
-def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
-    """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from."""
-    teacher = create_verifier(folder.verifier, device)
-    load_verifier_weights(teacher, to_tensors(folder.weights(VERIFIER)))
-    return teacher
 
 
 class FastDropout(Module):

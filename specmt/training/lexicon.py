@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +11,10 @@ import numpy.typing as npt
 
 from specmt.errors import DataError, UsageError
 from specmt.models.config import ShortlistConfig
-from specmt.models.hub import Model
-from specmt.models.writing import add_shortlist
 from specmt.text.pieces import PieceModel
 from specmt.text.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH, Shortlist
 from specmt.training.data import Array, ParallelData, Sequences
-from specmt.training.distill import distinct_lines, evenly, translate_whole
+from specmt.training.distill import evenly
 from specmt.types import EOS, UNK
 
 FREQUENT: Final = 1500
@@ -28,29 +24,7 @@ ITERATIONS: Final = 4
 HELD_OUT: Final = 20
 """One sentence in so many is not learnt from, but measured on."""
 
-SHARD: Final = 1024
-"""Sentences translated between two reports."""
-
 Mask = npt.NDArray[np.bool_]
-
-
-def translate_files(
-    model: Model,
-    files: Sequence[Path],
-    *,
-    limit: int,
-    max_length: int = 100,
-    batch_size: int = 64,
-    report: Callable[[int, int], None] = lambda done, total: None,
-) -> ParallelData:
-    """Returns sentences with the verifier's greedy output, evenly spaced if there are more than ``limit``."""
-    sources = model.pieces.encode_batch(evenly(distinct_lines(files), limit))
-    sources = [source for source in sources if 1 <= len(source) < max_length]
-    pairs = []
-    for begin in range(0, len(sources), SHARD):
-        pairs += translate_whole(model, sources[begin : begin + SHARD], batch_size)
-        report(min(len(sources), begin + SHARD), len(sources))
-    return ParallelData.of(pairs)
 
 
 def read_distilled(folder: Path, pieces: PieceModel, *, limit: int) -> ParallelData:
@@ -105,11 +79,6 @@ def learn_shortlist(
         targets=(keys % size).astype(np.int32),
     )
     return shortlist, _measured(shortlist, _some(data, held_out), frequent, associated, len(known))
-
-
-def write_shortlist(path: Path, shortlist: Shortlist, config: ShortlistConfig) -> None:
-    """Adds a shortlist to a model folder, or puts it in another's place."""
-    add_shortlist(path, config, asdict(shortlist))
 
 
 def translation_probabilities(

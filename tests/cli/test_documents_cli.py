@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from specmt.cli.main import run
-from specmt.formats import find_format
+from specmt.formats import suffixes
 from specmt.text.memory import read_memory
+from tests.commands import COMMAND, Execute, execute, model_options
 from tests.documents import PO, SAMPLES, XLIFF
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 SAMPLE = {sample.format: sample for sample in SAMPLES}
-
-
-def specmt(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "specmt", *map(str, arguments)]
-    return subprocess.run(command, input=data, capture_output=True, env=ENVIRONMENT, timeout=120, check=False)
-
-
-def options(model: Path) -> list[str]:
-    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
 
 
 def test_a_folder_becomes_a_folder(tiny_model: Path, tmp_path: Path) -> None:
@@ -40,36 +27,36 @@ def test_a_folder_becomes_a_folder(tiny_model: Path, tmp_path: Path) -> None:
         path.write_bytes(b"Hallo\n")
     (tmp_path / "memory.tsv").write_text("unklar\tunclear\nDatei %s\tFile %s\n")
     memory = ["--memory", tmp_path / "memory.tsv"]
-    result = specmt(
-        "translate", source, "-o", target, *options(tiny_model), *memory, "--report", report, "--retranslate-fuzzy"
-    )
+    command = [*COMMAND, "translate", source, "-o", target, *model_options(tiny_model), *memory, "--report", report]
+    result = execute(*command, "--retranslate-fuzzy")
     assert result.returncode == 0, result.stderr.decode()
     assert sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()) == [
         "a.po",
         "sub/b.docx",
     ]
-    written = (target / "a.po").read_text()
-    assert 'msgstr "unclear"' in written and 'msgstr "File %s\\n"' in written and 'msgstr "done"' in written
+    text = (target / "a.po").read_text()
+    assert 'msgstr "unclear"' in text and 'msgstr "File %s\\n"' in text and 'msgstr "done"' in text
     # The model says nonsense, some of which is known to be damaged and is not written.
     said = re.search(r"2 documents, 8 segments: (\d) translated, 2 from memory, (\d) kept", result.stderr.decode())
     assert said is not None and int(said[1]) + int(said[2]) == 6 and int(said[2]) >= 1
     page = report.read_text()
     assert f"{source}/a.po" in page and "<h2>Warnings</h2>" in page
     # Of what is there already nothing is left to do.
-    again = specmt("translate", "--file-format", "po", *options(tiny_model), data=(target / "a.po").read_bytes())
-    assert again.returncode == 0 and again.stdout == (target / "a.po").read_bytes()
+    written = (target / "a.po").read_bytes()
+    again = execute(*COMMAND, "translate", "--file-format", "po", *model_options(tiny_model), data=written)
+    assert again.returncode == 0 and again.stdout == written
 
 
-def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
     good, bad, out = tmp_path / "a.xlf", tmp_path / "b.xlf", tmp_path / "out"
     good.write_text(XLIFF)
     bad.write_text(XLIFF[:200])
-    result = specmt("translate", bad, "-o", tmp_path / "c.xlf", *options(tiny_model))
+    result = here("translate", bad, "-o", tmp_path / "c.xlf", *model_options(tiny_model))
     assert result.returncode == 65
     error = result.stderr.decode()
     assert error.startswith(f"specmt: error: {bad}: line 4 is not well-formed XML") and error.count("\n") == 1
     assert result.stdout == b"" and not (tmp_path / "c.xlf").exists()
-    result = specmt("translate", good, bad, "-o", out, *options(tiny_model), "-q")
+    result = here("translate", good, bad, "-o", out, *model_options(tiny_model), "-q")
     assert result.returncode == 65
     assert {path.name for path in out.iterdir()} <= {"a.xlf"}
 
@@ -129,10 +116,10 @@ CUT = {
 def test_a_truncated_document(name: str, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = SAMPLE[name].data
     end = data.index(b'"Ein langer') if name == "po" else data.rindex(b"PK\5\6") if name in ("docx", "odt") else -12
-    suffix = next(iter(find_format(name).SUFFIXES), ".xml")
+    suffix = next(iter(suffixes(name)), ".xml")
     path, out = tmp_path / f"a{suffix}", tmp_path / "out"
     path.write_bytes(data[:end])
-    arguments = ["translate", str(path), "-o", str(out), *options(tiny_model), "--file-format", name]
+    arguments = ["translate", str(path), "-o", str(out), *model_options(tiny_model), "--file-format", name]
     code = run([*arguments, *(["--column", "1"] if name == "csv" else [])])
     error = capsys.readouterr().err
     if name in CUT:
@@ -157,7 +144,7 @@ def test_a_document_that_changes_while_it_is_read(
             return super().read(size) or b""
 
     monkeypatch.setattr("specmt.cli.documents.open_input", lambda path: Growing(path))
-    assert run(["translate", str(path), "-o", str(out), *options(tiny_model)]) == 65
+    assert run(["translate", str(path), "-o", str(out), *model_options(tiny_model)]) == 65
     assert capsys.readouterr().err == f"specmt: error: {path}: changed while it was read.\n"
     assert not out.exists()
 
@@ -168,7 +155,7 @@ def test_a_document_that_is_too_large_is_not_read_whole(
     path, out = tmp_path / "a.po", tmp_path / "out.po"
     with path.open("wb") as file:
         file.truncate(1 << 40)  # takes no room
-    assert run(["translate", str(path), "-o", str(out), *options(tiny_model)]) == 65
+    assert run(["translate", str(path), "-o", str(out), *model_options(tiny_model)]) == 65
     assert capsys.readouterr().err == f"specmt: error: {path}: is larger than 128 MiB, the most that is read.\n"
     assert not out.exists()
 

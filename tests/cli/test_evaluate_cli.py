@@ -18,20 +18,15 @@ import pytest
 
 from specmt.cli.main import run
 from specmt.engine.kernels import library
-from tests.commands import COMMAND, ENVIRONMENT, MACHINE, ROOT, TIMEOUT, execute, fails
+from tests.commands import COMMAND, ENVIRONMENT, ROOT, TIMEOUT, execute, fails, model_options
 
 SOURCE = ["Ein Hund läuft.", "", "Wo ist der Bahnhof?", "Das ist ein Haus.", "Guten Tag und auf Wiedersehen."]
 FIRST = ["A dog runs.", "", "Where is the station?", "This is a house.", "Hello and goodbye. \r"]
-SECOND = ["A dog is running.", "", "Where's the railway station?", "That is a house.", "Good day and goodbye."]
 
 
 def write(path: Path, lines: list[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
-
-
-def options(model: Path) -> list[str]:
-    return ["--model", str(model), *MACHINE]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +89,7 @@ def test_a_model_without_drafter_says_so_at_once(
 ) -> None:
     source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
     strategies = ["--strategies", "greedy,speculative:drafter=masked"]
-    arguments = ["evaluate", str(source), str(reference), *strategies, *options(tiny_model_without_drafter)]
+    arguments = ["evaluate", str(source), str(reference), *strategies, *model_options(tiny_model_without_drafter)]
     assert run(arguments) == 69
     said = "the model has no masked drafter; train one with `specmt train drafter`, or decode without it."
     assert said in capfd.readouterr().err
@@ -191,7 +186,7 @@ def test_tables_fit_in_80_columns_and_strategies_may_be_without_greedy(tiny_mode
     strategies = ["--strategies", "tolerant:3:1,speculative:drafter=autoregressive:block-size=5"]
     result = execute(
         *[*COMMAND, "evaluate", "-q", "a.de", "a.en", "--limit", "3", *strategies],
-        *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *options(tiny_model)],
+        *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *model_options(tiny_model)],
         folder=tmp_path,
         COLUMNS="80",
     )
@@ -219,7 +214,7 @@ def test_ctrl_c_shows_what_there_is(tiny_model: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with (tmp_path / "tables.txt").open("wb") as tables:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command, *files, *options(tiny_model)],
+            [sys.executable, "-m", *command, *files, *model_options(tiny_model)],
             cwd=tmp_path,
             env={**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
             stdout=tables,
@@ -261,7 +256,7 @@ def test_an_interrupt_before_anything_was_measured_leaves_nothing(
     monkeypatch.setattr("specmt.evaluation.runs.measure", interrupt)
     write(Path("a.de"), SOURCE)
     write(Path("a.en"), FIRST)
-    assert run(["evaluate", "a.de", "a.en", "--json", "out.json", "-q", *options(tiny_model)]) == 130
+    assert run(["evaluate", "a.de", "a.en", "--json", "out.json", "-q", *model_options(tiny_model)]) == 130
     assert capfd.readouterr() == ("", "")
     assert sorted(os.listdir()) == ["a.de", "a.en"]
 
@@ -272,9 +267,9 @@ def test_commands_that_translate_say_once_that_the_kernels_are_missing(
     monkeypatch.setattr(library, "why_absent", lambda: "it is a test")
     source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
     little = ["--repeats", "0", "--latency-lines", "0", "--bootstrap", "0"]
-    evaluate = ["evaluate", str(source), str(reference), *little, *options(tiny_model)]
-    distil = ["distill", str(tmp_path / "out"), str(source), *options(tiny_model)]
-    for command in (evaluate, ["trace", "Hund", *options(tiny_model)], distil):
+    evaluate = ["evaluate", str(source), str(reference), *little, *model_options(tiny_model)]
+    distil = ["distill", str(tmp_path / "out"), str(source), *model_options(tiny_model)]
+    for command in (evaluate, ["trace", "Hund", *model_options(tiny_model)], distil):
         assert run(command) == 0
         notes = re.findall("specmt: note: .*", capfd.readouterr().err)
         assert notes == [

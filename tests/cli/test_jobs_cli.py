@@ -19,8 +19,7 @@ from specmt.jobs.folder import JobFolder, Shard
 from specmt.jobs.manifest import Manifest, survey
 from specmt.options import DecodingOptions
 from specmt.types import Line
-from tests.cli.test_translate_cli import model_options
-from tests.commands import ROOT, execute
+from tests.commands import ROOT, execute, model_options
 
 WORDS = ("der Hund", "eine Katze", "das Haus", "sieht", "und", "%d Leute", "läuft", "", "die Frau")
 

@@ -20,8 +20,7 @@ from specmt.jobs.folder import JobFolder
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Translation
-from tests.cli.test_translate_cli import ENVIRONMENT, TIMEOUT, model_options
-from tests.commands import COMMAND, execute
+from tests.commands import COMMAND, ENVIRONMENT, TIMEOUT, execute, model_options
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 pyarrow = pytest.importorskip("pyarrow")

@@ -5,44 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.commands import COMMAND, MACHINE, execute, fails
+from tests.commands import COMMAND, Execute, execute, fails, model_options
 
 SENTENCE = "Wo ist der Bahnhof?"
 
 
 specmt = partial(execute, *COMMAND)
-
-
-def model_options(model: Path) -> list[str]:
-    return ["--model", str(model), *MACHINE]
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("trace", ("--html", "--json", "--tree", "--temperature", "[default: own]", "Examples:")),
-        ("evaluate", ("tolerant[:BETA:TAU]", "--plot", "--report")),
-        ("bench", ("--block-sizes", "--plot")),
-        ("shortlist", ("--distilled", "--frequent")),
-    ],
-)
-def test_help_imports_nothing_heavy(command: str, words: Sequence[str]) -> None:
-    script = (
-        "import sys; from specmt.cli.main import run\n"
-        f"assert run(['{command}', '--help']) == 0\n"
-        "heavy = {'torch', 'numpy', 'matplotlib', 'sacrebleu', 'fairseq2', 'rich'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    result = execute(sys.executable, "-c", script)
-    assert result.returncode == 0, result.stderr
-    assert all(word in result.stdout.decode() for word in words)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +79,12 @@ def test_terminal_page_and_json_tell_the_same_story(tiny_model: Path, tmp_path: 
     assert written.stdout == page.encode()
 
 
-def test_ways_of_decoding(tiny_model: Path, tmp_path: Path) -> None:
+def test_ways_of_decoding(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
     memory = tmp_path / "memory.tsv"
     memory.write_text(f"{SENTENCE}\tWhere is the station?\n", encoding="utf-8")
     options = model_options(tiny_model)
     runs = {
-        name: specmt("trace", SENTENCE, "--json", *arguments, *options)
+        name: here("trace", SENTENCE, "--json", *arguments, *options)
         for name, arguments in {
             "tree": ["--tree", "best-first", "--nodes", "8", "--block-size", "3"],
             "lossy": ["--tolerance", "2", "--beta", "4"],

@@ -373,7 +373,7 @@ def test_mistakes_in_one_line(
         ([*of_ours, "--corpus", tmp_path / "none"], 66, "none: no such file."),
         ([*of_ours, "--corpus", tmp_path / "empty.de"], 65, "empty.de: must have at least 20 different lines"),
         ([*of_ours, "--corpus", tmp_path / "short.de"], 65, "but has 2 instead"),
-        ([*of_ours, "--corpus", tmp_path / "latin.de"], 65, "latin.de:2: is not UTF-8"),
+        ([*of_ours, "--corpus", tmp_path / "latin.de"], 65, "latin.de: line 2 is not valid UTF-8"),
         ([*command, "--verifier", tmp_path / "none", "--corpus", corpus], 69, "none: is no model folder"),
         ([*command, "--verifier", theirs, "--corpus", corpus], 2, "has a drafter already; name a new folder"),
         ([*of_ours, "--corpus", corpus, "--into", other], 2, "other: is the folder of another model"),

@@ -350,7 +350,7 @@ def test_mistakes_in_one_line(runs: Runs, tmp_path: Path, capfd: pytest.CaptureF
     for arguments, code, message in (
         (["prepare", tmp_path / "p", "--train", tmp_path / "none", english], 66, "none: no such file."),
         (["prepare", tmp_path / "p", "--train", german, tmp_path / "short.en"], 65, "short.en:2: the file ends here"),
-        (["prepare", tmp_path / "p", "--train", german, tmp_path / "latin.en"], 65, "latin.en:1: is not UTF-8"),
+        (["prepare", tmp_path / "p", "--train", german, tmp_path / "latin.en"], 65, "latin.en: line 1 is not valid"),
         (["prepare", tmp_path / "p", "--train", german, english, "--vocab-size", "90000"], 2, "`vocab_size` 90000"),
         (["train", "verifier", tmp_path / "v", "--data", tmp_path / "none"], 66, "run `specmt prepare` first"),
         ([*verifier, "--arch", "huge"], 2, "`arch` must be one of"),

@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO
@@ -18,16 +19,7 @@ import pytest
 from specmt.cli.console import missing_kernels
 from specmt.cli.main import run
 from specmt.engine.kernels import library
-from tests.commands import AS_SAID
-
-COMMAND = [sys.executable, "-m", "specmt"]
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-}
-TIMEOUT = 120
+from tests.commands import AS_SAID, COMMAND, ENVIRONMENT, TIMEOUT, Execute, execute, fails, model_options
 
 LINES = (
     b"\xef\xbb\xbfDas ist ein Haus.\r\n"
@@ -38,13 +30,7 @@ LINES = (
 """Six lines by the contract of DESIGN §5, whatever str.splitlines thinks."""
 
 
-def specmt(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, input=data, capture_output=True, env=ENVIRONMENT, timeout=TIMEOUT, check=False)
-
-
-def model_options(model: Path) -> list[str]:
-    return ["--model", str(model), "--device", "cpu", "--dtype", "float32", "--threads", "1"]
+specmt = partial(execute, *COMMAND)
 
 
 def error_of(result: subprocess.CompletedProcess[bytes]) -> str:
@@ -85,20 +71,33 @@ def answer(process: subprocess.Popen[bytes], writing: IO[bytes], line: bytes) ->
     return got
 
 
-def test_help_and_version_do_not_import_torch() -> None:
+HELP = {
+    "--help": ("translate", "prepare", "distill", "train", "Example:"),
+    "--version": ("specmt ",),
+    "translate --help": ("--tolerance", "Examples:"),
+    "trace --help": ("--html", "--json", "--tree", "--temperature", "[default: own]", "Examples:"),
+    "evaluate --help": ("tolerant[:BETA:TAU]", "--plot", "--report"),
+    "bench --help": ("--block-sizes", "--plot"),
+    "shortlist --help": ("--distilled", "--frequent"),
+}
+"""Words that are in what is said."""
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
     script = (
         "import sys; from specmt.cli.main import run\n"
-        "for arguments in (['--help'], ['--version'], ['translate', '--help']):\n"
-        "    assert run(arguments) == 0\n"
-        "heavy = {'torch', 'numpy', 'sentencepiece', 'fairseq2', 'rich'} & set(sys.modules)\n"
+        f"for line in {[*HELP]}:\n"
+        "    assert run(line.split()) == 0; print(end='\\0')\n"
+        "names = 'torch', 'numpy', 'sentencepiece', 'fairseq2', 'rich', 'matplotlib', 'sacrebleu'\n"
+        "heavy = {*names} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False
-    )
+    result = execute(sys.executable, "-c", script)
     assert result.returncode == 0, result.stderr
-    for word in ("translate", "prepare", "distill", "train", "--tolerance", "Examples:"):
-        assert word in result.stdout
+    *said, rest = result.stdout.decode().split("\0")
+    assert rest == ""
+    for words, text in zip(HELP.values(), said, strict=True):
+        assert all(word in text for word in words), text
 
 
 @pytest.mark.parametrize(
@@ -155,11 +154,7 @@ def test_mistakes_are_told_before_the_model_is_loaded(
     monkeypatch.setattr("specmt.translator.Translator.from_pretrained", None)
     Path("in.de").write_text("Hund\n")
     Path("link").symlink_to("in.de")
-    assert run(["translate", *arguments]) == code
-    out, err = capfd.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("specmt: error: ")
-    assert message in err
+    fails(capfd, ["translate", *arguments], code, message)
     assert sorted(os.listdir()) == ["in.de", "link"]
     assert Path("in.de").read_text() == "Hund\n"
 
@@ -167,14 +162,14 @@ def test_mistakes_are_told_before_the_model_is_loaded(
 @pytest.mark.parametrize(
     "options", [["--drafter", "auto"], ["--no-deterministic"], ["--drafter", "self"], ["--dtype", "int8"]]
 )
-def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], tmp_path: Path) -> None:
+def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], tmp_path: Path, here: Execute) -> None:
     """On this input: int8 and free shapes may round otherwise, but no word hangs by that little."""
     if "int8" in options and library.kernels() is None:
         pytest.skip("int8 is for the kernels")
     data = b"Guten Tag.\nWo ist der Bahnhof?\n"
     stats = tmp_path / "stats.json"
-    wanted = specmt("translate", *model_options(tiny_model), "--strategy", "greedy", data=data)
-    got = specmt("translate", *model_options(tiny_model), *options, "--stats", stats, data=data)
+    wanted = here("translate", *model_options(tiny_model), "--strategy", "greedy", data=data)
+    got = here("translate", *model_options(tiny_model), *options, "--stats", stats, data=data)
     assert got.returncode == 0
     assert got.stdout == wanted.stdout
     report = json.loads(stats.read_text())
@@ -184,12 +179,12 @@ def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], 
         assert "replayed" not in report
 
 
-def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_path: Path) -> None:
+def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_path: Path, here: Execute) -> None:
     options = model_options(tiny_model_without_drafter)
     data = b"Guten Tag.\nWo ist der Bahnhof?\n" * 3
     stats = tmp_path / "stats.json"
-    wanted = specmt("translate", *options, "--strategy", "greedy", data=data)
-    got = specmt("translate", *options, "--batch-size", "1", "--block-size", "32", "--stats", stats, data=data)
+    wanted = here("translate", *options, "--strategy", "greedy", data=data)
+    got = here("translate", *options, "--batch-size", "1", "--block-size", "32", "--stats", stats, data=data)
     assert (got.returncode, got.stdout) == (0, wanted.stdout)
     report = json.loads(stats.read_text())
     assert report["signature"]["drafter"] == "lookup"
@@ -199,7 +194,7 @@ def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_
         (["--from", "EN-gb"], 2, "`from` must be de, as the model is de-en, but is 'EN-gb' instead."),
         (["--from", "DE", "--to", "fr"], 2, "`to` must be en, as the model is de-en, but is 'fr' instead."),
     ):
-        result = specmt("translate", *options, *arguments, data=data)
+        result = here("translate", *options, *arguments, data=data)
         assert result.returncode == code
         assert message in error_of(result)
 
@@ -213,8 +208,7 @@ def test_streams_and_variables_that_cannot_be_used(tmp_path: Path) -> None:
         ("OMP_NUM_THREADS=100000 SPECMT models list", 2, "`OMP_NUM_THREADS` must be at most"),
         ("SPECMT translte", 2, "No such command 'translte'. See `specmt --help`."),
     ):
-        shell = ["bash", "-c", command.replace("SPECMT", " ".join(COMMAND))]
-        result = subprocess.run(shell, capture_output=True, env=ENVIRONMENT, check=False, cwd=tmp_path)
+        result = execute("bash", "-c", command.replace("SPECMT", " ".join(COMMAND)), folder=tmp_path)
         assert result.returncode == code
         assert message in error_of(result)
 
@@ -245,8 +239,8 @@ def test_a_note_says_that_the_kernels_are_missing_where_they_would_run(monkeypat
     assert missing_kernels(SimpleNamespace(device="cpu", dtype="float32")) is None
 
 
-def test_missing_model(tmp_path: Path) -> None:
-    result = specmt("translate", "--model", tmp_path / "none", "-o", tmp_path / "out", data=b"x\n")
+def test_missing_model(tmp_path: Path, here: Execute) -> None:
+    result = here("translate", "--model", tmp_path / "none", "-o", tmp_path / "out", data=b"x\n")
     assert result.returncode == 69
     error_of(result)
     assert list(tmp_path.iterdir()) == []
@@ -296,12 +290,12 @@ def test_text_keeps_the_line_contract_by_every_route(tiny_model: Path, tmp_path:
     assert names == {"in.de", "in.de.gz", "out.en", "out.en.gz", "stats.json"}
 
 
-def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
+def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
     data = b"Ein\tHund \\ Katze\n\nschl\xfccht\n" + b"Wort und Wort, " * 400 + b"\nEnde."
     path = tmp_path / "in.de"
     path.write_bytes(data)
     options = ["translate", str(path), "--errors", "replace", "--scores", "--strategy", "speculative", *AS_SAID]
-    tsv = specmt(*options, "--format", "tsv", "--tolerance", "1", *model_options(tiny_model))
+    tsv = here(*options, "--format", "tsv", "--tolerance", "1", *model_options(tiny_model))
     assert tsv.returncode == 0, tsv.stderr.decode()
     note, warning = told(tsv)
     assert note.startswith("specmt: note: beta 3 with tolerance 1 is lossy")
@@ -311,7 +305,7 @@ def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
     assert rows[0][0] == rb"Ein\tHund \\ Katze"
     assert float(rows[0][2]) < 0
 
-    jsonl = specmt(*options, "--format", "jsonl", "-q", *model_options(tiny_model))
+    jsonl = here(*options, "--format", "jsonl", "-q", *model_options(tiny_model))
     assert jsonl.returncode == 0
     assert jsonl.stderr == b""
     records = [json.loads(line) for line in jsonl.stdout.decode().removesuffix("\n").split("\n")]
@@ -322,18 +316,18 @@ def test_formats_notes_and_warnings(tiny_model: Path, tmp_path: Path) -> None:
     assert set(records[0]) == {"index", "source", "translation", "tokens", "score", "stats", "lossless"}
 
 
-def test_a_former_translation_saves_calls_and_changes_nothing(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_former_translation_saves_calls_and_changes_nothing(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
     lines = [f"Hund {i} und Katze\t{i * i}, \\Haus\r" for i in range(20)]
     former, revised, again, stats = (tmp_path / name for name in ("a.tsv", "b.tsv", "c.tsv.gz", "stats.json"))
     drafts = ["--drafter", "masked", "--block-size", "4"]
     options = [*model_options(tiny_model), "--format", "tsv", *drafts, "--stats", stats]
-    result = specmt("translate", *options, "-o", former, data="\n".join(["", *lines]).encode())
+    result = here("translate", *options, "-o", former, data="\n".join(["", *lines]).encode())
     assert result.returncode == 0, result.stderr.decode()
 
     data = "\n".join([*lines[:10], "Kein Hund.", *lines[10:]]).encode()
     calls = []
     for path, extra in ((revised, []), (again, ["--memory", former])):
-        result = specmt("translate", *options, *extra, "-o", path, data=data)
+        result = here("translate", *options, *extra, "-o", path, data=data)
         assert result.returncode == 0, result.stderr.decode()
         calls.append(json.loads(stats.read_text())["verifier_calls"])
     assert gzip.decompress(again.read_bytes()) == revised.read_bytes()
@@ -341,26 +335,26 @@ def test_a_former_translation_saves_calls_and_changes_nothing(tiny_model: Path, 
     assert json.loads(stats.read_text())["signature"]["memory"] == "a.tsv"
 
     former.write_bytes(b"Hund\tdog\nKatze cat\n")
-    result = specmt("translate", *options, "--memory", former, data=data)
+    result = here("translate", *options, "--memory", former, data=data)
     assert result.returncode == 65
     assert result.stdout == b""
     assert error_of(result).endswith(f"{former}: line 2 must be source, tab, target, but has no tab.\n")
     # A pipe can be opened only once.
     command = " ".join([*COMMAND, "translate", *map(str, options), "--memory", f"<(zcat {again})"])
-    piped = subprocess.run(["bash", "-c", command], input=data, capture_output=True, env=ENVIRONMENT, check=False)
+    piped = execute("bash", "-c", command, data=data)
     assert piped.returncode == 0, piped.stderr.decode()
     assert piped.stdout == revised.read_bytes()
 
 
-def test_invalid_utf8(tiny_model: Path, tmp_path: Path) -> None:
+def test_invalid_utf8(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
     data = b"eins\nzwei\nschl\xfccht\n"
     path = tmp_path / "in.de"
     path.write_bytes(data)
-    named = specmt("translate", path, "-o", tmp_path / "out.en", *model_options(tiny_model))
+    named = here("translate", path, "-o", tmp_path / "out.en", *model_options(tiny_model))
     assert named.returncode == 65
     assert f"{path}: line 3 is not valid UTF-8 at byte offset 14;" in error_of(named)
     assert list(tmp_path.iterdir()) == [path]
-    piped = specmt("translate", *model_options(tiny_model), data=data)
+    piped = here("translate", *model_options(tiny_model), data=data)
     assert piped.returncode == 65
     assert "standard input: line 3 " in error_of(piped)
     assert piped.stdout.count(b"\n") == 2
@@ -372,7 +366,7 @@ def test_a_line_alone_is_answered_at_once(tiny_model: Path, tmp_path: Path, rout
     os.mkfifo(fifo)
     arguments = [*model_options(tiny_model), "--stats", tmp_path / "stats.json"]
     with start(*arguments) if route == "pipe" else start(fifo, *arguments) as process, ExitStack() as stack:
-        writing = process.stdin if route == "pipe" else stack.enter_context(fifo.open("wb", buffering=0))
+        writing = process.stdin if route == "pipe" else stack.enter_context(fifo.open("r+b", buffering=0))
         assert writing is not None
         assert answer(process, writing, b"\r\n") == b"\r\n"
         assert answer(process, writing, b"Ein Hund.\n")
@@ -393,7 +387,7 @@ def test_closed_pipe_and_full_disk_and_empty_input(tiny_model: Path, tmp_path: P
         (f"head -1 {path} | {translate} > /dev/full", b"", b"No space left", 74),
         (f"{translate} < /dev/null", b"", b"", 0),
     ):
-        result = subprocess.run(["bash", "-c", command], capture_output=True, env=ENVIRONMENT, check=False)
+        result = execute("bash", "-c", command)
         assert result.returncode == code, result.stderr.decode()
         assert result.stdout.strip() == out.strip()
         assert err in result.stderr

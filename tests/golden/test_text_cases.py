@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specmt.documents import read_document, translate_documents
+from specmt.documents import translate_documents
+from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.models.folder import bundled
 from specmt.options import DecodingOptions

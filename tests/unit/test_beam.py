@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,18 @@ from specmt.errors import UsageError
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Found
-from tests.decoding_helpers import BACKENDS, Hypotheses, Sources, has_ended, load_on, tokens_of, total_of
+from tests.decoding_helpers import (
+    BACKENDS,
+    Hypotheses,
+    Sources,
+    has_ended,
+    load_on,
+    sources_for,
+    tokens_of,
+    total_of,
+)
 
+Searched = Callable[[DecodingOptions], list[list[Found]]]
 FIVE = DecodingOptions(strategy="beam", beam_size=5, n_best=5, scores=True)
 
 
@@ -52,32 +63,32 @@ def lists_of(hypotheses: Hypotheses) -> list[list[Found]]:
     return [[Found(each.tokens, each.score), *each.alternatives] for each in hypotheses]
 
 
+@pytest.fixture(scope="module")
+def searched(tiny_model: Path, sources: Sources) -> Searched:
+    """Returns what fairseq2 finds, which takes long, once for both backends."""
+    model = load_model(tiny_model, device="cpu")
+    return cache(lambda options: [search(model, [source], options)[0] for source in sources])
+
+
 @pytest.mark.parametrize(("beam_size", "length_penalty"), [(1, 1.0), (2, 0.0), (5, 1.0), (5, -1.0), (12, 0.6)])
 def test_translations_are_those_of_fairseq2(
-    model: Model, sources: Sources, beam_size: int, length_penalty: float
+    model: Model, sources: Sources, searched: Searched, beam_size: int, length_penalty: float
 ) -> None:
     options = replace(FIVE, beam_size=beam_size, n_best=beam_size, length_penalty=length_penalty, batch_size=7)
     found = lists_of(decode(model, sources, options))
-    for source, ours in zip(sources, found, strict=True):
-        theirs = search(model, [source], options)[0]
+    for ours, theirs in zip(found, searched(options), strict=True):
         assert [each.tokens for each in ours] == [each.tokens for each in theirs]
         assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
     lengths = [{len(each.tokens) for each in ours} for ours in found]
     assert any(len(each) > 1 for each in lengths) == (beam_size > 1)
 
 
-@pytest.mark.parametrize(
-    ("any_model", "batch_size"),
-    [
-        (kind, batch_size)
-        for number, kind in enumerate(KINDS)
-        for batch_size in ([1, 2, 8, 40] if number == 0 else [1, 40] if number % 2 else [2, 8])
-    ],
-    indirect=["any_model"],
-)
+@pytest.mark.crossed("any_model", "batch_size")
+@pytest.mark.parametrize("batch_size", [1, 2, 8, 40])
 def test_a_translation_does_not_depend_on_the_batch(any_model: Model, sources: Sources, batch_size: int) -> None:
+    sources = sources_for(any_model, sources)
     wanted = decode(any_model, sources, replace(FIVE, batch_size=3))
-    mixed = [*range(20, 40), *range(20)]
+    mixed = sorted(range(len(sources)), key=lambda number: number < len(sources) // 2)
     got = decode(any_model, [sources[number] for number in mixed], replace(FIVE, batch_size=batch_size))
     assert got == [wanted[number] for number in mixed]
     assert all(math.isfinite(each.score) for each in got)
@@ -154,8 +165,9 @@ def test_what_is_verified_ahead_changes_the_number_of_calls_alone(
 def test_a_search_goes_on_where_caches_have_to_grow(model: Model, sources: Sources) -> None:
     """128 hypotheses do not fit into the positions that a cache begins with."""
     wide = replace(FIVE, beam_size=128, n_best=2, batch_size=2)
-    got = decode(model, sources[4:7], wide)
-    for source, hypothesis in zip(sources[4:7], got, strict=True):
+    some = sources[4:7] if model.backend.name == "kernels" else sources[5:6]
+    got = decode(model, some, wide)
+    for source, hypothesis in zip(some, got, strict=True):
         assert hypothesis.tokens == search(model, [source], wide)[0][0].tokens
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specmt.documents import Finished, Selection, read_document, translate_documents
+from specmt.documents import Finished, Selection, translate_documents
+from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.markup import xml_escape
 from specmt.models.hub import Model, load_model

@@ -167,12 +167,19 @@ def make_networks(
     )
 
 
-@pytest.fixture(scope="module", params=[f"{shape}-{format}" for shape in SHAPES for format in FORMATS])
-def networks(request: pytest.FixtureRequest, kernels: bool) -> Networks:
-    shape, format = request.param.split("-")
-    if not kernels and format == "int8":
-        pytest.skip("int8 is for the kernels")
-    if not kernels and not can_pack(torch.zeros(8, 8, dtype=getattr(torch, format))):
+@pytest.fixture(
+    scope="module",
+    params=[
+        *(f"kernels-{shape}-{format}" for shape in SHAPES for format in FORMATS),
+        *(f"pytorch-{shape}-{format}" for shape in SHAPES for format in FORMATS if format != "int8"),
+    ],
+)
+def networks(request: pytest.FixtureRequest) -> Networks:
+    backend, shape, format = request.param.split("-")
+    kernels = backend == "kernels"
+    if kernels:
+        request.getfixturevalue("needs_kernels")
+    elif not can_pack(torch.zeros(8, 8, dtype=getattr(torch, format))):
         pytest.skip(f"oneDNN has no packed {format} layers on this machine")
     found = make_networks(format, kernels=kernels, **SHAPES[shape])
     if torch.backends.cpu.get_cpu_capability() == "AVX512" or kernels or is_invariant(found.verifier):
@@ -240,6 +247,7 @@ def in_one_block(networks: Networks, texts: Texts) -> list[tuple[Floats, State]]
     return [run_alone(networks, source, target, [LENGTH]) for source, target in zip(*texts, strict=True)]
 
 
+@pytest.mark.crossed("networks", "windows")
 @pytest.mark.parametrize("windows", PLANS, ids=lambda windows: "-".join(map(str, windows[:4])))
 def test_windows_of_every_size_give_the_bits_of_one_block(
     networks: Networks,
@@ -253,6 +261,7 @@ def test_windows_of_every_size_give_the_bits_of_one_block(
         assert_cache_equal(state, 0, wanted_state, LENGTH)
 
 
+@pytest.mark.crossed("networks", "order")
 @pytest.mark.parametrize(
     ("order", "threads"),
     [
@@ -307,6 +316,7 @@ def test_encoder_memory_and_cross_cache_do_not_depend_on_company(networks: Netwo
         assert equal(held(state.cross.data[:, :, row, :, :length]), held(cross.data[:, :, 0, :, :length]))
 
 
+@pytest.mark.crossed("networks", "order")
 @pytest.mark.parametrize(
     ("order", "block_size", "threads"),
     [([2], 5, 1), ([0, 1, 2, 3, 4], 1, 1), ([4, 2, 0, 0, 3], 5, 1), ([1, 4], 12, 1), ([4, 0], 5, 2), ([1, 3], 2, 3)],

@@ -101,6 +101,7 @@ def differences(verifier: KernelVerifier, block_size: int) -> int:
     return int((logits.best() != said[:, 1:]).sum())
 
 
+@pytest.mark.crossed("format", "table", "bias", "block_size", every=3)
 @pytest.mark.parametrize("block_size", [0, 4, 14])
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("table", TABLES)

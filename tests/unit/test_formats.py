@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from specmt import formats
 from specmt.errors import DataError
-from specmt.formats import find_format, format_of, names
+from specmt.formats import format_of, names, suffixes
 from specmt.formats.document import TagRules
 from specmt.types import Tagged
 from tests.documents import SAMPLES, Sample, package, read, shout, translate
@@ -29,7 +29,7 @@ def at_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_format_has_a_sample() -> None:
     assert {sample.format for sample in SAMPLES} == set(names())
     for name in names():
-        for suffix in find_format(name).SUFFIXES:
+        for suffix in suffixes(name):
             assert format_of(f"a.b{suffix.upper()}.gz") == name
 
 
@@ -137,7 +137,7 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
             "line 2 has the id '1' of line 1 again",
         ),
         ("tmx", b"<a/>", "line 1 must open with <tmx>"),
-        ("android", b"<a/>", "line 1 opens with <a>"),
+        ("android", b"<a/>", "line 1 must open with <resources>"),
         (
             "android",
             b'<resources><string name="a">x</string>\n<string name="a">x</string></resources>',
@@ -326,7 +326,7 @@ def test_a_package_can_bring_a_format(tmp_path: Path, monkeypatch: pytest.Monkey
         assert format_of("a.mine") == "own" and format_of("a.po") == "po"
         assert "own" in names()
         assert translate(read("own", b"Haus\n")) == b"HAUS\n"
-        assert find_format("po").SUFFIXES == (".po", ".pot")  # ours are not taken away
+        assert suffixes("po") == (".po", ".pot")  # ours are not taken away
     finally:
         formats._plug_ins.cache_clear()
 

@@ -22,6 +22,7 @@ LAYERS = {
     "specmt.types": 0,
     "specmt.options": 0,
     "specmt.files": 0,
+    "specmt.languages": 0,
     "specmt.signals": 0,
     "specmt._signals": 0,
     "specmt.text": 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.text.shortlist import Shortlist
 from specmt.types import BOS, EOS, UNK, Hypothesis
-from tests.decoding_helpers import NotFused, counts
+from tests.decoding_helpers import NotFused, counts, same
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -37,6 +37,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "broad tree": {"drafter": "autoregressive", "block_size": 2, "nodes": 40, "beta": 20, **TREE},
     "self": {"drafter": "self", "block_size": 6},
     "self tree": {"drafter": "self", "block_size": 4, "nodes": 9, "beta": 2, **TREE},
+    "tolerant": {"drafter": "masked", "block_size": 5, "tolerance": 2.0, "beta": 3},
+    "tolerant tree": {"drafter": "masked", "nodes": 9, "tolerance": 1.0, "beta": 4, **TREE},
+    "tolerant autoregressive": {"drafter": "autoregressive", "block_size": 4, "tolerance": 0.5, "beta": 2},
 }
 DOUBTS = {
     "all": None,
@@ -50,7 +53,7 @@ DOUBTS = {
 }
 
 
-@pytest.fixture(params=["float32", "bfloat16", "int8"])
+@pytest.fixture(params=["bfloat16", "float32", "int8"])
 def native(tiny_model: Path, request: pytest.FixtureRequest) -> Model:
     model = load_model(tiny_model, dtype=request.param)
     assert isinstance(model.verifier, KernelVerifier)
@@ -83,22 +86,25 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[Hypothesis]
     return decode_both
 
 
+@pytest.mark.crossed("native", "way", "batch_size", every=3)
 @pytest.mark.parametrize("batch_size", [1, 3, 33])
 @pytest.mark.parametrize("way", WAYS)
-def test_it_says_and_counts_what_the_loop_does(
+def test_it_says_counts_and_scores_what_the_loop_does(
     native: Model, sources: list[list[int]], way: str, batch_size: int, both: Callable[..., list[list[Hypothesis]]]
 ) -> None:
     # The last source is long: caches have to grow on the way.
     sources = [*sources, (sources[0] * 40)[:45]]
-    fused, in_python = both(native, sources, DecodingOptions(batch_size=batch_size, **WAYS[way]))
-    if way in ("autoregressive", "self", "self tree"):
+    options = DecodingOptions(batch_size=batch_size, scores=batch_size != 3, **WAYS[way])
+    fused, in_python = both(native, sources, options)
+    if way in ("autoregressive", "tolerant autoregressive", "self", "self tree"):
         # How many tokens are drafted past the end of a sentence depends on when others end.
         for h in (*fused, *in_python):
             h.stats.drafted = 0
-    assert counts(fused) == counts(in_python)
+    assert all(map(same, fused, in_python))
     assert max(h.stats.tokens for h in fused) > 64
 
 
+@pytest.mark.crossed("native", "doubt", "way")
 @pytest.mark.parametrize("doubt", list(DOUBTS)[1:])
 @pytest.mark.parametrize("way", ["masked 5", "masked tree", "autoregressive", "autoregressive tree"])
 def test_it_verifies_what_is_likely_enough(
@@ -119,6 +125,7 @@ def test_it_verifies_what_is_likely_enough(
         assert drafted < 0.9 * everything
 
 
+@pytest.mark.crossed("native", "way", "listed")
 @pytest.mark.parametrize("way", ["greedy", "masked 5", "masked tree", "autoregressive tree"])
 @pytest.mark.parametrize("listed", [False, True])
 def test_it_writes_the_log_probabilities_of_the_loop(
@@ -194,14 +201,37 @@ def fused_of(model: Model) -> FusedLoop:
     return model.verifier
 
 
+def number_of_ended(sentences: Sentences) -> int:
+    last = sentences.tokens[range(len(sentences.lengths)), sentences.lengths - 1]
+    return int(((sentences.lengths >= sentences.limits) | (last == EOS)).sum())
+
+
+def run_until(
+    model: Model,
+    sources: list[list[int]],
+    limits: list[int],
+    enough: int,
+    *,
+    hints: Sequence[list[int]] = (),
+    is_tree: bool = False,
+) -> tuple[Sentences, Ran]:
+    """Returns what one call of the loop makes of sentences."""
+    while True:
+        state, sentences = open_rows(model, sources, limits)
+        sentences = replace(sentences, hints=hints)
+        drafting = tree_drafting(model, sources) if is_tree else Drafting(0)
+        ran = fused_of(model).run(state, sentences, drafting, iterations=100, enough=enough)
+        # On a busy machine it comes back earlier, for the sake of signals.
+        if number_of_ended(sentences) >= enough or len(ran.accepted) == 100:
+            return sentences, ran
+
+
 def test_it_comes_back_when_enough_sentences_have_ended(native: Model, sources: list[list[int]]) -> None:
     limits = [5, 9, 9, 20, 30, 40]
     ended = []
     for enough in (1, 3, 6):
-        state, sentences = open_rows(native, [(sources[10] * 3)[i : i + 40] for i in range(6)], limits)
-        ran = fused_of(native).run(state, sentences, Drafting(0), iterations=50, enough=enough)
-        done = (sentences.lengths >= limits) | (sentences.tokens[range(6), sentences.lengths - 1] == EOS)
-        ended.append(int(done.sum()))
+        sentences, ran = run_until(native, [(sources[10] * 3)[i : i + 40] for i in range(6)], limits, enough)
+        ended.append(number_of_ended(sentences))
         # What is −1 comes behind what is not, and there is a token for every other.
         assert ((ran.accepted >= 0).sum(0) == sentences.lengths - 1).all()
         assert (np.sort(ran.accepted, axis=0)[::-1] == ran.accepted).all()
@@ -237,10 +267,7 @@ def test_hints_change_how_many_iterations_there_are_and_nothing_else(
     native: Model, sources: list[list[int]], is_tree: bool
 ) -> None:
     def said(hints: list[list[int]]) -> tuple[list[list[int]], int]:
-        state, sentences = open_rows(native, sources[:8], [60] * 8)
-        sentences = replace(sentences, hints=hints)
-        drafting = tree_drafting(native, sources[:8]) if is_tree else Drafting(0)
-        ran = fused_of(native).run(state, sentences, drafting, iterations=100, enough=8)
+        sentences, ran = run_until(native, sources[:8], [60] * 8, 8, hints=hints, is_tree=is_tree)
         tokens = sentences.tokens.tolist()
         return [row[:length] for row, length in zip(tokens, sentences.lengths.tolist(), strict=True)], len(ran.accepted)
 

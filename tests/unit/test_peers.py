@@ -79,27 +79,6 @@ def test_m2m100_is_the_verifier(random_model: Model, batch: tuple[Tensor, Tensor
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
-@pytest.mark.parametrize("runtime", ["pytorch", "onnx"])
-def test_hugging_face_says_what_greedy_decoding_says(random_model: Model, runtime: str, batch_size: int) -> None:
-    for package in ("transformers", "optimum.onnxruntime")[: 1 + (runtime == "onnx")]:
-        pytest.importorskip(package, reason="the peer is not installed")
-    from peers.to_m2m100 import to_m2m100
-    from peers.transformers_worker import translate
-
-    folder = random_model.folder
-    converted = to_m2m100(folder.verifier, folder.weights(VERIFIER))
-    if runtime == "onnx":
-        from peers.to_onnx import to_onnx
-
-        converted = to_onnx(converted, 1, int8=False)
-    sources = random_model.pieces.encode_batch(LINES)
-    tokens = translate(converted, sources, batch_size, folder.verifier.max_length)
-    wanted = say(random_model, LINES)
-    # A batch has one limit, its longest source's.
-    assert [random_model.pieces.pieces(each)[: len(own)] for each, own in zip(tokens, wanted, strict=True)] == wanted
-
-
 def test_ctranslate2_says_what_greedy_decoding_says(random_model: Model, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the peer is not installed")
     from peers.to_ctranslate2 import write_ctranslate2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, final
@@ -24,6 +23,7 @@ from specmt.text.segment import LAYOUT
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 from tests.golden.robustness import LISTED, listed
+from tests.growth import assert_linear
 from tests.sessions import FakeSession
 from tests.unit.test_translator import FakeModel
 
@@ -145,13 +145,11 @@ UNITS = (
 
 @pytest.mark.parametrize("unit", [*UNITS.split("|"), "-", ". ", "DE89 1234 ", "http://(", "<b>x</b>", "[a](b"])
 def test_masking_takes_linear_time(unit: str) -> None:
-    text = unit * (50_000 // len(unit))
-    started = time.process_time()
-    rules = Rules(Characters(), 200)
-    parts = rules.split(text)
-    # A generous bound, which quadratic time misses by orders of magnitude.
-    assert time.process_time() - started < 30
-    assert join(answer(rules, parts, str)) == text
+    def check(size: int) -> None:
+        text, rules = unit * (size // len(unit)), Rules(Characters(), 200)
+        assert join(answer(rules, rules.split(text), str)) == text
+
+    assert_linear(check, 3_125)
 
 
 @final

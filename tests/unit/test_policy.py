@@ -404,6 +404,7 @@ class Fickle(Policy):
         self.tokens += tokens
 
 
+@pytest.mark.crossed("kernels", "drafter", "tree", "batch_size")
 @pytest.mark.parametrize("batch_size", [1, 7])
 @pytest.mark.parametrize("tree", ["chain", "best-first"])
 @pytest.mark.parametrize("drafter", ["masked", "autoregressive", "lookup"])

@@ -557,17 +557,9 @@ def test_how_a_file_is_read_changes_no_sample(model: Model) -> None:
     assert texts[0][1] == ""
 
 
-@pytest.mark.parametrize(
-    ("kernels", "temperature", "top_k", "tree"),
-    [
-        (kernels, *how, tree)
-        for kernels in (True, False)
-        for number, how in enumerate([(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
-        for place, tree in enumerate(["chain", "sampled"])
-        if kernels or (number + place) % 2 == 0
-    ],
-    indirect=["kernels"],
-)
+@pytest.mark.crossed("kernels", "temperature", "tree")
+@pytest.mark.parametrize(("temperature", "top_k"), [(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
+@pytest.mark.parametrize("tree", ["chain", "sampled"])
 def test_the_least_of_chance_is_greedy(
     model: Model, sources: Sources, tree: str, temperature: float, top_k: int | None
 ) -> None:
@@ -592,9 +584,9 @@ def first_tokens(model: Model, source: list[int], temperature: float) -> Floats:
     return joint
 
 
-@pytest.mark.parametrize(
-    ("kind", "width"), [("masked", 1), ("masked", 4), ("autoregressive", 1), ("autoregressive", 4)]
-)
+@pytest.mark.crossed("kernels", "kind", "width")
+@pytest.mark.parametrize("kind", ["masked", "autoregressive"])
+@pytest.mark.parametrize("width", [1, 4])
 def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: 2)
     source = [9, 80, 300]

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from specmt.text.segment import segment, split_layout, split_sentences
+from tests.growth import assert_linear
 
 
 def words(text: str) -> int:
@@ -120,13 +119,13 @@ def test_layout_is_separated_exactly() -> None:
     "unit", ["Ein Satz. ", "wort ", "x", ".", " ", "a. ", '()" ', "e\u0301", ".%1", "a.[1]", "! ", "1.1,", "a.)"]
 )
 def test_a_long_line_takes_linear_time(unit: str) -> None:
-    text = unit * (200_000 // len(unit))
-    started = time.process_time()
-    parts = segment(text, 100, lambda piece: len(piece) // 4)
-    # A generous bound, which quadratic time misses by orders of magnitude.
-    assert time.process_time() - started < 10
-    assert join(parts) == text
-    assert all(len(part) // 4 <= 100 for part, _ in parts)
+    def check(size: int) -> None:
+        text = unit * (size // len(unit))
+        parts = segment(text, 100, lambda piece: len(piece) // 4)
+        assert join(parts) == text
+        assert all(len(part) // 4 <= 100 for part, _ in parts)
+
+    assert_linear(check, 12_500)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from specmt.decoding.request import Request
 from specmt.decoding.session import Session
+from specmt.feeder import Cutter
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.serve.engine import Engine, Job, QueueFullError, StoppedError
@@ -85,36 +86,28 @@ def eventually(holds: Callable[[], bool]) -> None:
     pytest.fail("it never came to be")
 
 
-class Book:
-    def __init__(self, client: str, name: str, pages: int) -> None:
-        self.client, self.name, self.pages = client, name, pages
-
-    @property
-    def has_more(self) -> bool:
-        return self.pages > 0
-
-
 def test_clients_take_turns_and_so_do_the_requests_of_a_client() -> None:
-    queue: FairQueue[Book] = FairQueue()
-    for book in (Book("a", "a1", 3), Book("a", "a2", 2), Book("b", "b1", 1), Book("c", "c1", 2)):
-        queue.add(book)
+    queue: FairQueue[str] = FairQueue()
+    pages = {"a1": 3, "a2": 2, "a3": 1, "a4": 1, "b1": 1, "c1": 2}
+    for book in pages:
+        queue.add(book[0], book)
     order = []
     while queue:
         book = queue.turn()
-        book.pages -= 1
-        order.append(book.name)
-        queue.settle()
-    assert order == ["a1", "b1", "c1", "a2", "c1", "a1", "a2", "a1"]
+        order.append(book)
+        pages[book] -= 1
+        if not pages[book]:
+            queue.remove(book[0], book)
+    assert order == ["a1", "b1", "c1", "a2", "c1", "a3", "a4", "a1", "a2", "a1"]
 
 
 def test_a_request_can_leave_the_queue() -> None:
-    queue: FairQueue[Book] = FairQueue()
-    one, other = Book("a", "a1", 1), Book("b", "b1", 1)
-    queue.add(one)
-    queue.add(other)
-    queue.remove(one)
-    queue.remove(one)
-    assert queue.turn() is other
+    queue: FairQueue[str] = FairQueue()
+    queue.add("a", "a1")
+    queue.add("b", "b1")
+    queue.remove("a", "a1")
+    queue.remove("a", "a1")
+    assert queue.turn() == "b1"
 
 
 def test_texts_come_back_with_their_line_endings_and_blank_lines() -> None:
@@ -198,6 +191,20 @@ def test_a_failing_step_fails_what_is_in_it_and_nothing_later() -> None:
         assert later.text() == "b a"
 
 
+def test_a_text_that_cannot_be_cut_fails_alone_and_none_of_its_lines_waits() -> None:
+    session = Gated()
+    with running(session) as engine:
+        unlucky, other = Waiting("\n\na\nb"), Waiting("c d")
+        unlucky.job.cutter = Cutter(None)  # type: ignore[arg-type]
+        engine.submit([unlucky.job, other.job])
+        with pytest.raises(AttributeError):
+            unlucky.text()
+        eventually(lambda: engine.running == 1)
+        assert engine.waiting == 0
+        session.gate.release(1)
+        assert other.text() == "d c"
+
+
 def test_a_model_that_cannot_be_loaded_fails_whoever_waits() -> None:
     def load() -> Translator:
         raise ValueError("damaged")
@@ -221,7 +228,8 @@ def test_answers_do_not_depend_on_company(model: Model) -> None:
     for text in texts:
         lines: list[Line] = list(lines_of(text))
         alone.append("".join(each.text + each.line.ending for each in translator.translate(lines, options)))
-    engine = Engine(lambda: Translator(model), batch_size=8, max_queue=10_000)
+    session = Session(model)
+    engine = Engine(lambda: Translator(model, session=session), batch_size=8, max_queue=10_000)
     engine.start()
     jobs = [Waiting(text, f"client {number % 5}", options) for number, text in enumerate(texts)]
     unwanted = [Waiting(text, "other", options) for text in texts[::3]]
@@ -232,4 +240,4 @@ def test_answers_do_not_depend_on_company(model: Model) -> None:
     engine.cancel([each.job for each in unwanted])
     assert [job.text() for job in jobs] == alone
     engine.stop(20)
-    assert isinstance(engine._session, Session) and len(engine._session) == 0
+    assert len(session) == engine.running == engine.waiting == 0

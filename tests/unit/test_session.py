@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,8 +23,6 @@ from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
 from specmt.decoding.trace import Recorder
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.cache import State
-from specmt.engine.fused import FusedLoop
-from specmt.engine.kernels.verifier import KernelVerifier
 from specmt.errors import ModelError, UsageError, is_out_of_memory
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -32,13 +30,12 @@ from specmt.types import Hypothesis
 from tests.decoding_helpers import (
     BATCH_SIZES,
     GREEDY,
-    Hypotheses,
     Sources,
     Stepwise,
     assert_counts,
     assert_same,
+    same,
     stats_of,
-    stepwise,
     total_of,
 )
 
@@ -93,12 +90,6 @@ def finish(session: Session) -> dict[int, Hypothesis]:
     return found
 
 
-def same(got: Hypothesis, wanted: Hypothesis) -> bool:
-    """Whether tokens, counts and score are the same, a missing score too."""
-    scores = {repr(each.score) for each in (got, wanted)}
-    return (got.tokens, got.stats) == (wanted.tokens, wanted.stats) and len(scores) == 1
-
-
 # Requests that come and go
 
 STEP = st.just(("step", 0))
@@ -134,6 +125,7 @@ def test_whatever_comes_and_goes_the_rest_is_as_if_decoded_alone(
     assert all(same(hypothesis, alone[submitted[key]]) for key, hypothesis in (found | rest).items())
 
 
+@pytest.mark.crossed("kernels", "batch_size")
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
 def test_kinds_take_turns_with_the_same_output(
     model: Model, few: Sources, alone: dict[tuple[str, int], Hypothesis], batch_size: int
@@ -319,6 +311,7 @@ def test_memory_that_does_not_suffice_halves_the_batch(
     if call == "run" and model.backend.name != "kernels":
         pytest.skip("the loop runs step by step there")
     options = DecodingOptions(drafter="masked", block_size=4, batch_size=16)
+    sources = sources[:20]
     wanted = decode(model, sources, options)
     cramped = Cramped(model.verifier, call, 3, error, late=late)
     session = Session(replace(model, verifier=cramped))
@@ -407,7 +400,7 @@ def test_other_errors_are_not_taken_for_it(model: Model, few: Sources) -> None:
     assert len(cramped.failed) == 1
 
 
-# Counts, and who runs the loop
+# Counts
 
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"strategy": "greedy"},
@@ -448,51 +441,3 @@ def test_counts_add_up_to_what_was_said(model: Model, sources: Sources, options:
     total = total_of(got)
     assert sum(total.accepted_counts) == total.verifier_calls == sum(stats.verifier_calls for stats in stats_of(got))
     assert total.mean_accepted_length == total.tokens / total.verifier_calls
-
-
-@pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
-def native(tiny_model: Path, needs_kernels: None, request: pytest.FixtureRequest) -> Model:
-    model = load_model(tiny_model, dtype=request.param)
-    assert isinstance(model.verifier, KernelVerifier)
-    return model
-
-
-def both(model: Model, sources: Sources, options: DecodingOptions) -> tuple[Hypotheses, Hypotheses]:
-    """Returns what a fused loop and the loop step by step make of sources."""
-    iterations: list[int] = []
-    run = cast("FusedLoop", model.verifier).run
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        ran = run(*arguments, **named)
-        iterations.append(len(ran.accepted))
-        return ran
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model.verifier, "run", counted)
-        got = decode(model, sources, options)
-    assert sum(iterations) > len(iterations) > 0
-    return got, decode(stepwise(model), sources, options)
-
-
-@pytest.mark.parametrize(
-    ("native", "way", "batch_size"),
-    [("bfloat16", way, batch_size) for way in WAYS for batch_size in (1, 8)]
-    + [
-        (dtype, way, (1, 8)[(number + place) % 2])
-        for number, dtype in enumerate(["float32", "int8"])
-        for place, way in enumerate(WAYS)
-    ],
-    indirect=["native"],
-)
-def test_a_fused_loop_says_counts_and_scores_what_the_loop_does(
-    native: Model, sources: Sources, way: str, batch_size: int
-) -> None:
-    # The last source is long: caches have to grow on the way.
-    sources = [*sources, (sources[0] * 40)[:45]]
-    got, wanted = both(native, sources, DecodingOptions(batch_size=batch_size, scores=True, **WAYS[way]))
-    if way in ("autoregressive", "tolerant autoregressive", "self", "self tree"):
-        # How many tokens are drafted past the end of a sentence depends on when others end.
-        for stats in (*stats_of(got), *stats_of(wanted)):
-            stats.drafted = 0
-    assert all(same(*pair) for pair in zip(got, wanted, strict=True))
-    assert max(stats.tokens for stats in stats_of(got)) > 64

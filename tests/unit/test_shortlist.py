@@ -37,7 +37,7 @@ from specmt.models.hub import Model, fitting_weights, load_model
 from specmt.models.parameters import drafter_shapes, verifier_shapes
 from specmt.models.reference.modules import create_drafter, create_verifier
 from specmt.models.tensors import write_tensors
-from specmt.models.writing import add_drafter
+from specmt.models.writing import add_drafter, add_shortlist
 from specmt.options import DecodingOptions
 from specmt.text.pieces import Pieces
 from specmt.text.shortlist import DRAFTED_EACH, Shortlist
@@ -47,7 +47,6 @@ from specmt.training.lexicon import (
     learn_shortlist,
     read_distilled,
     translation_probabilities,
-    write_shortlist,
 )
 from specmt.training.validate import weights_of
 from specmt.translator import Translator
@@ -502,7 +501,8 @@ def test_distilled_data_is_read_at_even_distances(pieces: Pieces, tmp_path: Path
 def folder(tiny_model: Path, made_up: ParallelData, pieces: Pieces, tmp_path: Path) -> Path:
     path = tmp_path / "model"
     shutil.copytree(tiny_model, path)
-    write_shortlist(path, *learn_shortlist(made_up, pieces, frequent=20, associated=5))
+    shortlist, config = learn_shortlist(made_up, pieces, frequent=20, associated=5)
+    add_shortlist(path, config, asdict(shortlist))
     return path
 
 
@@ -515,7 +515,8 @@ def test_a_model_folder_keeps_it(folder: Path, tiny_model: Path, made_up: Parall
     for name, part in asdict(wanted).items():
         assert getattr(kept, name).dtype == part.dtype
         assert np.array_equal(getattr(kept, name), part)
-    write_shortlist(folder, *learn_shortlist(made_up, pieces, frequent=30, associated=5))
+    shortlist, config = learn_shortlist(made_up, pieces, frequent=30, associated=5)
+    add_shortlist(folder, config, asdict(shortlist))
     again = ModelFolder.read(folder)
     assert again.shortlist is not None and again.shortlist.frequent == 30
     assert again.verified(SHORTLIST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,16 +29,15 @@ from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_sizes
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Hypothesis
-from tests.decoding_helpers import NotFused, assert_same, counts, has_ended, tokens_of, total_of
+from tests.decoding_helpers import NotFused, assert_same, counts, has_ended, sources_for, tokens_of, total_of
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
 GREEDY = DecodingOptions(strategy="greedy", batch_size=7)
 DOUBTS = {"all": None, "far": Confidence(1.0, 0.0, 0.05, 0.2), "near": Confidence(1.1, 2.0, 0.3, 0.6)}
-STAGES = ["bfloat16 by codes", "bfloat16 by int8", "int8 by codes"]
 
 
-@pytest.fixture(params=STAGES)
+@pytest.fixture(params=["bfloat16 by codes", "bfloat16 by int8", "int8 by codes"])
 def staged(tiny_model: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Model:
     """A model with a replica."""
     verifier, _, kind = request.param.partition(" by ")
@@ -69,15 +67,10 @@ def replica_of(model: Model, noise: float, format: str) -> KernelReplica:
     return KernelReplica(packed, sizes, format)
 
 
-PLAYED = list(itertools.product(DOUBTS, [1, 3, 33], [False, True]))
-
-
-@pytest.mark.parametrize(
-    ("staged", "doubt", "batch_size", "alone"),
-    [(STAGES[0], *each) for each in PLAYED]
-    + [(stage, *each) for number, stage in enumerate(STAGES[1:]) for each in PLAYED[number::2]],
-    indirect=["staged"],
-)
+@pytest.mark.crossed("staged", "doubt", "batch_size", "alone", every=3)
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 33])
+@pytest.mark.parametrize("doubt", DOUBTS)
 def test_both_loops_draft_and_say_the_same(
     staged: Model,
     sources: list[list[int]],
@@ -105,6 +98,7 @@ def test_both_loops_draft_and_say_the_same(
     assert counts(in_python) == counts(fused)
 
 
+@pytest.mark.crossed("staged", "noise", "block_size", every=3)
 @pytest.mark.parametrize("noise", [0.05, 0.5, 50.0])
 @pytest.mark.parametrize("block_size", [1, 7, 25])
 def test_whatever_the_replica_says_the_output_is_the_verifiers(
@@ -273,6 +267,7 @@ def test_who_has_a_replica(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert codes == pytest.approx(eight / 2) and 0.2 < codes < 0.4 < of_int8
 
 
+@pytest.mark.crossed("kernels", "alone", "fused")
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("alone", [True, False])
 def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
@@ -290,6 +285,7 @@ def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
         model.folder = replace(model.folder, autoregressive=None)
     if not fused:
         monkeypatch.setattr(session, "FusedLoop", NotFused)
+    sources = sources_for(model, sources)
     greedy = decode(model, sources, GREEDY)
     for batch_size in (1, 5):
         drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))

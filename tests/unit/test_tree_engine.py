@@ -180,6 +180,7 @@ def assert_nodes_equal_chains(sentences: Sentences, tree: Tree, logits: Floats, 
                 assert equal(steps[start:], wanted[start:])
 
 
+@pytest.mark.crossed("sentences", "threads", every=3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_every_node_has_the_bits_of_its_chain_run_alone(sentences: Sentences, threads: int) -> None:
     generator = random.Random(threads)
@@ -275,6 +276,7 @@ def level_tree_nodes(generator: random.Random, widths: Sequence[int]) -> list[No
     return nodes
 
 
+@pytest.mark.crossed("sentences", "widths", every=3)
 @pytest.mark.parametrize("widths", [[1] * 6, [2, 3, 5, 3, 1], [9, 9, 4]], ids=str)
 def test_a_tree_level_by_level_is_the_tree_at_once(sentences: Sentences, widths: list[int]) -> None:
     generator = random.Random(len(widths))
@@ -438,6 +440,7 @@ def test_a_tree_of_one_candidate_a_position_is_the_chain(chains: Chains, kernels
     assert np.array_equal(log_probs, chain[1])
 
 
+@pytest.mark.crossed("kernels", "vocab", "nodes")
 @pytest.mark.parametrize(("vocab", "block_size"), [(6, 3), (21, 2)])
 @pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (3, 1), (12, 2), (39, 3), (30, 16)])
 def test_a_best_first_tree_has_the_likeliest_of_all_paths(

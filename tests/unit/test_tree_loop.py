@@ -30,6 +30,7 @@ from tests.decoding_helpers import (
     assert_same,
     load_on,
     log_softmax,
+    sources_for,
     stats_of,
     tokens_of,
     total_of,
@@ -48,7 +49,7 @@ def model(tiny_model: Path, kernels: bool) -> Model:
 
 @pytest.fixture(scope="module")
 def greedy(model: Model, sources: Sources) -> Hypotheses:
-    return decode(model, sources, replace(GREEDY, scores=True))
+    return decode(model, sources_for(model, sources), replace(GREEDY, scores=True))
 
 
 @pytest.fixture(scope="module", params=[*BACKENDS, "kernels-int8"])
@@ -58,7 +59,7 @@ def any_model(request: pytest.FixtureRequest, tiny_model: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def any_greedy(any_model: Model, sources: Sources) -> Hypotheses:
-    return decode(any_model, sources, replace(GREEDY, scores=True))
+    return decode(any_model, sources_for(any_model, sources), replace(GREEDY, scores=True))
 
 
 EVERY = [
@@ -95,7 +96,7 @@ def test_output_from_best_first_trees_is_greedy_output(
         batch_size=batch_size,
         scores=True,
     )
-    got = decode(any_model, sources, options)
+    got = decode(any_model, sources_for(any_model, sources), options)
     assert_same(got, any_greedy)
     size = min(nodes, sum(beta**depth for depth in range(1, block_size + 1)))
     assert all(h.stats.drafted == size * h.stats.verifier_calls for h in got)
@@ -168,7 +169,7 @@ def test_trees_of_other_drafters(
         batch_size=batch_size,
         scores=True,
     )
-    got = decode(model, sources, options)
+    got = decode(model, sources_for(model, sources), options)
     assert_same(got, greedy)
     total = total_of(got)
     assert total.verifier_calls < 0.6 * total.tokens
@@ -213,7 +214,7 @@ def test_tolerated_trees_do_not_depend_on_the_batch(
     tiny_model: Path, sources: Sources, backend: str, request: pytest.FixtureRequest
 ) -> None:
     model = load_on(backend, tiny_model, request)
-    sources = sources[:: 1 if backend.startswith("kernels") else 2]
+    sources = sources_for(model, sources)
     options = replace(BEST_FIRST, beta=5, tolerance=3.0, scores=True)
     assert not options.lossless
     wanted = decode(model, sources, replace(options, batch_size=1))
@@ -230,22 +231,20 @@ def test_tolerated_trees_do_not_depend_on_the_batch(
         assert [h.score for h in got] == [wanted[i].score for i in shuffled]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        BEST_FIRST,
-        replace(BEST_FIRST, tolerance=3.0, beta=4),
-        DecodingOptions(drafter="lookup", block_size=4),
-        DecodingOptions(drafter="masked", block_size=4),
-        GREEDY,
-    ],
-    ids=["best-first", "tolerance", "lookup", "chain", "greedy"],
-)
+RECORDED = {
+    "best-first": BEST_FIRST,
+    "tolerance": replace(BEST_FIRST, tolerance=3.0, beta=4),
+    "lookup": DecodingOptions(drafter="lookup", block_size=4),
+    "chain": DecodingOptions(drafter="masked", block_size=4),
+    "greedy": GREEDY,
+}
+
+
+@pytest.mark.crossed("kernels", "way", "batch_size")
+@pytest.mark.parametrize("way", RECORDED)
 @pytest.mark.parametrize("batch_size", [1, 7])
-def test_the_recorder_sees_every_pass(
-    model: Model, sources: Sources, options: DecodingOptions, batch_size: int
-) -> None:
-    some = sources[::3]
+def test_the_recorder_sees_every_pass(model: Model, sources: Sources, way: str, batch_size: int) -> None:
+    some, options = sources[::3], RECORDED[way]
     recorder = Recorder(options.beta)
     got = decode(model, some, replace(options, batch_size=batch_size), recorder=recorder)
     assert tokens_of(got) == tokens_of(decode(model, some, options))

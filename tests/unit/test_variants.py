@@ -175,6 +175,7 @@ def run(*command: object) -> str:
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
 
 
+# One test has both: what it needs is compiled and emulated once, not in every process that runs tests.
 @pytest.fixture(scope="module")
 def arm(needs_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[list[str]]]:
     """Returns what a variant of ARM computes in an emulator, in each format."""
@@ -210,11 +211,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
 
 
 def test_arm_gives_the_same_bits(arm: Callable[[str], list[list[str]]], here: list[list[str]]) -> None:
+    """In bfloat16 its own products round in their own way: every way to decode says the same, equally likely."""
     assert arm("neon") == here
-
-
-def test_arm_with_its_own_products(arm: Callable[[str], list[list[str]]], here: list[list[str]]) -> None:
-    """In bfloat16 they round in their own way: every way to decode says the same, with the same log-probabilities."""
     *exact, own = arm("neon_bf16")
     assert exact == here[:2]
     assert own != here[2]

@@ -6,18 +6,15 @@ import json
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from specmt.cli.console import load, printed
-from specmt.cli.options import decoding_options, given_options, model_options
+from specmt.cli.options import PATH, decoding_options, given_options, model_options
 from specmt.errors import DataError, UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import STDIN, Output, open_input, read_lines
-
-if TYPE_CHECKING:
-    from specmt.decoding.record import Record
 
 
 @click.command()
@@ -28,9 +25,7 @@ if TYPE_CHECKING:
     block_size="own",
     block_sizes="own: as many as the model was trained for. auto: as many as yield most on this machine, maybe none.",
 )
-@click.option(
-    "--html", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help="Write one self-contained page."
-)
+@click.option("--html", type=PATH, metavar="FILE", help="Write one self-contained page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.decoding.record`.")
 def trace(
     text: tuple[str, ...],
@@ -77,7 +72,9 @@ def trace(
         if as_json:
             out.write(json.dumps(told.as_json(), ensure_ascii=False) + "\n")
         elif html is None:
-            out.write(_drawn(told, options))
+            from specmt.cli.trace.terminal import Drawing
+
+            out.write(printed(lambda console: console.print(Drawing(told, options)), width=None))
 
 
 def _sentence(words: tuple[str, ...]) -> str:
@@ -99,10 +96,3 @@ def _sentence(words: tuple[str, ...]) -> str:
     except UnicodeEncodeError as error:
         raise DataError("`TEXT` is not valid UTF-8.") from error
     return text
-
-
-def _drawn(told: Record, options: DecodingOptions) -> str:
-    """Returns the drawing for standard output."""
-    from specmt.cli.trace.terminal import Drawing
-
-    return printed(lambda console: console.print(Drawing(told, options)), width=None)

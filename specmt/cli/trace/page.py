@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from importlib import resources
+from pathlib import Path
+from string import Template
 from typing import Final
 
+import specmt
 from specmt.cli.trace.view import MARKS, chance, figures, legend, percent, rounds
 from specmt.decoding.record import Choice, Committed, Draft, Record, Step, Token
 from specmt.options import DecodingOptions
@@ -38,31 +40,17 @@ def page(record: Record, options: DecodingOptions, *, source: str = "", target: 
     )
     before = _row("Source", _lang(source), _running(record.source.tokens))
     sections = (_section(*each, before, _lang(target)) for each in rounds(record))
-    style = resources.files("specmt").joinpath("assets/trace.css").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="specmt trace">
-<title>{escape(record.source.text)} – specmt trace</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<h1{_lang(source)}>{escape(record.source.text)}</h1>
-<p class="translation"{_lang(target)}>{escape(record.translation.text)}</p>
-<dl class="figures">{_joined(values)}</dl>
-<nav aria-label="Iterations"><ol class="history">{_joined(links)}</ol></nav>
-<ul class="legend" aria-label="Legend">{_joined(signs)}</ul>
-</header>
-<main>
-{_joined(sections)}
-</main>
-</body>
-</html>
-"""
+    template = Path(specmt.__file__).with_name("assets") / "trace.html"
+    return Template(template.read_text(encoding="utf-8")).substitute(
+        source=escape(record.source.text),
+        source_lang=_lang(source),
+        target_lang=_lang(target),
+        translation=escape(record.translation.text),
+        figures=_joined(values),
+        history=_joined(links),
+        legend=_joined(signs),
+        sections=_joined(sections),
+    )
 
 
 def _section(number: int, step: Step, after: Step | None, before: str, lang: str) -> str:

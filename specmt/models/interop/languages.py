@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from specmt.errors import UsageError
-from specmt.text.languages import find_code
+from specmt.languages import find_code
 
 _CODES: Final = """
 af:afr_Latn ak:aka_Latn am:amh_Ethi ar:arb_Arab as:asm_Beng ay:ayr_Latn az:azj_Latn/azb_Arab ba:bak_Cyrl be:bel_Cyrl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 from fairseq2.data_type import DataType
@@ -168,30 +168,11 @@ def load_verifier_weights(model: TransformerModel, weights: Mapping[str, Tensor]
     model.load_state_dict(tie_weights(weights))
 
 
-class HasVerifier(Protocol):
-    """What must be known of a loaded model."""
-
-    @property
-    def folder(self) -> ModelFolder:
-        """Where its weights are."""
-
-    @property
-    def device(self) -> str:
-        """The device that it runs on."""
-
-    @property
-    def dtype(self) -> str:
-        """The number format that it computes in."""
-
-
-def reference_of(model: HasVerifier) -> TransformerModel:
-    """Returns the verifier of a loaded model as fairseq2 modules with the same weights, where the model computes.
-
-    In the model's number format; fairseq2 has no int8: then in float32.
-    """
-    module = create_verifier(model.folder.verifier, torch.device(model.device))
-    load_verifier_weights(module, to_tensors(model.folder.weights(VERIFIER)))
-    return module.to(torch.float32 if model.dtype == "int8" else getattr(torch, model.dtype)).eval()
+def reference_of(folder: ModelFolder, device: torch.device) -> TransformerModel:
+    """Returns the verifier of a model folder as fairseq2 modules with the same weights."""
+    module = create_verifier(folder.verifier, device)
+    load_verifier_weights(module, to_tensors(folder.weights(VERIFIER)))
+    return module
 
 
 class GivenBias(AttentionBias):
