@@ -218,7 +218,8 @@ def _longest_prefix(text: str, start: int, guess: int, limit: int, count: Callab
 
 def _best_break(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns the span of the separator at which to cut a window that may reach up to ``end``."""
-    tail = _SPACE.match(text, end)  # a run of spaces that the window ends in is taken whole
+    # A run of spaces that the window ends in is taken whole, but for one that it begins in, too.
+    tail = None if text[start:end].isspace() else _SPACE.match(text, end)
     runs = _SPACE.finditer(text, start, tail.end() if tail else end)
     spans = [run.span() for run in runs if run.start() > start]
     middle = (start + end) // 2
