@@ -14,7 +14,7 @@ from specmt.options import DecodingOptions
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, sentences
 from specmt.text.rules import Rules
-from specmt.types import Hypothesis, Line, Tagged
+from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
@@ -91,6 +91,11 @@ class SharedSession:
             for key in keys:
                 if self._mailboxes.pop(key, None) is not None:
                     self._open().cancel(key)
+
+    @property
+    def tally(self) -> dict[str, Tally]:
+        """What came of each way to draft, as far as the session tells it."""
+        return getattr(self._session, "tally", {})
 
     def _open(self) -> AnySession:
         if self._session is None:

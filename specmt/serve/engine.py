@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from specmt.feeder import AnySession, Cutter, Pending, Place
 from specmt.options import DecodingOptions
 from specmt.serve.fair import FairQueue
-from specmt.types import Line, Translation
+from specmt.types import Line, Tally, Translation
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
@@ -142,6 +142,11 @@ class Engine:
     def running(self) -> int:
         """How many sentences are in the session."""
         return len(self._places)
+
+    @property
+    def tally(self) -> dict[str, Tally]:
+        """What came of each way to draft."""
+        return getattr(self._session, "tally", {})
 
     def start(self) -> None:
         """Starts to load the model."""

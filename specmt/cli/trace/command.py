@@ -31,12 +31,18 @@ if TYPE_CHECKING:
 @click.option(
     "--html", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE", help="Write one self-contained page."
 )
+@click.option(
+    "--as-run",
+    is_flag=True,
+    help="Show what `specmt translate` does, whose drafters take turns, and why; else one of them drafts every time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.decoding.record`.")
 def trace(
     text: tuple[str, ...],
     model: str | None,
     loading: dict[str, Any],
     html: Path | None,
+    as_run: bool,
     as_json: bool,
     block_size: int | str | None,
     **decoding: Any,
@@ -58,7 +64,7 @@ def trace(
     sentence = _sentence(text)
 
     from specmt.cli.trace.page import page
-    from specmt.decoding.choice import one_drafter
+    from specmt.decoding.drafters import one_drafter
     from specmt.decoding.record import record
     from specmt.translator import Translator
 
@@ -69,8 +75,9 @@ def trace(
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
         loaded = load(model, **loading)
-        options = one_drafter(options, loaded, own_size=block_size == "own")
-        told = record(Translator(loaded).trace(sentence, options), loaded.pieces, options)
+        if not as_run:
+            options = one_drafter(options, loaded, own_size=block_size == "own")
+        told = record(Translator(loaded).trace(sentence, options, as_run=as_run), loaded.pieces, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}
             page_out.write(page(told, options, **languages))
