@@ -97,6 +97,11 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
         f"--strategies {STRATEGIES}",
         "--limit 4 --latency-lines 1 --repeats 1",
     ),
+    "choice": (
+        "The default beside fixed choices",
+        "python scripts/choice.py --copies 1 --lines 60 --rounds 5",
+        "--lines 4,4 --batch-sizes 1 --dtypes int8 --rounds 1",
+    ),
     "bench": ("What calls cost", "specmt bench --batch-sizes 1,4,16,64 --rows 1,2,4,8,16,32,64", "--quick"),
     "identical": ("The same output in any company", "python scripts/benchmarks.py identical", "--lines 4"),
     "memory": ("Memory", "python scripts/benchmarks.py memory", "--counts 1,10"),

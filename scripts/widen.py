@@ -172,9 +172,12 @@ def write_wide(
             exact=True,
             protect=folder.protect,
         )
-    for name, drafter in ((DRAFTER, folder.drafter), (AUTOREGRESSIVE, folder.autoregressive)):
+    for kind, name, drafter in (
+        ("masked", DRAFTER, folder.drafter),
+        ("autoregressive", AUTOREGRESSIVE, folder.autoregressive),
+    ):
         if drafter is not None:
-            calibration = folder.calibration if name == DRAFTER else None
+            calibration = folder.calibrations.get(kind)
             drafter_weights = widen(folder.weights(name), drafter, copies)
             lengthen(drafter_weights, count)
             wide_config = replace(widen_config(drafter, copies), vocab_size=count)

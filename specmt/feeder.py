@@ -14,7 +14,7 @@ from specmt.options import DecodingOptions
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, sentences
 from specmt.text.rules import Rules
-from specmt.types import Hypothesis, Line, Tagged
+from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
@@ -100,6 +100,11 @@ class SharedSession:
             for key in [key for key, sentence in self._sentences.items() if sentence.pending.feeder is feeder]:
                 del self._sentences[key]
                 self.open().cancel(key)
+
+    @property
+    def tally(self) -> dict[str, Tally]:
+        """What came of each way to draft (specmt.decoding.drafters.base.Arm), as far as the session tells it."""
+        return getattr(self._session, "tally", {})
 
 
 @final

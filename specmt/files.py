@@ -165,17 +165,30 @@ def cache_folder() -> Path:
 def cached(kind: str, key: str, find_out: Callable[[], Any]) -> Any:
     """Returns what was found out under a key by this user on any day, or finds it out and keeps it.
 
-    A cache that cannot be read or written is done without.
-
     :param find_out: returns a value that JSON can hold
     """
-    path = cache_folder() / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        record = json.loads(path.read_text(encoding="utf-8"))
+    if (value := recall(kind, key)) is None:
+        value = find_out()
+        keep(kind, key, value)
+    return value
+
+
+def recall(kind: str, key: str) -> Any:
+    """Returns what was kept under a key; ``None`` if nothing was, or it cannot be read."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        record = json.loads(_cache_path(kind, key).read_text(encoding="utf-8"))
         if record["key"] == key:
             return record["value"]
-    value = find_out()
+    return None
+
+
+def keep(kind: str, key: str, value: Any) -> None:
+    """Keeps a value that JSON can hold under a key; a cache that cannot be written is done without."""
+    path = _cache_path(kind, key)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps({"key": key, "value": value}))
-    return value
+
+
+def _cache_path(kind: str, key: str) -> Path:
+    return cache_folder() / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"

@@ -81,7 +81,7 @@ class DecodingOptions:
     drafter: str = "auto"
     """Who proposes tokens in the speculative strategy: the masked drafter, a small autoregressive one, the verifier
     in a cheaper type, a lookup in texts, or nobody; with ``+lookup``, it or lookups, whichever promise more. ``auto``
-    is whichever of those that the model has turns out to be fastest (specmt.decoding.choice), also beside lookups. In
+    is whichever of those that the model has turns out to be fastest (specmt.decoding.drafters), also beside lookups. In
     beam search, the autoregressive one or nobody: what it says decides when two steps are made at once."""
 
     tree: TreeName = "chain"

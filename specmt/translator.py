@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import specmt
-from specmt.decoding.choice import Choice, choose
+from specmt.decoding.drafters import Choice, choose
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
@@ -181,17 +181,19 @@ class Translator:
             for source, target in self._encoded(pairs, options):
                 memory.remember(source, target)
 
-    def trace(self, text: str, options: DecodingOptions | None = None) -> Trace:
+    def trace(self, text: str, options: DecodingOptions | None = None, *, as_run: bool = False) -> Trace:
         """Translates a sentence and returns what happened on the way, in the last attempt where there are several.
 
+        :param as_run: whether that is what `translate` does, as fast as it can: it is done first, and then again to
+            look on
         :raises DataError: it is blank, has nothing to translate, or has more pieces than a sentence can have.
         :raises UsageError: the strategy is beam search.
         """
         options = options or DecodingOptions()
         if options.strategy == "beam":
             raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
-        from specmt.decoding.session import decode
-        from specmt.decoding.trace import Recorder, Trace
+        from specmt.decoding.trace import Trace
+        from specmt.decoding.watch import watch
 
         aligned = replace(options, alignments=True, split=False)
         model, memory = cast("Model", self.model), self._memory(options, choose(options, self.model))
@@ -205,10 +207,10 @@ class Translator:
             )
         followed, shown = todo[0], None
         while todo:
-            part, recorder = todo.popleft(), Recorder(options.beta)
-            (said,) = decode(model, [part.ids], aligned, memory=memory, recorder=recorder)
+            part = todo.popleft()
+            said, iterations = watch(model, part.ids, aligned, memory, as_run=as_run)
             if part is followed:
-                shown = part.ids, recorder.iterations[0], said.tokens
+                shown = part.ids, iterations, said.tokens
             todo += rules.take(part, said)
         assert shown is not None
         line, written = original(parts), join(parts)

@@ -112,6 +112,27 @@ def _added(one: list[int], other: list[int]) -> list[int]:
     return [sum(pair) for pair in zip_longest(one, other, fillvalue=0)]
 
 
+@dataclass(slots=True)
+class Tally:
+    """What came of a way to draft."""
+
+    turns: int = 0
+    """How often it was chosen."""
+
+    tokens: int = 0
+    """Target pieces committed, of all sentences."""
+
+    seconds: float = 0.0
+
+    worth: float | None = None
+    """Tokens a second that were last expected of it; ``None`` where there was no choice."""
+
+    def count(self, tokens: int, seconds: float, worth: float | None) -> None:
+        """Adds a turn."""
+        self.turns, self.tokens, self.seconds = self.turns + 1, self.tokens + tokens, self.seconds + seconds
+        self.worth = self.worth if worth is None else worth
+
+
 class Found(NamedTuple):
     """A translation of a sentence that beam search found."""
 

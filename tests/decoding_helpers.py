@@ -15,11 +15,13 @@ import pytest
 from typing_extensions import override
 
 from specmt.decoding.accept import Accepted, Acceptor, Within
-from specmt.decoding.drafters import Drafter
+from specmt.decoding.drafters import Choice, Drafter
+from specmt.decoding.drafters.base import Arm, Plan
 from specmt.decoding.loop import Loop
 from specmt.decoding.noise import Spot
-from specmt.decoding.policy import Arm, FixedPolicy, Policy
+from specmt.decoding.policy import FixedPolicy, Policy
 from specmt.decoding.request import Request
+from specmt.decoding.session import make_policy
 from specmt.decoding.tree import Node, Tree, chains, make_tree
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
@@ -180,6 +182,24 @@ def counts(hypotheses: Sequence[Hypothesis]) -> list[tuple[list[int], int, int, 
     return [(h.tokens, h.stats.tokens, h.stats.verifier_calls, h.stats.drafted, h.stats.accepted) for h in hypotheses]
 
 
+def with_doubts(confidence: Confidence | None, paths: int = 1) -> Callable[..., Policy]:
+    """Returns what makes policies that draft as the options say, and verify what is likely enough.
+
+    :param paths: of trees that are drafted where the options ask for chains
+    """
+
+    def make(model: Model, options: DecodingOptions, choice: Choice, drafters: Sequence[Drafter]) -> Policy:
+        policy = make_policy(model, options, choice, drafters)
+        if isinstance(policy, FixedPolicy):
+            arm = policy.plans[0].arm
+            if paths > 1 and arm.drafts and arm.nodes == 0:
+                arm = arm._replace(paths=paths, nodes=11)
+            policy.plans = policy.plans[0]._replace(arm=arm, confidence=confidence), policy.plans[1]
+        return policy
+
+    return make
+
+
 class NotFused:
     """Stands for a verifier without a loop of its own."""
 
@@ -241,8 +261,8 @@ class Oracle(Drafter):
         }
 
     @override
-    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
-        self.block_size = ahead
+    def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
+        self.block_size = plan.arm.ahead
         self.active.append(len(lengths))
         for row, length in enumerate(lengths.tolist()):
             assert tokens[row, 0] == BOS

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Final
 
 from specmt.options import DecodingOptions
 from specmt.text.wrapped import part_lines
-from specmt.types import Stats, Translation
+from specmt.types import Stats, Tally, Translation
 
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\r": "\\r"})
 _LINE_STATS: Final = ("sentences", "source_tokens", "tokens")
@@ -32,8 +32,11 @@ def renderer(format_: str, *, counts: bool, n_best: int = 1, language: str = "de
     return partial(_tsv, n_best=n_best) if format_ == "tsv" else partial(part_lines, language=language)
 
 
-def statistics(total: Stats, options: DecodingOptions) -> dict[str, object]:
-    """Returns the counts and the speed of a run, as ``--stats`` writes them."""
+def statistics(total: Stats, options: DecodingOptions, tally: Mapping[str, Tally]) -> dict[str, object]:
+    """Returns the counts and the speed of a run, as ``--stats`` writes them.
+
+    :param tally: what came of each way to draft
+    """
     seconds = max(total.seconds, 1e-9)
     replay: dict[str, object] = {}
     if options.strategy == "speculative" and options.drafter == "self":
@@ -46,6 +49,7 @@ def statistics(total: Stats, options: DecodingOptions) -> dict[str, object]:
             "mean_accepted_length": total.mean_accepted_length,
             "sentences_per_second": total.sentences / seconds,
             "tokens_per_second": total.tokens / seconds,
+            "drafting": {name: asdict(each) for name, each in tally.items()},
         }
     )
 

@@ -114,7 +114,7 @@ def train_from_corpus(
         say("stopped; the same command goes on where it was.")
         raise
     (run / "measured.json").write_text(json.dumps(payoff.record(), indent=2) + "\n", encoding="utf-8")
-    click.echo(printed(lambda console: console.print(tables(payoff)[-1].rich(), advice(payoff))).rstrip("\n"))
+    click.echo(printed(lambda console: console.print(tables(payoff)[1].rich(), advice(payoff))).rstrip("\n"))
     say(f"the drafter is in {place}; `specmt translate --model {place}` uses it.")
 
 

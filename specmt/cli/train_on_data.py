@@ -30,7 +30,7 @@ class Trained(NamedTuple):
     """In float16, as they are stored."""
 
     calibration: Calibration | None
-    """Of a masked drafter, where there are sentences to measure it on."""
+    """Where there are sentences to measure it on."""
 
 
 def train_on_data(
@@ -120,7 +120,7 @@ def train_drafter(
     calibration = None
     if model is not None and validator is not None:
         equip(model, plan.config, weights)
-        calibration = validator.calibration(model, plan.block_size) if plan.kind == "masked" else None
+        calibration = validator.calibration(model, plan.kind, plan.block_size)
         equip(model, plan.config, weights, calibration)
     return Trained({name: weights[name] for name in plan.shapes}, calibration)
 

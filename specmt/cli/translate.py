@@ -265,7 +265,7 @@ def translate(
             return
         if stats_out is not None:
             context = {"load_seconds": load_seconds, "signature": translator.signature(options)}
-            report = statistics(total, options) | context
+            report = statistics(total, options, translator.session.tally) | context
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
         note(summary(total, options))

@@ -20,16 +20,16 @@ from typing import NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from specmt.decoding.drafters import Drafter
-from specmt.decoding.policy import NO_DRAFT, FixedPolicy, Policy
+from specmt.decoding.drafters.base import NO_DRAFT, Drafter
+from specmt.decoding.policy import FixedPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.engine.cache import State
-from specmt.engine.fused import Beams, Drafting, FusedBeam
+from specmt.engine.fused import Beams, Drafting, FusedBeam, Ran
 from specmt.engine.protocols import EncoderOutput, Verifier
 from specmt.engine.window import Window
 from specmt.options import AlignmentHeads, DecodingOptions
-from specmt.types import EOS, Found, Hypothesis, Stats
+from specmt.types import EOS, Found, Hypothesis, Stats, Tally
 
 
 class Continuation(NamedTuple):
@@ -120,12 +120,14 @@ class BeamSearch(Rows[_Row]):
         heads: AlignmentHeads | None = None,
         drafter: Drafter | None = None,
         policy: Policy | None = None,
+        tally: dict[str, Tally] | None = None,
     ) -> None:
         """
         :param fused: the verifier, if it can run steps by itself
         :param heads: whose attention hypotheses are to carry
         :param drafter: who goes ahead in a fused search, if anyone
         :param policy: when it does, and how many continuations are verified ahead
+        :param tally: counts what comes of it
         """
         super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
         self.options = options
@@ -133,6 +135,7 @@ class BeamSearch(Rows[_Row]):
         self.heads = heads
         self.drafter = drafter
         self.policy = policy or FixedPolicy(NO_DRAFT)
+        self.tally = {} if tally is None else tally
         self.state: State | None = None
         self.each = options.beam_size if fused is None else 1  # rows of the caches for a sentence
         self.opening = verifier.prefixes.start  # what every target begins with
@@ -210,16 +213,21 @@ class BeamSearch(Rows[_Row]):
     def _search(self, fused: FusedBeam, state: State, beams: Beams) -> None:
         """Lets the verifier make steps by itself."""
         count = len(beams.counts)
-        arm = self.policy.choose(count, False)
-        if self.drafter is not None and arm.drafter is not None:
-            self.drafter.load()  # before the clock starts: it is no part of what a draft costs
-        started, calls, accepted = perf_counter(), beams.calls.copy(), beams.accepted.copy()
-        drafting = None if self.drafter is None or arm.drafter is None else self.drafter.fused(count, 1, None)
-        drafting = Drafting(0) if drafting is None else replace(drafting, nodes=arm.ahead)
-        fused.search(state, beams, drafting, iterations=self.policy.iterations(count, False), enough=self.enough())
-        calls, accepted = beams.calls - calls, beams.accepted - accepted
-        steps = float(calls.max() * (1.0 + accepted.sum() / max(1, calls.sum())))  # of a sentence, on average
-        self.policy.observe(count, False, arm, steps, perf_counter() - started)
+        plan = self.policy.choose(count, False)
+        drafter = self.drafter if plan.arm.drafts else None
+        if drafter is not None:
+            drafter.load(count)
+        started, before = perf_counter(), [each.copy() for each in (beams.calls, beams.drafted, beams.accepted)]
+        drafting = None if drafter is None else drafter.fused(count, plan)
+        fused.search(state, beams, drafting or Drafting(0), iterations=plan.iterations, enough=self.enough())
+        seconds, now = perf_counter() - started, (beams.calls, beams.drafted, beams.accepted)
+        calls, drafted, accepted = (new - old for new, old in zip(now, before, strict=True))
+        name = plan.arm.name([] if drafter is None else [drafter])
+        self.tally.setdefault(name, Tally()).count(int((calls + accepted).sum()), seconds, plan.worth)
+        number = np.arange(calls.max())[:, None]
+        if len(number):  # which calls of a sentence made two steps is all the same
+            parts = drafted // np.maximum(calls, 1), (number < accepted).astype(np.int64)
+            self.policy.observe(plan, Ran(*(np.where(number < calls, each, -1) for each in parts)), seconds)
 
     def _advance(self, state: State, beams: Beams) -> None:
         """Makes one step."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from specmt.decoding.confidence import survival
-from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Node, Tree, make_tree
 from specmt.engine.arrays import Ids
 from specmt.engine.fused import Confidence
@@ -14,11 +13,20 @@ from specmt.types import EOS, PAD
 
 
 def best_first_tree(
-    expander: Expander, last: Ids, shape: BestFirst, *, beam: int, depth: int, confidence: Confidence | None = None
+    expander: Expander,
+    last: Ids,
+    nodes: int,
+    breadth: int,
+    *,
+    beam: int,
+    depth: int,
+    confidence: Confidence | None = None,
 ) -> Tree:
     """Returns the trees of the N likeliest paths among those that a beam comes by: with a beam of N, of all paths.
 
     :param last: (B) the last committed tokens
+    :param nodes: N
+    :param breadth: how many candidates may follow a token
     :param beam: how many nodes of a level are gone on from
     :param confidence: when to go on; ``None`` for to the end
     """
@@ -26,13 +34,13 @@ def best_first_tree(
     tokens, parents = last[:, None], np.zeros_like(last)[:, None]
     for _ in range(depth):
         candidates, scores = expander.expand(tokens, parents)
-        ids, log_probs = candidates[:, :, : shape.breadth].tolist(), scores[:, :, : shape.breadth].tolist()
+        ids, log_probs = candidates[:, :, :breadth].tolist(), scores[:, :, :breadth].tolist()
         rows = zip(grown, ids, log_probs, strict=True)
         chosen = [paths.grow(tokens_of, scores_of, beam) for paths, tokens_of, scores_of in rows]
         tokens, parents = (np.array(part, dtype=np.int64) for part in zip(*chosen, strict=True))
         if not any(any(paths.beam) for paths in grown):
             break
-    return make_tree([paths.best(shape.nodes) for paths in grown])
+    return make_tree([paths.best(nodes) for paths in grown])
 
 
 class _Paths:

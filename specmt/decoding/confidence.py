@@ -8,7 +8,6 @@ import numpy.typing as npt
 from specmt.decoding.tree import Tree, prune
 from specmt.engine.arrays import Ids
 from specmt.engine.fused import Confidence
-from specmt.options import Calibration
 from specmt.types import EOS
 
 Floats = npt.NDArray[np.float64]
@@ -62,9 +61,3 @@ def log_odds(log_probs: Floats) -> Floats:
     """Returns log(p / (1 − p)) of probabilities p given by their logarithms, p = 1 taken for a little less."""
     likely = np.minimum(log_probs, -1e-6)
     return likely - np.log(-np.expm1(likely))
-
-
-def best_confidence(calibration: Calibration | None, floor: float, margin: float = 0.0, paths: int = 1) -> Confidence:
-    """Returns the rule for a drafter; one that was not calibrated is trusted as it says itself."""
-    scale, shift = (1.0, 0.0) if calibration is None else (calibration.scale, calibration.shift)
-    return Confidence(scale, shift, floor, margin, paths)

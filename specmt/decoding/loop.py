@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import final
@@ -13,24 +13,21 @@ from typing_extensions import override
 
 from specmt.decoding.accept import Accepted, Acceptor
 from specmt.decoding.constraints import Lacking, Placed, place_terms
-from specmt.decoding.drafters import Drafter
+from specmt.decoding.drafters.base import Drafter, Plan
 from specmt.decoding.noise import Spot
-from specmt.decoding.policy import Arm, Policy
+from specmt.decoding.policy import Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows, listed
 from specmt.decoding.trace import Candidate, Iteration, Recorder
-from specmt.decoding.tree import Tree, no_tree
+from specmt.decoding.tree import Tree, chains
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
-from specmt.engine.fused import Confidence, Drafting, FusedLoop, Ran, Sentences
+from specmt.engine.fused import Drafting, FusedLoop, Ran, Sentences
 from specmt.engine.protocols import EncoderOutput, Logits, Verifier
 from specmt.engine.window import Window, branches
 from specmt.options import AlignmentHeads
 from specmt.text.shortlist import Shortlist
-from specmt.types import EOS, Hypothesis, Stats
-
-Trust = Callable[[Arm, int], Confidence | None]
-"""Returns which drafts of an arm are worth making and verifying for a number of active rows."""
+from specmt.types import EOS, UNK, Hypothesis, Stats, Tally
 
 
 @dataclass
@@ -62,7 +59,7 @@ class Loop(Rows[_Row]):
         capacity: int,
         max_source_tokens: int,
         scores: bool = False,
-        trust: Trust = lambda arm, rows: None,
+        tally: dict[str, Tally] | None = None,
         recorder: Recorder | None = None,
         fused: FusedLoop | None = None,
         shortlist: Shortlist | None = None,
@@ -70,6 +67,7 @@ class Loop(Rows[_Row]):
     ) -> None:
         """
         :param scores: whether to sum up log-probabilities
+        :param tally: counts what comes of each way to draft
         :param recorder: notes every verifier call
         :param fused: the verifier, if it can run iterations by itself and nobody wants to watch
         :param shortlist: which tokens may be said of a sentence; by default all
@@ -80,7 +78,7 @@ class Loop(Rows[_Row]):
         self.policy = policy
         self.acceptor = acceptor
         self.scores = scores
-        self.trust = trust
+        self.tally = {} if tally is None else tally
         self.recorder = recorder
         self.fused = fused
         self.shortlist = shortlist
@@ -99,28 +97,25 @@ class Loop(Rows[_Row]):
         if not self.rows or self.state is None:
             return []
         count = len(self.rows)
-        promising = any(drafter.is_promising(count) for drafter in self.drafters)
-        arm = self.policy.choose(count, promising)
-        drafter = None if arm.drafter is None else self.drafters[arm.drafter]
-        confidence = self.trust(arm, count)
+        plan = self.policy.choose(count, any(drafter.is_promising(count) for drafter in self.drafters))
+        drafter = self.drafters[plan.arm.drafter] if plan.arm.drafts else None
         if drafter is not None:
-            drafter.load()
+            drafter.load(count)
         started, sentences = perf_counter(), self._sentences(count)
         before = sentences.lengths.copy()
-        drafting = Drafting(0) if drafter is None else drafter.fused(count, arm.ahead, confidence)
+        drafting = Drafting(plan.arm.ahead) if drafter is None else drafter.fused(count, plan)
         rule = self.acceptor.rule
         if self.fused is None or rule is None or drafting is None:
-            tree = no_tree(count)
-            if drafter is not None:
-                tree = drafter.propose(sentences.tokens, sentences.lengths, arm.ahead, confidence)
-            ran = self._iterate(self.state, tree)
+            ran = self._iterate(self.state, drafter, plan)
         else:
-            iterations = self.policy.iterations(count, promising)
             ran = self.fused.run(
-                self.state, sentences, drafting, iterations=iterations, enough=self.enough(), rule=rule
+                self.state, sentences, drafting, iterations=plan.iterations, enough=self.enough(), rule=rule
             )
-        gained = self._count(ran, self.lengths[:count] - before)
-        self.policy.observe(count, promising, arm, gained, perf_counter() - started)
+        self._count(ran)
+        if len(ran.accepted):
+            tokens, seconds = int((sentences.lengths - before).sum()), perf_counter() - started
+            self.tally.setdefault(plan.arm.name(self.drafters), Tally()).count(tokens, seconds, plan.worth)
+            self.policy.observe(plan, ran, seconds)
         return list(self._finish(self._complete(self.state, self._ended(count))))
 
     def _admit(self) -> None:
@@ -175,10 +170,14 @@ class Loop(Rows[_Row]):
             hints=[row.hint for row in self.rows] if rule is not None and rule.is_exact else (),
         )
 
-    def _iterate(self, state: State, tree: Tree) -> Ran:
-        """Verifies and commits drafts of the active rows: what a fused loop does, once."""
+    def _iterate(self, state: State, drafter: Drafter | None, plan: Plan) -> Ran:
+        """Drafts for the active rows, verifies and commits: what a fused loop does, once."""
         count = len(self.rows)
         row, lengths = np.arange(count), self.lengths[:count]
+        if drafter is None:
+            tree = chains(np.full((count, plan.arm.ahead), UNK))
+        else:
+            tree = drafter.propose(self.tokens[:count], lengths, plan)
         starts = lengths - 1
         window = np.column_stack([self.tokens[row, starts], tree.tokens])  # (B, N + 1)
         counts = None if (tree.counts == tree.tokens.shape[1]).all() else tree.counts + 1
@@ -221,18 +220,13 @@ class Loop(Rows[_Row]):
             trials = found.trials[number] if found.trials else []
             recorder.record(row.request, Iteration(prefix, nodes, verified, found.path(number), emitted, trials))
 
-    def _count(self, ran: Ran, committed: Ids) -> float:
-        """Adds up what came of iterations; returns how many tokens a sentence got, on average.
-
-        :param committed: (B) how many tokens each sentence got
-        """
+    def _count(self, ran: Ran) -> None:
+        """Adds up what came of iterations."""
         active = ran.accepted >= 0  # (I, B)
         drafted = ran.drafted.sum(0, where=active).tolist()
         for number, row in enumerate(self.rows):
             row.stats.count_calls(np.bincount(ran.accepted[active[:, number], number]).tolist())
             row.stats.drafted += drafted[number]
-        sentences = active.sum() / max(len(active), 1)  # side by side, on average
-        return float(committed.sum() / sentences) if sentences else 0.0
 
     def _ended(self, count: int) -> list[int]:
         """Returns those of the first rows that have come to EOS or to their limit."""

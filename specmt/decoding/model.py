@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -39,24 +40,32 @@ class Model(HasDrafters, Protocol):
         """The network that decides what is said."""
 
     @property
-    def drafter(self) -> DraftNetwork | None:
-        """The masked drafter, if there is one."""
+    def calibrations(self) -> Mapping[str, Calibration]:
+        """How far drafters can be trusted, of those that were measured."""
 
     @property
-    def autoregressive(self) -> DraftNetwork | None:
-        """The autoregressive drafter, if there is one."""
+    def costs(self) -> dict[str, dict[float, float]]:
+        """Seconds of calls, by network and tokens, as far as they were measured; whoever measures writes there."""
+
+    @property
+    def costs_key(self) -> str:
+        """What those depend on."""
+
+    def network(self, name: str) -> DraftNetwork | None:
+        """Returns the network of a drafter, if there is one.
+
+        :raises ModelError: it is damaged.
+        """
+
+    def price(self, name: str) -> float:
+        """Returns the seconds that making the network of a drafter takes, or the replica; 0 once it is there."""
+
+    def share(self, name: str) -> float:
+        """Returns the share of the bytes of a call of the verifier that one of a drafter, or of the replica, reads."""
 
     @property
     def replica(self) -> Scorer:
         """The verifier's decoder in a cheaper format, over the verifier's own caches; where there is none, itself."""
-
-    @property
-    def replica_cost(self) -> float | None:
-        """About what a step of the replica costs, in steps of the verifier; ``None`` where there is none."""
-
-    @property
-    def row_cost(self) -> float:
-        """About what a further token in a step costs, in steps of one token."""
 
     @property
     def shortlist(self) -> Shortlist:
@@ -76,7 +85,3 @@ class Model(HasDrafters, Protocol):
     @property
     def alignment_heads(self) -> AlignmentHeads:
         """The heads that alignments are read from."""
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """Of the masked drafter, if it was measured."""

@@ -1,91 +1,49 @@
-"""Who drafts and how far ahead, learnt from the tokens a second that each choice really brings (DESIGN §2.6).
+"""Who drafts and how far ahead: by what calls cost on this machine, and how often drafts stand in this text.
 
-An arm is a drafter with a block size, or no draft. For each number of active sentences the policy is a bandit: it plays
-the arm that has brought most tokens a second, and tries the others now and then, the worse they were the more seldom,
-so that trials cost a small share of the time. It begins without drafts; which arm is tried first is up to a simple
-model of costs, which is believed no further: a trial that goes badly ends after a few tokens. Exact output never
-depends on any of this.
+Of B sentences side by side, a call of the verifier commits 1 + Σ s_k tokens each, where s_k is how often the first k
+drafted tokens all stand. So an arm, a way to draft, is worth
+
+    B · (1 + Σ s_k) / (seconds to verify B · (1 + nodes) tokens + seconds to draft them)
+
+tokens a second, be it chains, blocks or trees. Seconds are the machine's, and steady: medians of the newest calls, kept
+from day to day. Acceptance is the text's, and noisy: it is counted from every draft, begins as the drafter was
+calibrated, and fades (`specmt.decoding.tables`). The arm of most worth is played, others are tried now and then; what
+takes time to load is loaded once as much was decoded, if it is worth most. A token is drafted, and verified, where it
+is likely enough to stand to be worth its own seconds, in tokens of the best arm. Exact output depends on none of this.
+
+The constants are of time and of statistics, never of a model or a machine; of each is said what half and twice as much
+do.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, final
 
 from typing_extensions import override
 
-TRIAL: Final = 24.0
-"""The tokens of a sentence that a trial of another arm lasts: about a line."""
+from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm, Drafter, Plan
+from specmt.decoding.tables import MOST, Acceptance, Call, Costs
+from specmt.engine.fused import Confidence, Ran
 
-HOLD: Final = 64.0
-"""The tokens of a sentence after which the arm is chosen anew."""
-
-SHARE_AT_FIRST: Final = 0.02
-SHARE: Final = 0.012
-"""The share of the time that all trials together may cost: of arms never tried, and later."""
-
-WORST: Final = 4.0
-"""How many times as long as the best an arm is thought to take at most."""
-
-HALF_LIFE: Final = 384.0
-"""The tokens of a sentence after which an observation counts half."""
-
-CHUNK: Final = 16.0
-"""The tokens of a sentence that are judged together, so that one hiccup of the machine is told from them."""
-
-GLIMPSE: Final = 6.0
-HOPELESS: Final = 0.75
-"""A trial ends after so many tokens already if it brings less than this share of what no draft does."""
-
-ITERATIONS: Final = 16
-ITERATIONS_ALONE: Final = 64
-ITERATIONS_OF_TRIAL: Final = 3
-"""How many iterations run before the arm is chosen anew: of several sentences, of one or where there is no choice, and
-in a trial, which is judged at least as often."""
-
-HICCUP: Final = 3.0
-"""More than so many times the usual seconds count as so many."""
-
-ACCEPTANCE: Final = 0.72
-"""The share of drafted tokens thought to be accepted after accepted ones, where nothing was calibrated."""
-
-
-class Arm(NamedTuple):
-    """A choice: which drafter, and how far ahead."""
-
-    drafter: int | None = None
-    """The number of the drafter; ``None`` drafts nothing."""
-
-    ahead: int = 0
-    """The block size K."""
-
-    margin: float = 0.0
-    """The least probability of the paths, together, that are gone on with."""
-
-    paths: int = 1
-    """How many those are at most."""
-
-
-NO_DRAFT: Final = Arm()
+HOLD: Final = 0.05  # seconds that a choice stands. Half: choosing takes 1% of all; twice: a small batch drafts later
+REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms take turns; twice: changes are seen late
+SHARE: Final = 0.015  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 3%
+PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
+PROBES: Final = 4  # calls of such a turn. Half: what Python adds blurs them; twice: drafts begin a sentence later
+ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
 class Policy(Protocol):
-    """Chooses an arm for each iteration."""
+    """Chooses what is done next, and hears what came of it."""
 
-    def choose(self, rows: int, promising: bool) -> Arm:
-        """Returns the arm for so many active sentences.
+    def choose(self, rows: int, promising: bool) -> Plan:
+        """Returns what to do with so many sentences; promising are those whose translations lookups may find."""
 
-        :param promising: whether lookups are likely to find the translations of these sentences
-        """
-
-    def iterations(self, rows: int, promising: bool) -> int:
-        """Returns how many iterations the chosen arm may run before `choose` is asked again."""
-        return ITERATIONS if rows > 1 else ITERATIONS_ALONE
-
-    def observe(self, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
-        """Takes in what an arm brought: tokens of a sentence, on average, and seconds."""
+    def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
+        """Takes in what came of a turn."""
+        return
 
 
 @final
@@ -93,184 +51,186 @@ class FixedPolicy(Policy):
     """Always the same arm, but for another where lookups are promising."""
 
     def __init__(self, arm: Arm, promising: Arm | None = None) -> None:
-        self.arm = arm
-        self.promising = promising or arm
+        self.plans = Plan(arm), Plan(promising or arm, promising=True)
 
     @override
-    def choose(self, rows: int, promising: bool) -> Arm:
-        return self.promising if promising else self.arm
-
-    @override
-    def iterations(self, rows: int, promising: bool) -> int:
-        return ITERATIONS_ALONE
-
-    @override
-    def observe(self, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
-        return
+    def choose(self, rows: int, promising: bool) -> Plan:
+        return self.plans[promising]
 
 
-@dataclass
-class _Rate:
-    """Tokens a second of an arm: a ratio of sums in which what is long ago fades."""
+class Prospect(NamedTuple):
+    """What an arm promises."""
 
-    prior: float
-    """The rate that it is thought to have, in rates of decoding without drafts."""
+    arm: Arm
+    worth: float
+    """Tokens a second of all sentences together."""
 
-    tokens: float = 0.0
-    seconds: float = 0.0
-    count: int = 0
-    tried: float = 0.0
-    """The tokens by all arms when it was last tried."""
-
-    newest: tuple[float, float] = (0.0, 0.0)
-
-    def add(self, tokens: float, seconds: float) -> None:
-        self.newest = self.newest[0] + tokens, self.newest[1] + seconds
-        if self.newest[0] >= CHUNK:
-            self.settle()
-
-    def is_hopeless(self, other: _Rate) -> bool:
-        """Returns whether the newest tokens came much slower than those of another arm."""
-        tokens, seconds = self.newest
-        return tokens >= GLIMPSE and tokens * other.seconds < HOPELESS * other.tokens * seconds
-
-    def settle(self) -> None:
-        """Judges the newest tokens."""
-        (tokens, seconds), self.newest = self.newest, (0.0, 0.0)
-        if self.count == 1:  # the first chunk touched caches and weights for the first time
-            self.seconds = min(self.seconds, self.tokens * seconds / tokens)
-        if self.count > 0:
-            seconds = min(seconds, HICCUP * tokens * self.seconds / self.tokens)
-        self.count += 1
-        fade = 0.5 ** (tokens / HALF_LIFE)
-        self.tokens = self.tokens * fade + tokens
-        self.seconds = self.seconds * fade + seconds
+    price: float
+    """Seconds that it takes to load what it needs; 0 where that is there."""
 
 
 @final
-class _Bandit:
-    """Chooses among arms for one number of active sentences."""
+class LearntPolicy(Policy):
+    """The arm of most worth, by costs and acceptance."""
 
-    def __init__(self, priors: dict[Arm, float]) -> None:
-        self.rates = {arm: _Rate(prior) for arm, prior in priors.items()}
-        self.leader = self.arm = NO_DRAFT
-        self.total = 0.0
-        self.left = 0.0  # tokens until the arm is chosen anew
-
-    def choose(self) -> Arm:
-        if self.left <= 0.0:
-            self._choose()
-        return self.arm
-
-    @property
-    def is_trial(self) -> bool:
-        """Whether the chosen arm drafts and is not known to be the best."""
-        return self.arm != NO_DRAFT and (self.arm != self.leader or self.rates[self.arm].count == 0)
-
-    def observe(self, arm: Arm, tokens: float, seconds: float) -> None:
-        rate = self.rates[arm]
-        rate.add(tokens, seconds)
-        self.total += tokens
-        if arm == self.arm:
-            self.left -= tokens
-        if self.is_trial and arm == self.arm and rate.is_hopeless(self.rates[NO_DRAFT]):
-            rate.settle()
-            self.left = 0.0
-
-    def _choose(self) -> None:
-        if self.rates[NO_DRAFT].count == 0:
-            self.arm, self.left = NO_DRAFT, CHUNK  # the others are judged by it
-            return
-        rates = self._estimates()
-        self.leader = max(rates, key=lambda arm: rates[arm])
-        self.arm, self.left = self.leader, HOLD
-        challengers = [arm for arm in rates if arm != self.leader]
-        if self.rates[self.leader].count == 0:
-            self.left, self.rates[self.leader].tried = TRIAL, self.total
-            return
-        for arm in sorted(challengers, key=lambda each: -rates[each]):
-            rate = self.rates[arm]
-            loss = min(rates[self.leader] / max(rates[arm], 1e-9), WORST) - 1.0
-            share = (SHARE if rate.count else SHARE_AT_FIRST) / len(challengers)
-            length = GLIMPSE if rate.count and rates[arm] < HOPELESS * rates[NO_DRAFT] else TRIAL
-            if self.total - rate.tried >= max(length * loss / share, 4.0 * TRIAL):
-                rate.tried = self.total
-                self.arm, self.left = arm, TRIAL
-                return
-
-    def _estimates(self) -> dict[Arm, float]:
-        """Returns the rate of each arm: measured, or else its prior on the scale of what was measured."""
-        measured = {arm: rate.tokens / rate.seconds for arm, rate in self.rates.items() if rate.seconds > 0.0}
-        scales = [math.log(value / self.rates[arm].prior) for arm, value in measured.items()]
-        scale = math.exp(sum(scales) / len(scales)) if scales else 1.0
-        return {arm: measured.get(arm, scale * rate.prior) for arm, rate in self.rates.items()}
-
-
-@final
-class BanditPolicy(Policy):
-    """The arm that brings most tokens a second, learnt apart for each number of active sentences (to a power of 2)."""
-
-    def __init__(self, arms: Sequence[Arm], prior: Callable[[Arm, int, bool], float]) -> None:
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        drafters: Sequence[Drafter],
+        costs: Costs,
+        *,
+        width: int = 1,
+        prior: Sequence[float] = (),
+        keep: Callable[[], object] = lambda: None,
+    ) -> None:
         """
-        :param prior: returns the rate that an arm is thought to have for a number of sentences, in rates of no draft
+        :param costs: whose base verifies
+        :param width: how many tokens of a sentence are verified without drafts
+        :param prior: how often drafts are thought to stand; by default as drafters were calibrated
+        :param keep: keeps what costs have become
         """
-        self._arms = [NO_DRAFT, *arms]
-        self._prior = prior
-        self._bandits: dict[tuple[int, bool], _Bandit] = {}
+        noise = [Arm(NOISE, 3)] if width == 1 else []  # says what further tokens cost
+        self.arms, self.drafters, self.costs = [NO_DRAFT, *noise, *arms], drafters, costs
+        self.width, self.prior, self.keep = width, prior, keep
+        self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; spent on loading
+        self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
+        self.kept = HOLD  # when, in seconds decoded
+        self.plans: dict[tuple[int, bool], Plan] = {}
+        self.played = dict.fromkeys(self.arms, 0.0)  # when
+        self.warm: set[int] = set()  # who was at it before
+        self.acceptance: dict[tuple[int, bool, bool, bool], Acceptance] = {}
 
     @override
-    def choose(self, rows: int, promising: bool) -> Arm:
-        return self._bandit(rows, promising).choose()
+    def choose(self, rows: int, promising: bool) -> Plan:
+        if (arm := self._unknown(rows)) is not None:
+            return Plan(arm, promising, None, PROBES, "probe")
+        if self.seconds >= self.until:
+            self.plans, self.until = {}, self.seconds + HOLD
+        key = _class(rows), promising
+        if key not in self.plans:
+            self.plans[key] = self._plan(*key)
+        return self.plans[key]
 
     @override
-    def iterations(self, rows: int, promising: bool) -> int:
-        return ITERATIONS_OF_TRIAL if self._bandit(rows, promising).is_trial else super().iterations(rows, promising)
+    def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
+        arm, active, calls = plan.arm, ran.accepted >= 0, len(ran.accepted)  # active: (I, B)
+        self.seconds += seconds
+        self.spent[_class(active.shape[1])] += seconds
+        self.played[arm] = self.seconds
+        rows, drafted, accepted = float(active.sum()) / calls, ran.drafted[active], ran.accepted[active]
+        if arm.drafts:
+            self._acceptance(arm, rows, plan.promising).observe(reach(arm), drafted, accepted)
+        who = arm.drafter if arm.drafts else NOISE
+        if who not in self.warm:  # nothing cold is judged
+            self.warm.add(who)
+        else:
+            sizes = float(drafted.sum()) / len(drafted), float(ran.drafted.max(1).sum()) / calls
+            made = self._calls(arm, float(active.shape[1]) if plan.why == "probe" else rows, *sizes)
+            self.costs.observe(arm.name(self.drafters), rows, made, seconds / calls)
+        if self.seconds >= 2.0 * self.kept:
+            self.kept = self.seconds
+            self.keep()
 
-    @override
-    def observe(self, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
-        self._bandit(rows, promising).observe(arm, tokens, seconds)
+    def prospects(self, rows: int, promising: bool) -> Iterator[Prospect]:
+        """Yields what each arm promises, the one without drafts first."""
+        for arm in self.arms:
+            tokens, *sizes = self._expect(arm, rows, promising)
+            seconds = self.costs.seconds(self._calls(arm, rows, *sizes), arm.name(self.drafters), rows)
+            yield Prospect(arm, rows * tokens / seconds, self.drafters[arm.drafter].price() if arm.drafts else 0.0)
 
-    def _bandit(self, rows: int, promising: bool) -> _Bandit:
-        size = 1 << (rows - 1).bit_length()
-        if (size, promising) not in self._bandits:
-            priors = {arm: self._prior(arm, size, promising) for arm in self._arms}
-            self._bandits[size, promising] = _Bandit(priors)
-        return self._bandits[size, promising]
+    def survival(self) -> dict[str, list[float]]:
+        """Returns how often the first 1, 2, … tokens of drafts stand, by who drafts, and for what."""
+        told = {}
+        for (drafter, is_tree, promising, is_batch), table in self.acceptance.items():
+            kinds = ", trees" * is_tree, ", promising" * promising, ", batches" * is_batch
+            told["".join([self.drafters[drafter].name, *kinds])] = (table.stood / table.asked).tolist()
+        return told
 
+    def _unknown(self, rows: int) -> Arm | None:
+        """Returns what is to be timed now: the verifier alone, then with noise, in batches once that is affordable."""
+        if self.costs.is_beyond(rows * self.width):
+            return NO_DRAFT
+        for arm in self.arms[1:2]:
+            tokens = float(rows * (self.width + arm.ahead))
+            is_dear = tokens > PROBED and PROBES * self.costs.seconds([Call("", tokens)]) > SHARE * self.seconds
+            if arm.drafter == NOISE and self.costs.is_beyond(tokens) and not is_dear:
+                return arm
+        return None
 
-@dataclass(frozen=True)
-class Costs:
-    """A simple model of what iterations cost, in steps of one sentence: it stands in until arms were tried."""
+    def _plan(self, rows: int, promising: bool) -> Plan:
+        every = sorted(self.prospects(rows, promising), key=lambda each: each.worth)
+        there = [each for each in every if each.price == 0.0]
+        best = next(each for each in reversed(there) if each.arm.drafter != NOISE)
+        due = [each for each in there if self._is_due(each, 1.0 - each.worth / best.worth)]
+        for each in reversed(every):
+            if each.worth <= best.worth or each.price == 0.0:
+                continue
+            if (wait := self._wait(each, rows, best.worth)) <= 0.0:
+                best, due = each, []
+                self.paid += each.price
+                break
+            self.until = min(self.until, self.seconds + wait)
+        arm, worth, _ = min(due, key=lambda each: self.played[each.arm], default=best)
+        calls = HOLD * worth / (rows * self._expect(arm, rows, promising)[0])
+        confidence = self._confidence(arm, rows, promising, best.worth)
+        made = int(min(max(calls, 1.0), ALONE))
+        return Plan(arm, promising, confidence, made, "best" if arm == best.arm else "trial", worth)
 
-    row: float
-    """What each further token in a window costs, in steps; a step of one token costs 1."""
+    def _wait(self, each: Prospect, rows: int, worth: float) -> float:
+        """Returns the seconds until what an arm needs may be loaded: when as much was decoded, of so many sentences.
 
-    draft: float = 0.1
-    """What drafting a token for one sentence costs, in steps, where tokens are drafted one after the other."""
-
-    block: float = 0.5
-    """What filling a whole block of slots costs."""
-
-    def step(self, tokens: float) -> float:
-        """Returns the cost of scoring so many tokens, of all sentences together."""
-        return 1.0 + self.row * (tokens - 1)
-
-    def rate(self, tokens: float, rows: int, ahead: float, drafting: float) -> float:
-        """Returns tokens a second of an arm, in those of decoding without drafts.
-
-        :param tokens: that a verifier call is expected to commit, per sentence
-        :param drafting: the cost of drafting for all sentences
+        Where something was loaded before, what it would have saved must be as much.
         """
-        return tokens * self.step(rows) / (self.step(rows * (1 + ahead)) + drafting)
+        gain = min(each.worth / worth - 1.0, 1.0) if self.paid else 1.0
+        return self.paid + each.price / gain - self.spent[rows]
 
-    def floor(self, rows: int) -> float:
-        """Returns the least probability of acceptance that makes verifying one more drafted token worth its cost."""
-        return min(0.9, self.row * rows / self.step(rows))
+    def _is_due(self, each: Prospect, loss: float) -> bool:
+        """Returns whether to try an arm that takes so much longer."""
+        since = self.seconds - self.played[each.arm]
+        return loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * HOLD
+
+    def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
+        """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""
+        if not arm.drafts:
+            return None
+        _, nodes, longest = self._expect(arm, rows, promising)
+        table, calibration = self._acceptance(arm, rows, promising), self.drafters[arm.drafter].calibration(promising)
+        name = arm.name(self.drafters)
+        now, then = self._calls(arm, rows, nodes, longest), self._calls(arm, rows, nodes + 4.0, longest + 4.0)
+        verify, draft = (
+            worth * (self.costs.seconds([after], name, rows) - self.costs.seconds([before], name, rows)) / (4.0 * rows)
+            for before, after in zip(now, then, strict=True)
+        )
+        # The next token must stand, too; what is drafted all at once is judged by what it turned out to be.
+        margin = (verify + draft) * table.drafted[0] / max(table.stood[0], 1e-9) if draft > 0.0 else 0.0
+        floor, margin = (float(min(max(limit, 1e-3), 0.9)) for limit in (verify, margin))
+        return Confidence(calibration.scale, calibration.shift, floor, margin)
+
+    def _expect(self, arm: Arm, rows: int, promising: bool) -> tuple[float, float, float]:
+        """Returns tokens and nodes of a sentence, and nodes of the one that has most."""
+        if not arm.drafts:
+            return 1.0, float(arm.ahead), float(arm.ahead)
+        return self._acceptance(arm, rows, promising).expect(reach(arm), rows)
+
+    def _calls(self, arm: Arm, rows: float, nodes: float, longest: float) -> list[Call]:
+        """Returns the calls of an iteration: one that verifies, and those that draft."""
+        drafts = [self.drafters[arm.drafter].calls(arm, rows, longest)] if arm.drafts else []
+        return [Call("", rows * (self.width + nodes)), *drafts]
+
+    def _acceptance(self, arm: Arm, rows: float, promising: bool) -> Acceptance:
+        """Returns what is counted of an arm: apart for trees, promising sentences, and batches, which ask for more."""
+        key = arm.drafter, arm.nodes > 0, promising, rows > 4.0
+        if key not in self.acceptance:
+            calibration = self.drafters[arm.drafter].calibration(promising)
+            self.acceptance[key] = Acceptance(self.prior or calibration.acceptance, arm.nodes)
+        return self.acceptance[key]
 
 
-def expected_tokens(ahead: int, acceptance: Sequence[float] = ()) -> float:
-    """Returns the tokens that a call is expected to commit, given how often the first 1 … K tokens are all accepted."""
-    known = list(acceptance[:ahead])
-    while len(known) < ahead:
-        known.append((known[-1] if known else 1.0) * ACCEPTANCE)
-    return 1.0 + sum(known)
+def _class(rows: int) -> int:
+    """Returns the number of sentences that stands for so many: the next power of 2."""
+    return 1 << (rows - 1).bit_length()
+
+
+def reach(arm: Arm) -> int:
+    """Returns how many tokens its drafts can have, of those that are counted."""
+    return MOST if arm.nodes else min(arm.ahead, MOST)

@@ -36,6 +36,8 @@ window that one verifier call scores: 0 is the last committed token, i the i-th 
     ``emitted``
         The tokens committed, with ``origin``: ``accepted`` (a draft), ``corrected`` (the verifier's own in place of
         drafts) or ``added`` (the verifier's own where nothing was drafted).
+    ``why``
+        Where there was a choice: why that was drafted, or nothing, up to the next choice.
     ``trials``
         When sampling, what was tested, in that order: ``place``, ``draft`` (its probability p), ``verifier`` (q),
         ``accepted`` and, after a rejection, ``residual``: the likeliest tokens left.
@@ -134,6 +136,7 @@ class Step:
     verified: list[list[Choice]]
     accepted: list[int]
     emitted: list[Committed]
+    why: str
     trials: list[Tried]
 
     @property
@@ -275,6 +278,7 @@ def step_of(iteration: Iteration, pieces: PieceModel, options: DecodingOptions) 
         verified=verified,
         accepted=iteration.accepted,
         emitted=[Committed(*named(token), origins[number]) for number, token in enumerate(iteration.emitted)],
+        why=iteration.why,
         trials=[
             Tried(
                 trial.place,

@@ -80,8 +80,9 @@ class Rows(ABC, Generic[R]):
 
     def enough(self) -> int:
         """Returns how many rows may finish before a fused loop comes back."""
-        # While sentences wait, a row that has become free stays so a moment: coming back costs time, too.
-        return max(1, len(self.rows) // 4) if self.queue else len(self.rows)
+        # While sentences wait, a row that has become free stays so a moment: coming back costs time, too. Else half as
+        # many may be worth drafting for.
+        return max(1, len(self.rows) // 4 if self.queue else (len(self.rows) + 1) // 2)
 
     def limit(self, request: Request) -> int:
         """Returns the most tokens that the translation of a request may have, EOS included."""

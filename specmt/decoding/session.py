@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from specmt.decoding.accept import Acceptor, Within
-from specmt.decoding.choice import (
-    Choice,
-    choose,
-    costs_of,
-    looks_ahead,
-    make_beam_policy,
-    make_policy,
-)
-from specmt.decoding.confidence import best_confidence
-from specmt.decoding.drafters import make_drafter
+from specmt.decoding.drafters import Choice, Drafter, arms_of, choose, fixed_arm, make_drafter
+from specmt.decoding.drafters.base import NO_DRAFT, Arm
 from specmt.decoding.loop import Loop
-from specmt.decoding.model import Model
-from specmt.decoding.policy import Arm
+from specmt.decoding.model import HasDrafters, Model
+from specmt.decoding.policy import FixedPolicy, LearntPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import Rejection, sampling
+from specmt.decoding.tables import VERIFIER, Costs, checked
 from specmt.decoding.trace import Recorder
 from specmt.decoding.translation_memory import TranslationMemory
-from specmt.engine.fused import EXACT, Confidence, FusedBeam, FusedLoop, Rule
+from specmt.engine.fused import EXACT, FusedBeam, FusedLoop, Rule
 from specmt.errors import UsageError, is_out_of_memory
+from specmt.files import keep, recall
 from specmt.options import AlignmentHeads, DecodingOptions
-from specmt.types import Hypothesis
+from specmt.types import Hypothesis, Tally
 
 if TYPE_CHECKING:
     from specmt.decoding.beam import BeamSearch
@@ -39,6 +32,12 @@ logger = logging.getLogger(__name__)
 LEAST_IDLE_LANES = 4
 """How many lanes without work keep their caches."""
 
+GUESSES = 7
+"""How many continuations beam search verifies ahead: of the five hypotheses of a sentence and these, a product of
+matrices is one pass over the weights with AVX-512."""
+
+GUESSED = (0.3, 0.0)
+"""How often all hypotheses of the next step are among them, as long as that was not counted."""
 
 _Lane = Rows[Any]
 """Decodes the requests of equal options."""
@@ -60,15 +59,27 @@ class Session:
     used by one thread at a time; it keeps its caches, and what it has learnt about drafting, for as long as it lives.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, model: Model, wrap: Callable[[Policy], Policy] = lambda policy: policy) -> None:
+        """
+        :param wrap: returns what is asked in the place of a policy, to look on or to say something else
+        """
+        self._model, self._wrap = model, wrap
         self._lanes: dict[_Kind, _Lane] = {}  # in the order in which they take turns
         self._kinds: dict[int, _Kind] = {}  # of the requests that are not finished
         self._capacity: int | None = None  # the most rows that memory has room for, once that has turned out
+        self.tally: dict[str, Tally] = {}
+        """What came of each way to draft."""
 
     def __len__(self) -> int:
         """How many requests are not finished."""
         return len(self._kinds)
+
+    @property
+    def survival(self) -> dict[str, list[float]]:
+        """How often the first 1, 2, … tokens of drafts stand, where that is learnt, by who drafts, and for what."""
+        policies = [lane.policy for lane in self._lanes.values() if isinstance(lane, Loop)]
+        learnt = [policy.survival() for policy in policies if isinstance(policy, LearntPolicy)]
+        return {name: shares for each in learnt for name, shares in each.items()}
 
     def submit(self, request: Request) -> None:
         """Takes in a request.
@@ -148,7 +159,7 @@ class Session:
         fused = model.verifier if isinstance(model.verifier, FusedBeam) else None
         if fused is not None and looks_ahead(options, model):
             drafter = make_drafter("autoregressive", model, capacity, options)
-            policy = make_beam_policy(model, options)
+            policy = make_beam_policy(model, drafter, options.beam_size)
         return BeamSearch(
             model.verifier,
             options,
@@ -158,6 +169,7 @@ class Session:
             heads=heads,
             drafter=drafter,
             policy=policy,
+            tally=self.tally,
         )
 
     def _make_lane(self, like: Request) -> _Lane:
@@ -176,12 +188,12 @@ class Session:
         return Loop(
             verifier,
             drafters,
-            make_policy(model, options, choice),
+            self._wrap(make_policy(model, options, choice, drafters)),
             make_acceptor(options),
             capacity=capacity,
             max_source_tokens=most,
             scores=options.scores,
-            trust=partial(_trust, model, choice),
+            tally=self.tally,
             recorder=like.recorder,
             fused=verifier if isinstance(verifier, FusedLoop) and not watched else None,
             shortlist=model.shortlist if options.shortlist else None,
@@ -189,12 +201,40 @@ class Session:
         )
 
 
-def _trust(model: Model, choice: Choice, arm: Arm, rows: int) -> Confidence | None:
-    """Returns which drafts are worth making and verifying; all of them where the block size is fixed."""
-    if choice.block_size is not None or arm.drafter is None:
-        return None
-    calibration = model.calibration if choice.names[arm.drafter] == "masked" else None
-    return best_confidence(calibration, costs_of(model).floor(rows), arm.margin, arm.paths)
+def make_policy(model: Model, options: DecodingOptions, choice: Choice, drafters: Sequence[Drafter]) -> Policy:
+    """Returns what decides who drafts and how far ahead."""
+    if choice.block_size is not None:
+        fixed = [fixed_arm(number, name, model, options) for number, name in enumerate(choice.names)] or [NO_DRAFT]
+        return FixedPolicy(fixed[0], fixed[-1] if choice.looks_up else None)
+    arms = [arm for number, name in enumerate(choice.names) for arm in arms_of(number, name, model, options)]
+    base = "logits" if options.scores else "shortlist" if options.shortlist else VERIFIER
+    return LearntPolicy(arms, drafters, make_costs(model, base), keep=lambda: keep_costs(model))
+
+
+def looks_ahead(options: DecodingOptions, model: HasDrafters) -> bool:
+    """Returns whether beam search may use the autoregressive drafter."""
+    return options.drafter == "autoregressive" or (options.drafter == "auto" and "autoregressive" in model.drafters)
+
+
+def make_beam_policy(model: Model, drafter: Drafter, width: int) -> Policy:
+    """Returns what decides when beam search looks ahead."""
+    costs, arm = make_costs(model, "beam"), Arm(0, 1, width, GUESSES)
+    return LearntPolicy([arm], [drafter], costs, width=width, prior=GUESSED, keep=lambda: keep_costs(model))
+
+
+def make_costs(model: Model, base: str) -> Costs:
+    """Returns what calls cost, as far as that is known of a model on this machine.
+
+    :param base: the name of verifying
+    """
+    if not model.costs:
+        model.costs.update(checked(recall("costs", model.costs_key)))
+    return Costs(model.costs, {name: model.share(name) for name in model.drafters}, base)
+
+
+def keep_costs(model: Model) -> None:
+    """Keeps what calls cost for other days; where that cannot be done, it is done without."""
+    keep("costs", model.costs_key, {network: {**table} for network, table in model.costs.items()})
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:
@@ -212,15 +252,17 @@ def decode(
     *,
     memory: TranslationMemory | None = None,
     recorder: Recorder | None = None,
+    wrap: Callable[[Policy], Policy] = lambda policy: policy,
 ) -> list[Hypothesis]:
     """Decodes sentences given as ids without EOS, in a session of their own.
 
     :param places: the line that each comes from, and its number in the line, which samples depend on
     :param memory: what lookups copy from; what they lead to is added. By default one that starts empty.
     :param recorder: notes every verifier call
+    :param wrap: that of the session
     :raises ModelError: a drafter or a shortlist is asked for that the model does not have.
     """
-    session = Session(model)
+    session = Session(model, wrap)
     places = places or [(number, 0) for number in range(len(sources))]
     requests = [
         Request(number, source, *place, options=options, aligned=options.alignments, memory=memory, recorder=recorder)

@@ -59,6 +59,9 @@ class Iteration:
     trials: list[Trial] = field(default_factory=list)
     """When sampling, what was tested, in that order."""
 
+    why: str = ""
+    """Why that was drafted, or nothing, and what follows up to the next such choice; empty where there was none."""
+
 
 @dataclass(frozen=True)
 class Trace:

@@ -53,9 +53,6 @@ class Confidence:
     """The least probability, of all paths together that a draft could go on with, of going on: that costs a step of the
     drafter."""
 
-    paths: int = 1
-    """How many paths are gone on with side by side, where the drafter can: one drafts a chain."""
-
 
 @dataclass(frozen=True)
 class Drafting:

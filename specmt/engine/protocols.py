@@ -145,17 +145,21 @@ class Backend(Protocol):
     def numerics(self) -> str:
         """What bits depend on beside model and sentence: kernel family and number format."""
 
-    def row_cost(self, width: int) -> float:
-        """Returns about what a further token in a step costs, in steps of one token, for a network of a width."""
+    def bits(self, name: str, width: int) -> int | None:
+        """Returns the bits of a weight of ``verifier``, a kind of drafter, or ``self``, the verifier's replica.
+
+        :param width: of the network
+        :returns: ``None`` for a replica that would be no cheaper
+        """
 
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
         """Returns the verifier over weights named as in the fairseq2 model."""
-
-    def replica_bits(self, width: int) -> int | None:
-        """Returns the bits of a weight of a verifier's replica; ``None`` where there is none that would be cheaper."""
 
     def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
         """Returns a verifier's decoder in a cheaper format, over the verifier's caches; only where that has bits."""
 
     def drafter(self, kind: Kind, weights: Weights, sizes: Sizes) -> DraftNetwork:
         """Returns a drafter over weights named as in the fairseq2 model, in the format that drafts want."""
+
+    def is_kept(self, weights: Weights, sizes: Sizes) -> bool:
+        """Returns whether a verifier's replica is there at once: it was packed on an earlier day."""

@@ -90,6 +90,13 @@ class Bench:
     acceptance: list[float] = field(default_factory=list)
     """For positions 1, 2, …: the share of verifier calls that accepted at least so many tokens of the largest block."""
 
+    costs: dict[str, dict[float, float]] = field(default_factory=dict)
+    """Seconds of calls of the verifier, by tokens, and how many times as long as expected ways to draft take, by
+    sentences, as `AUTO` has it (specmt.decoding.tables)."""
+
+    survival: dict[str, list[float]] = field(default_factory=dict)
+    """How often the first 1, 2, … tokens of drafts stand, as it has that, by who drafts, and for what."""
+
     @property
     def ways(self) -> dict[str, DecodingOptions]:
         """The ways of decoding that are timed."""
@@ -151,7 +158,14 @@ def measure(
     :raises UsageError: a sentence cannot have so many rows.
     :raises ModelError: the model lacks the drafter.
     """
+    from specmt.decoding.session import Session
     from specmt.translator import Translator
+
+    sessions: list[Session] = []
+
+    def make() -> Translator:
+        sessions.append(Session(model))
+        return Translator(model, session=sessions[-1])
 
     options, ways = bench.options, bench.ways
     _check("rows", options.rows[-1], model.verifier)
@@ -176,11 +190,14 @@ def measure(
 
         try:
             report(f"decoding, batch {size}", done / whole)
-            make = starting(lambda: Translator(model))
-            runs.measure(run, make, options.repeats, seconds_a_pass=seconds_a_pass, clock=clock, report=advance)
+            runs.measure(
+                run, starting(make), options.repeats, seconds_a_pass=seconds_a_pass, clock=clock, report=advance
+            )
         finally:
             bench.take(size, run)
         done = before + len(ways) * (options.repeats + 1) * count
+    bench.costs = {name: dict(sorted(table.items())) for name, table in model.costs.items() if table}
+    bench.survival = {name: each for one in sessions for name, each in one.survival.items()}
     bench.partial = False
 
 

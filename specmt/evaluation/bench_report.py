@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import statistics
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from specmt.evaluation.bench import GREEDY, LENGTH, TREE, Bench
 from specmt.evaluation.tables import Table
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+MOST_SHOWN: Final = 8
+"""How many tokens of drafts are told of."""
+
+
 def tables(bench: Bench) -> list[Table]:
     """Returns the tables of all figures that are there."""
-    makers = ((bench.calls, _calls), (bench.speeds, _speeds))
+    makers = ((bench.calls, _calls), (bench.speeds, _speeds), (bench.costs, _costs), (bench.survival, _survival))
     return [make(bench) for there, make in makers if there]
 
 
@@ -48,6 +52,27 @@ def _speeds(bench: Bench) -> Table:
     ]
     title = f"Speed on {bench.text}: sentences/s of greedy decoding, others times greedy, by batch size"
     return Table(title, ("batch", *bench.ways, "fastest"), rows, notes)
+
+
+def _costs(bench: Bench) -> Table:
+    sizes = sorted({size for table in bench.costs.values() for size in table})
+    rows = []
+    for name, table in bench.costs.items():
+        kind, _, way = name.partition(", ")
+        shown = (f"{table[size]:.2f}" if way else _milliseconds(table[size]) for size in table)
+        cells = dict(zip(table, shown, strict=True))
+        rows.append((f"{way} ({kind})" if way else kind, *(cells.get(size, "") for size in sizes)))
+    notes = (
+        "Calls of the verifier, ms, by tokens; below, how many times as long as expected ways to draft take, by "
+        "sentences side by side.",
+    )
+    return Table("What calls cost, as auto has it", ("", *(f"{size:g}" for size in sizes)), rows, notes)
+
+
+def _survival(bench: Bench) -> Table:
+    places = range(1, MOST_SHOWN + 1)
+    rows = [(name, *(f"{share:.2f}" for share in shares[:MOST_SHOWN])) for name, shares in bench.survival.items()]
+    return Table("How often so many drafted tokens stand, as auto has it", ("", *map(str, places)), rows)
 
 
 def _milliseconds(seconds: float) -> str:

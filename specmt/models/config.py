@@ -9,6 +9,7 @@ from reprlib import repr as shortened
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from specmt.engine.architecture import POSITIONS, Architecture
+from specmt.engine.protocols import Kind
 from specmt.errors import UsageError
 from specmt.options import DTYPES, AlignmentHeads, Calibration
 
@@ -351,7 +352,18 @@ def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads:
     return AlignmentHeads(layer=layer, heads=tuple(heads), reads=reads)  # type: ignore[arg-type]
 
 
-def read_calibration(*, acceptance: object, scale: object, shift: object) -> Calibration:
+def read_calibrations(record: object) -> dict[str, Calibration]:
+    """Returns the calibrations of drafters, by name, from a configuration.
+
+    :raises TypeError: one has other fields.
+    :raises UsageError: they are none, or of drafters without a network.
+    """
+    if not (isinstance(record, dict) and record.keys() <= {*get_args(Kind)}):
+        raise UsageError(f"`calibrations` must be of {', '.join(get_args(Kind))}, but is {shortened(record)} instead.")
+    return {name: _read_calibration(**each) for name, each in record.items()}
+
+
+def _read_calibration(*, acceptance: object, scale: object, shift: object) -> Calibration:
     """Returns the calibration of a drafter from a configuration.
 
     :raises UsageError: it is none.

@@ -39,11 +39,12 @@ def describe(model: ModelFolder) -> dict[str, Any]:
     drafters: dict[str, Any] = {}
     if model.drafter is not None:
         drafters["masked"] = {"config": asdict(model.drafter), "parameters": count_parameters(model.path / DRAFTER)}
-        if model.calibration is not None:
-            drafters["masked"]["calibration"] = asdict(model.calibration)
     if model.autoregressive is not None:
         parameters = count_parameters(model.path / AUTOREGRESSIVE)
         drafters["autoregressive"] = {"config": asdict(model.autoregressive), "parameters": parameters}
+    for name, calibration in model.calibrations.items():
+        if name in drafters:
+            drafters[name]["calibration"] = asdict(calibration)
     card = read_card(model)
     return {
         "name": model.path.name,

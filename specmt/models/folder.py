@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
@@ -27,7 +27,7 @@ from specmt.models.config import (
     check_fit,
     check_language,
     check_whole,
-    read_calibration,
+    read_calibrations,
     read_heads,
     read_network,
 )
@@ -67,8 +67,8 @@ class ModelFolder:
     files: Mapping[str, str]
     """File names and their sha256."""
 
-    calibration: Calibration | None = None
-    """Of the drafter, if it was measured."""
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    """Of drafters, by name, as far as they were measured."""
 
     autoregressive: AutoregressiveConfig | None = None
     """Of the autoregressive drafter, if there is one beside the masked."""
@@ -171,7 +171,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
     if record.get("autoregressive") is not None:
         autoregressive = read_network(AutoregressiveConfig, record["autoregressive"])
         check_fit(autoregressive, verifier, kind="autoregressive drafter")
-    calibration, shortlist = record.get("calibration"), record.get("shortlist")
+    shortlist = record.get("shortlist")
     return ModelFolder(
         path=path,
         source=check_language("source", record["source"]),
@@ -179,7 +179,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         verifier=verifier,
         drafter=drafter,
         files=check_files(record["files"]),
-        calibration=None if calibration is None else read_calibration(**calibration),
+        calibrations=read_calibrations(calibrations_of(record)),
         autoregressive=autoregressive,
         shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
         alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
@@ -187,6 +187,13 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         dtype=check_dtype(record.get("dtype", "auto")),
         longest=None if record.get("longest") is None else check_whole("longest", record["longest"], 8, 1 << 16),
     )
+
+
+def calibrations_of(record: Mapping[str, Any]) -> Any:
+    """Returns the calibrations in a configuration, of which earlier ones have one alone, the masked drafter's."""
+    if record.get("calibration") is not None:
+        return {"masked": record["calibration"]}
+    return record.get("calibrations", {})
 
 
 def file_sha256(path: Path, advance: Callable[[int], object] = lambda _: None) -> str:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from specmt import signals
 from specmt.engine import backends
 from specmt.engine.architecture import Prefixes, Sizes
 from specmt.engine.kernels import library
-from specmt.engine.kernels.backend import BITS
 from specmt.engine.protocols import Backend, DraftNetwork, Scorer, Verifier
-from specmt.engine.threads import choose_threads, use_threads
+from specmt.engine.threads import choose_threads, processor, thread_count, use_threads
 from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
 from specmt.errors import ModelError
 from specmt.models.config import DecoderConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
 from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
+from specmt.models.reads import count_weights, share_of
 from specmt.models.tensors import read_arrays, read_outline
 from specmt.options import AlignmentHeads, Calibration, check_threads
 from specmt.text.lexicon import Lexicon, load_lexicon
@@ -29,12 +31,6 @@ from specmt.text.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH, Shortlist
 
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
-
-CHEAP: Final = 0.4
-"""What a replica of the verifier may cost at most, in steps of the verifier, to draft unasked."""
-
-LISTED: Final = 2000
-"""About how many pieces a shortlist has for a sentence."""
 
 
 @dataclass
@@ -47,6 +43,14 @@ class Model:
     verifier: Verifier
     weights: Weights
     """Of the verifier."""
+
+    packing: float = 0.0
+    """Seconds in which a weight of the verifier was read, checked and packed."""
+
+    costs: dict[str, dict[float, float]] = field(default_factory=dict)
+    """Seconds of calls (specmt.decoding.tables)."""
+
+    _prices: dict[str, float] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -75,9 +79,14 @@ class Model:
         return self.folder.alignment_heads
 
     @property
-    def calibration(self) -> Calibration | None:
-        """Of the masked drafter, if it was measured."""
-        return self.folder.calibration
+    def calibrations(self) -> Mapping[str, Calibration]:
+        """How far drafters can be trusted, of those that were measured."""
+        return self.folder.calibrations
+
+    @property
+    def costs_key(self) -> str:
+        """What seconds of calls depend on."""
+        return f"{self.sha256}, {self.numerics}, {self.kernels}, {thread_count()} threads, {processor()}"
 
     @property
     def sha256(self) -> str:
@@ -105,11 +114,6 @@ class Model:
         return self.backend.shortlists_pay
 
     @property
-    def row_cost(self) -> float:
-        """About what a further token in a step costs, in steps of one token."""
-        return self.backend.row_cost(self.folder.verifier.model_dim)
-
-    @property
     def kernels(self) -> str:
         """The variant of the C++ kernels that computes, or `none`."""
         return library.variant() if self.backend.name == "kernels" else "none"
@@ -122,31 +126,39 @@ class Model:
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        """The names of the network drafters that it has, and `self` where the verifier's replica costs little."""
+        """The names of the network drafters that it has, and `self` where the verifier has a replica."""
         parts = {"masked": self.folder.drafter, "autoregressive": self.folder.autoregressive}
         names = tuple(name for name, part in parts.items() if part is not None)
-        return (*names, "self") if self.replica_cost is not None and self.replica_cost < CHEAP else names
+        return (*names, "self") if self._has_replica else names
+
+    @property
+    def _has_replica(self) -> bool:
+        return self.backend.bits("self", self.folder.verifier.model_dim) is not None
 
     @property
     def block_size(self) -> int | None:
         """The block size that its masked drafter was trained for."""
         return None if self.folder.drafter is None else self.folder.drafter.block_size
 
-    @cached_property
-    def replica_cost(self) -> float | None:
-        """About what a step of the verifier's replica costs, in steps of the verifier; ``None`` where there is none.
+    def network(self, name: str) -> DraftNetwork | None:
+        """Returns the network of a drafter, if the folder has it.
 
-        That is its share of the bytes of weights that are read.
+        :raises ModelError: it is damaged.
         """
-        config = self.folder.verifier
-        width, bits = config.model_dim, self.backend.replica_bits(config.model_dim)
-        if bits is None:
-            return None
-        layers = config.decoder_layers * (6 * width + 2 * config.ffn_dim) * width
-        said = config.vocab_size if self.folder.shortlist is None else min(config.vocab_size, LISTED)
-        # Whatever the format, most of the verifier's outputs are looked through in int8.
-        verifier = layers * BITS[self.backend.format] / 8 + config.vocab_size * width
-        return bits / 8 * (layers + said * width) / verifier
+        return self.drafter if name == "masked" else self.autoregressive
+
+    def share(self, name: str) -> float:
+        """Returns the share of the bytes of a call of the verifier that one of a drafter, or of the replica, reads."""
+        return share_of(self.folder, self.backend, name)
+
+    def price(self, name: str) -> float:
+        """Returns the seconds that making the network of a drafter takes, or the replica; 0 once it is there."""
+        if {"masked": "drafter", "self": "replica"}.get(name, name) in self.__dict__:
+            return 0.0
+        if name not in self._prices:
+            is_kept = name == "self" and self.backend.is_kept(self.weights, verifier_sizes(self.folder.verifier))
+            self._prices[name] = 0.0 if is_kept else self.packing * count_weights(self.folder, name)
+        return self._prices[name]
 
     @cached_property
     def replica(self) -> Scorer:
@@ -154,7 +166,7 @@ class Model:
 
         :raises ModelError: its weights are damaged.
         """
-        if self.replica_cost is None:
+        if not self._has_replica:
             return self.verifier
         return self.backend.replica(self.weights, verifier_sizes(self.folder.verifier))
 
@@ -262,8 +274,10 @@ def load_model(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = open_weights(folder, VERIFIER, verifier_shapes(config))
+    started = time.perf_counter()
     verifier = make_verifier(weights, config, backend)
-    return Model(folder, pieces, backend, verifier, weights)
+    packing = (time.perf_counter() - started) / count_weights(folder, "verifier")
+    return Model(folder, pieces, backend, verifier, weights, packing)
 
 
 def choose_backend(

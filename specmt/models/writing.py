@@ -26,6 +26,7 @@ from specmt.models.folder import (
     SHORTLIST,
     VERIFIER,
     ModelFolder,
+    calibrations_of,
     file_sha256,
     read_record,
 )
@@ -89,7 +90,7 @@ def add_drafter(
 ) -> ModelFolder:
     """Writes a model folder that is another one with a drafter of either kind put in, or put in its place.
 
-    The model card stays behind, and so does the calibration if it was of another masked drafter. The folder may be the
+    The model card stays behind, and so does the calibration of another drafter of its kind. The folder may be the
     model's own: what else is there stays as it is.
 
     :raises ModelError: a file of the other folder is missing or damaged.
@@ -100,11 +101,8 @@ def add_drafter(
         for kept in model.files:
             if kept != name:
                 shutil.copyfile(model.verified(kept), path / kept)
-    record = read_record(model.path)
-    if name == DRAFTER:
-        record.pop("calibration", None)
-    if calibration is not None:
-        record["calibration"] = asdict(calibration)
+    kind = "masked" if name == DRAFTER else "autoregressive"
+    record = _calibrated(read_record(model.path), kind, calibration)
     _add_file(path, {**record, "files": dict(model.files)}, name, _half(weights), config)
     return ModelFolder.read(path)
 
@@ -123,9 +121,18 @@ def add_lexicon(path: Path, lexicon: Lexicon) -> None:
     _write_config(path, {**record, "files": files})
 
 
-def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Adds the calibration of its drafter to a model folder."""
-    _write_config(path, {**read_record(path), "calibration": asdict(calibration)})
+def write_calibration(path: Path, name: str, calibration: Calibration) -> None:
+    """Adds the calibration of a drafter to a model folder."""
+    _write_config(path, _calibrated(read_record(path), name, calibration))
+
+
+def _calibrated(record: dict[str, Any], name: str, calibration: Calibration | None) -> dict[str, Any]:
+    """Returns a configuration with a calibration of a drafter, or without one."""
+    calibrations = {**calibrations_of(record)}
+    calibrations.pop(name, None)
+    if calibration is not None:
+        calibrations[name] = asdict(calibration)
+    return {key: value for key, value in record.items() if key != "calibration"} | {"calibrations": calibrations}
 
 
 def write_heads(path: Path, heads: AlignmentHeads) -> None:

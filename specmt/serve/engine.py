@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from specmt.feeder import Cutter, Feeder, Mailbox
 from specmt.options import DecodingOptions
 from specmt.serve.fair import FairQueue
-from specmt.types import Line, Translation
+from specmt.types import Line, Tally, Translation
 
 if TYPE_CHECKING:
     from specmt.decoding.trace import Recorder
@@ -118,6 +118,11 @@ class Engine:
     def running(self) -> int:
         """How many sentences are in the session."""
         return 0 if self.translator is None else len(self.translator.session)
+
+    @property
+    def tally(self) -> dict[str, Tally]:
+        """What came of each way to draft."""
+        return {} if self.translator is None else self.translator.session.tally
 
     def start(self) -> None:
         """Starts to load the model."""

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from typing_extensions import override
 
-from specmt.decoding.choice import one_drafter
+from specmt.decoding.drafters import one_drafter
 from specmt.decoding.record import Step, step_of
 from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration, Recorder

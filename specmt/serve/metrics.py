@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import astuple
 from functools import cache
 from typing import Final, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
-from specmt.serve.engine import Job
+from specmt.serve.engine import Engine, Job
 from specmt.types import Stats
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+@final
+class _Drafting(Collector):
+    """What came of each way to draft, as sessions tell it."""
+
+    def __init__(self) -> None:
+        self.engines: dict[str, Engine] = {}
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        told = [
+            (model, way, *astuple(each)) for model, one in self.engines.items() for way, each in [*one.tally.items()]
+        ]
+        for place, (kind, name, text) in enumerate(
+            (
+                (CounterMetricFamily, "turns", "Turns of a way to draft."),
+                (CounterMetricFamily, "tokens", "Target pieces committed by it."),
+                (CounterMetricFamily, "seconds", "Seconds that it took."),
+                (GaugeMetricFamily, "worth", "Target pieces a second that were last expected of it."),
+            ),
+            start=2,
+        ):
+            family = kind(f"specmt_drafting_{name}", text, labels=("model_name", "way"))
+            for one in told:
+                if one[place] is not None:
+                    family.add_metric([str(each) for each in one[:2]], one[place])
+            yield family
 
 
 @final
@@ -41,6 +73,8 @@ class Metrics:
         accepted = counter("spec_decode_num_accepted_tokens", "Drafted tokens accepted.", "model_name")
         latency = histogram("e2e_request_latency_seconds", "From the arrival of a text to its translation.")
         queued = histogram("request_queue_time_seconds", "From the arrival of a text to its first row.")
+        self._drafting = _Drafting()
+        self.registry.register(self._drafting)
         counters = success, prompt, generated, calls, drafted, accepted
         # Labels are looked up once.
         self._counters = cache(lambda model: tuple(each.labels(model) for each in counters))
@@ -49,10 +83,11 @@ class Metrics:
         self.cache_queries = counter("cache_queries", "Texts looked for in the cache.")
         self.cache_hits = counter("cache_hits", "Texts found there.")
 
-    def watch(self, model: str, running: Callable[[], float], waiting: Callable[[], float]) -> None:
-        """Shows how many sentences are in a session, and how many lines wait for it."""
-        for gauge, read in ((self._running, running), (self._waiting, waiting)):
-            gauge.labels(model).set_function(read)
+    def watch(self, model: str, engine: Engine) -> None:
+        """Shows how many sentences are in a session, how many lines wait for it, and what came of its drafts."""
+        self._running.labels(model).set_function(lambda: engine.running)
+        self._waiting.labels(model).set_function(lambda: engine.waiting)
+        self._drafting.engines[model] = engine
 
     def count(self, model: str, job: Job, now: float) -> None:
         """Counts a text that is translated."""

@@ -81,7 +81,7 @@ class Service:
                     source.load, batch_size=options.batch_size, max_queue=self.limits.queue, name=f"specmt-{name}"
                 )
                 self._engines[source.pair] = engine
-                self.metrics.watch(name, lambda e=engine: e.running, lambda e=engine: e.waiting)  # type: ignore[misc]
+                self.metrics.watch(name, engine)
                 self._hashes.append(source.sha256)
         self.languages: Final = Languages(self._engines.keys())
 

@@ -11,15 +11,17 @@ from typing_extensions import override
 
 from specmt.decoding.accept import Accepted, Acceptor, Within
 from specmt.decoding.confidence import log_odds, logistic
-from specmt.decoding.drafters.masked import MaskedDrafter
+from specmt.decoding.drafters import FURTHEST, make_drafter
+from specmt.decoding.drafters.base import Arm
 from specmt.decoding.loop import Loop
 from specmt.decoding.noise import Spot
-from specmt.decoding.policy import Arm, FixedPolicy
+from specmt.decoding.policy import FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.tree import Tree
 from specmt.engine.fused import EXACT
-from specmt.engine.protocols import DraftNetwork, Logits, Verifier
-from specmt.options import Calibration
+from specmt.engine.protocols import Logits
+from specmt.models.hub import Model
+from specmt.options import Calibration, DecodingOptions
 from specmt.types import EOS
 
 Array = npt.NDArray[np.float64]
@@ -34,31 +36,41 @@ class _Recorder(Acceptor):
 
     rule = None
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int) -> None:
+        """
+        :param ahead: K
+        """
+        self.ahead = ahead
         self.log_probs: list[Array] = []
         self.accepted: list[Array] = []  # (B, K) 1 accepted, 0 the first that was not, NaN never looked at
 
     @override
     def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
         found = Within(EXACT).accept(tree, logits, spots)
+        missing = (0, 0), (0, self.ahead - tree.tokens.shape[1])  # where all drafts ended before
         if tree.log_probs is not None:
-            self.log_probs.append(tree.log_probs.astype(np.float64))
+            self.log_probs.append(np.pad(tree.log_probs.astype(np.float64), missing))
         slots, accepted = np.arange(tree.tokens.shape[1]), found.counts[:, None]
         outcome = np.where(slots < accepted, 1.0, np.where(slots == accepted, 0.0, np.nan))
         # What is drafted after the end of the sentence is never committed.
         is_end = tree.tokens == EOS
         ended = np.cumsum(is_end, axis=1) - is_end > 0
-        self.accepted.append(np.where(ended, np.nan, outcome))
+        self.accepted.append(np.pad(np.where(ended, np.nan, outcome), missing, constant_values=np.nan))
         return found
 
 
-def calibrate(verifier: Verifier, drafter: DraftNetwork, sources: Sequence[list[int]], block_size: int) -> Calibration:
-    """Decodes sentences given as ids without EOS and returns how the drafter's confidence is to be read."""
-    recorder = _Recorder()
+def calibrate(model: Model, name: str, sources: Sequence[list[int]], ahead: int | None = None) -> Calibration:
+    """Decodes sentences given as ids without EOS and returns how a drafter's confidence is to be read.
+
+    :param ahead: how many tokens to draft; by default as many as it drafts at most
+    :raises ModelError: the model does not have it.
+    """
+    ahead = ahead or (model.block_size if name == "masked" else None) or FURTHEST
+    verifier, recorder = model.verifier, _Recorder(ahead)
     loop = Loop(
         verifier,
-        [MaskedDrafter(lambda: drafter, ROWS)],
-        FixedPolicy(Arm(0, block_size)),
+        [make_drafter(name, model, ROWS, DecodingOptions(drafter=name))],
+        FixedPolicy(Arm(0, ahead)),
         recorder,
         capacity=ROWS,
         max_source_tokens=ROWS * verifier.sizes.max_length,

@@ -75,12 +75,14 @@ class Validator:
             lengths[f"accepted_{name}"] = round(stats.mean_accepted_length, 3)
         return lengths
 
-    def calibration(self, model: Model, block_size: int) -> Calibration | None:
-        """Returns how far the model's masked drafter can be trusted on all sets together; ``None`` without one."""
-        if model.drafter is None:
-            return None
+    def calibration(self, model: Model, name: str, block_size: int) -> Calibration:
+        """Returns how far a drafter of a model can be trusted on all sets together.
+
+        :param block_size: that of a masked drafter
+        """
         lines = [line for sources, _ in self.sets.values() for line in sources]
-        return calibrate(model.verifier, model.drafter, self.pieces.encode_batch(lines), block_size)
+        ahead = block_size if name == "masked" else None
+        return calibrate(model, name, self.pieces.encode_batch(lines), ahead)
 
 
 def snapshot(pieces: PieceModel, config: VerifierConfig, weights: Mapping[str, Tensor], device: torch.device) -> Model:
@@ -102,13 +104,18 @@ def equip(
     :param weights: its table among them, even where that is the verifier's
     """
     arrays, sizes = to_arrays(weights), decoder_sizes(config)
+    name = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
+    calibrations = {**model.folder.calibrations}
+    calibrations.pop(name, None)
+    if calibration is not None:
+        calibrations[name] = calibration
+    # Networks are set, so that they are not looked for in the folder.
     if isinstance(config, DrafterConfig):
         model.drafter = model.backend.drafter("masked", arrays, sizes)
-        model.folder = replace(model.folder, drafter=config, calibration=calibration)
+        model.folder = replace(model.folder, drafter=config, calibrations=calibrations)
     else:
-        # Set, so that it is not looked for in the folder.
         model.autoregressive = model.backend.drafter("autoregressive", arrays, sizes)
-        model.folder = replace(model.folder, autoregressive=config)
+        model.folder = replace(model.folder, autoregressive=config, calibrations=calibrations)
 
 
 def weights_of(module: Module) -> dict[str, Tensor]:

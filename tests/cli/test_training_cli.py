@@ -132,13 +132,12 @@ def test_training_leaves_model_metrics_and_curve(runs: Runs) -> None:
     assert first.drafter is None
     assert second.drafter is not None
     assert (second.drafter.layers, second.drafter.block_size, second.drafter.correction_rank) == (1, 4, 16)
-    assert second.calibration is not None
-    assert len(second.calibration.acceptance) == 4
+    assert {name: len(each.acceptance) for name, each in second.calibrations.items()} == {"masked": 4}
     assert first.files[VERIFIER] == second.files[VERIFIER]
     final = load_file(runs.drafter / "final.safetensors")
     assert all(np.array_equal(final[name].half().numpy(), weight) for name, weight in second.weights(DRAFTER).items())
     both = ModelFolder.read(runs.autoregressive / "model")
-    assert (both.drafter, both.calibration) == (second.drafter, second.calibration)
+    assert (both.drafter, both.calibrations["masked"]) == (second.drafter, second.calibrations["masked"])
     assert dict(second.files) == {name: digest for name, digest in both.files.items() if name != AUTOREGRESSIVE}
     assert both.autoregressive is not None
     assert both.autoregressive.layers == 1
@@ -245,7 +244,7 @@ def test_a_verifier_may_have_imported_pieces(runs: Runs, tmp_path: Path) -> None
     arguments = [imported if each == verifier.path else each for each in drafter_arguments(runs)]
     assert specmt("train", "drafter", tmp_path / "run", *arguments) == 0
     ours, theirs = (ModelFolder.read(folder / "model") for folder in (tmp_path / "run", runs.drafter))
-    assert ours.calibration == theirs.calibration is not None
+    assert ours.calibrations == theirs.calibrations and {*ours.calibrations} == {"masked"}
     assert ours.files[DRAFTER] == theirs.files[DRAFTER]
     assert SOURCE_PIECES in ours.files
 

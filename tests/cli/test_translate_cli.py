@@ -177,6 +177,10 @@ def test_ways_that_need_not_change_a_word(tiny_model: Path, options: list[str], 
         assert report["replayed"] == report["matched"] + report["recomputed"] > 0
     else:
         assert "replayed" not in report
+    told = report["drafting"]
+    assert sum(each["tokens"] for each in told.values()) == report["tokens"]
+    assert {*told} == {"self 16"} if "self" in options else "none" in told
+    assert all(each["turns"] > 0 and each["seconds"] > 0.0 for each in told.values())
 
 
 def test_a_model_without_drafter_looks_up(tiny_model_without_drafter: Path, tmp_path: Path, here: Execute) -> None:

@@ -10,8 +10,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from specmt.decoding import session
-from specmt.decoding.choice import GUESSES
-from specmt.decoding.policy import Arm, FixedPolicy
+from specmt.decoding.drafters.base import Arm
+from specmt.decoding.policy import FixedPolicy
 from specmt.decoding.session import decode
 from specmt.engine.fused import FusedBeam
 from specmt.engine.kernels import backend as backend_module
@@ -180,7 +180,7 @@ def test_beams_ahead_are_beams_in_fewer_calls(
         pytest.skip("only the kernels verify hypotheses ahead")
     options = DecodingOptions(strategy="beam", scores=True, n_best=5, drafter="none")
     plain = decode(model, sources, options)
-    monkeypatch.setattr(session, "make_beam_policy", lambda *_: FixedPolicy(Arm(0, GUESSES)))
+    monkeypatch.setattr(session, "make_beam_policy", lambda *_: FixedPolicy(Arm(0, 1, 5, session.GUESSES)))
     ahead = decode(model, sources, replace(options, drafter="autoregressive"))
     for one, other in zip(ahead, plain, strict=True):
         assert (one.tokens, one.score, one.alternatives) == (other.tokens, other.score, other.alternatives)

@@ -16,9 +16,10 @@ from peers.fairseq2_search import search
 
 from specmt.decoding import session as session_module
 from specmt.decoding.beam import advance, ranked
-from specmt.decoding.policy import NO_DRAFT, Arm, FixedPolicy, Policy
+from specmt.decoding.drafters.base import NO_DRAFT, Arm, Plan
+from specmt.decoding.policy import FixedPolicy, Policy
 from specmt.decoding.session import decode
-from specmt.engine.fused import Beams, Drafting
+from specmt.engine.fused import Beams, Drafting, Ran
 from specmt.errors import UsageError
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
@@ -87,9 +88,10 @@ def test_translations_are_those_of_fairseq2(
 @pytest.mark.parametrize("batch_size", [1, 2, 8, 40])
 def test_a_translation_does_not_depend_on_the_batch(any_model: Model, sources: Sources, batch_size: int) -> None:
     sources = sources_for(any_model, sources)
-    wanted = decode(any_model, sources, replace(FIVE, batch_size=3))
+    alone = replace(FIVE, drafter="none")  # the number of calls is up to the machine, else
+    wanted = decode(any_model, sources, replace(alone, batch_size=3))
     mixed = sorted(range(len(sources)), key=lambda number: number < len(sources) // 2)
-    got = decode(any_model, [sources[number] for number in mixed], replace(FIVE, batch_size=batch_size))
+    got = decode(any_model, [sources[number] for number in mixed], replace(alone, batch_size=batch_size))
     assert got == [wanted[number] for number in mixed]
     assert all(math.isfinite(each.score) for each in got)
 
@@ -100,31 +102,31 @@ def test_the_fused_search_is_the_search_in_python(
     tiny_model: Path, sources: Sources, dtype: str, request: pytest.FixtureRequest
 ) -> None:
     model = load_model(tiny_model, device="cpu", dtype=dtype)
-    fused = {size: decode(model, sources, replace(FIVE, beam_size=size, batch_size=6)) for size in (5, 9)}
+    alone = replace(FIVE, drafter="none", batch_size=6)
+    fused = {size: decode(model, sources, replace(alone, beam_size=size)) for size in (5, 9)}
     request.getfixturevalue("unfused")
     for size, wanted in fused.items():
-        assert decode(model, sources, replace(FIVE, beam_size=size, batch_size=6)) == wanted
+        assert decode(model, sources, replace(alone, beam_size=size)) == wanted
 
 
 class Turns:
     """A policy that looks ahead every other time, a few calls long."""
 
     def __init__(self, ahead: int) -> None:
-        self.arms = cycle([Arm(0, ahead), NO_DRAFT])
+        self.plans = cycle(Plan(arm, iterations=2) for arm in (Arm(0, 1, 1, ahead), NO_DRAFT))
 
-    def choose(self, rows: int, promising: bool) -> Arm:
-        return next(self.arms)
+    def choose(self, rows: int, promising: bool) -> Plan:
+        return next(self.plans)
 
-    def iterations(self, rows: int, promising: bool) -> int:
-        return 2
-
-    def observe(self, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
-        assert tokens >= 0.0
+    def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
+        active = ran.accepted >= 0
+        assert active[0].all() and (ran.drafted >= 0).tolist() == active.tolist()
+        assert ran.accepted[active].max() <= (1 if plan.arm.drafts else 0)
 
 
 AHEAD: list[Callable[[], Policy]] = [
-    lambda: FixedPolicy(Arm(0, 5)),
-    lambda: FixedPolicy(Arm(0, 60)),
+    lambda: FixedPolicy(Arm(0, 1, 1, 5)),
+    lambda: FixedPolicy(Arm(0, 1, 1, 60)),
     lambda: Turns(30),
 ]
 WIDTHS = [(1, 4), (2, 1), (5, 6)]

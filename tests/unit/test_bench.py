@@ -115,6 +115,8 @@ def test_a_whole_benchmark(model: Model) -> None:
     for size in ("1", "3"):
         assert list(found["speeds"][size]) == WAYS
         assert all(len(values) == TINY.repeats for values in found["speeds"][size].values())
+    assert found["costs"]["verifier"] and "masked" in found["survival"]
+    assert len(tables(bench)) == 4
     for table in tables(bench):
         assert {len(row) for row in table.rows} == {len(table.columns)}, table.title
     assert draw(bench, "png").startswith(b"\x89PNG")

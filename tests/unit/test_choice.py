@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from specmt.decoding.choice import Choice, choose, looks_ahead, make_beam_policy, make_policy
-from specmt.decoding.policy import NO_DRAFT, Arm, BanditPolicy, FixedPolicy
+from specmt.decoding.drafters import Choice, choose, make_drafter
+from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm
+from specmt.decoding.policy import FixedPolicy, LearntPolicy
+from specmt.decoding.session import GUESSES, looks_ahead, make_beam_policy, make_policy
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 
@@ -69,15 +71,32 @@ def test_who_drafts(options: dict[str, Any], model: Has, wanted: Choice) -> None
     assert choose(DecodingOptions(**options), model) == wanted
 
 
-@pytest.mark.parametrize("tree", ["chain", "best-first"])
-def test_what_a_policy_may_choose(model: Model, tree: Any) -> None:
-    options = DecodingOptions(tree=tree)
+CHAINS, TREE = [Arm(0, 3), Arm(0, 12)], Arm(0, 12, 4, 11)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"drafter": "masked"}, [Arm(0, 2), Arm(0, 4)]),  # the block it was trained for, and half of it
+        ({"drafter": "masked", "tree": "best-first"}, [Arm(0, 4, 3, 24)]),
+        ({"drafter": "autoregressive"}, CHAINS),
+        ({"drafter": "autoregressive", "tree": "best-first", "nodes": 7, "beta": 2}, [Arm(0, 12, 2, 7)]),
+        ({}, [Arm(0, 2), Arm(0, 4), *(each._replace(drafter=1) for each in [*CHAINS, TREE])]),
+        ({"drafter": "masked+lookup"}, [Arm(0, 2), Arm(0, 4), Arm(1, 32)]),
+    ],
+)
+def test_what_a_policy_may_choose(model: Model, options: dict[str, Any], wanted: list[Arm]) -> None:
+    policy = policy_of(model, DecodingOptions(**options))
+    assert isinstance(policy, LearntPolicy)
+    assert policy.arms[0] == NO_DRAFT and policy.arms[1].drafter == NOISE and policy.arms[2:] == wanted
+
+
+def policy_of(model: Model, options: DecodingOptions) -> FixedPolicy | LearntPolicy:
     choice = choose(options, model)
-    policy = make_policy(model, options, choice)
-    assert isinstance(policy, BanditPolicy)
-    arms = {policy.choose(rows, promising) for rows in (1, 8, 32, 1000) for promising in (False, True)}
-    assert NO_DRAFT in arms  # with many sentences side by side there is nothing to gain
-    assert all(arm.drafter is None or arm.drafter < len(choice.names) for arm in arms)
+    drafters = [make_drafter(name, model, 4, options) for name in choice.names]
+    policy = make_policy(model, options, choice, drafters)
+    assert isinstance(policy, FixedPolicy | LearntPolicy)
+    return policy
 
 
 def test_when_beam_search_looks_ahead(model: Model) -> None:
@@ -86,19 +105,28 @@ def test_when_beam_search_looks_ahead(model: Model) -> None:
     assert [looks_ahead(beam, has) for has in (BOTH, MASKED, NONE)] == [True, False, False]
     assert looks_ahead(asked, NONE)
     assert not looks_ahead(refused, BOTH)
-    policy = make_beam_policy(model, beam)
-    assert policy.choose(1, False) == NO_DRAFT  # by which the rest is judged
-    for _ in range(1000):
-        arm = policy.choose(1, False)
-        policy.observe(1, False, arm, 2.0 if arm.drafter == 0 else 1.0, 1.0)
-    assert policy.choose(1, False) == Arm(0, 7)
+    policy = make_beam_policy(model, make_drafter("autoregressive", model, 4, beam), 5)
+    assert isinstance(policy, LearntPolicy)
+    assert (policy.arms, policy.width) == ([NO_DRAFT, Arm(0, 1, 5, GUESSES)], 5)
 
 
-def test_a_policy_that_is_fixed(model: Model) -> None:
-    for options, arm in (
-        (DecodingOptions(drafter="masked", block_size=3), Arm(0, 3)),
-        (DecodingOptions(strategy="greedy"), NO_DRAFT),
-    ):
-        policy = make_policy(model, options, choose(options, model))
-        assert isinstance(policy, FixedPolicy)
-        assert policy.arm == arm
+@pytest.mark.parametrize(
+    ("options", "wanted", "promising"),
+    [
+        ({"strategy": "greedy"}, NO_DRAFT, NO_DRAFT),
+        ({"drafter": "masked", "block_size": 3}, Arm(0, 3), Arm(0, 3)),
+        ({"drafter": "masked", "tolerance": 1.0}, Arm(0, 4), Arm(0, 4)),  # its own
+        ({"drafter": "masked", "block_size": 3, "tree": "best-first", "beta": 2}, Arm(0, 3, 2, 24), Arm(0, 3, 2, 24)),
+        ({"drafter": "masked", "temperature": 1.0}, Arm(0, 4), Arm(0, 4)),
+        ({"drafter": "masked", "temperature": 1.0, "tree": "sampled", "width": 3}, Arm(0, 4, 3), Arm(0, 4, 3)),
+        ({"drafter": "lookup", "block_size": 9}, Arm(0, 9), Arm(0, 9)),
+        ({"drafter": "masked+lookup", "block_size": 7}, Arm(0, 7), Arm(1, 7)),
+        ({"drafter": "self"}, Arm(0, 16), Arm(0, 16)),
+    ],
+)
+def test_a_policy_that_is_fixed(model: Model, options: dict[str, Any], wanted: Arm, promising: Arm) -> None:
+    policy = policy_of(model, DecodingOptions(**options))
+    assert isinstance(policy, FixedPolicy)
+    for rows in (1, 33):
+        assert [policy.choose(rows, each).arm for each in (False, True)] == [wanted, promising]
+        assert policy.choose(rows, True).confidence is None

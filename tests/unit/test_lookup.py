@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specmt.decoding.drafters.base import Arm, Plan
 from specmt.decoding.drafters.lookup import LookupDrafter, Texts, continuation, find_words
-from specmt.decoding.policy import Arm, FixedPolicy
+from specmt.decoding.policy import FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
 from specmt.decoding.translation_memory import Neighbour, TranslationMemory
 from specmt.decoding.tree import Tree
-from specmt.engine.fused import Drafting
+from specmt.engine.fused import Drafting, Ran
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions, TreeName
 from specmt.types import BOS, EOS, PAD
@@ -168,6 +169,9 @@ class Letters:
         return list(ids)
 
 
+FAR = Plan(Arm(0, 32))
+
+
 def lookup(memory: TranslationMemory) -> LookupDrafter:
     return LookupDrafter(memory, Letters())  # type: ignore[arg-type]
 
@@ -181,7 +185,7 @@ def propose(drafter: LookupDrafter, *rows: list[int], ahead: int = 3) -> list[li
     """Returns what is drafted after the committed tokens of each row, noise behind them."""
     width = max(map(len, rows)) + 2
     tokens = np.array([[*row, *[13] * (width - len(row))] for row in rows])
-    tree = drafter.propose(tokens, np.array([len(row) for row in rows]), ahead, None)
+    tree = drafter.propose(tokens, np.array([len(row) for row in rows]), Plan(Arm(0, ahead)))
     return drafts_of(tree, len(rows))
 
 
@@ -271,9 +275,9 @@ def test_nothing_to_copy_is_not_waited_for() -> None:
     memory.add([10, 11, 12, 13], [20, 21, 22])
     drafter = lookup(memory)
     start(drafter, {0: [50, 51, 52], 1: [10, 11, 12, 13]})
-    assert drafter.fused(1, 32, None) == Drafting(0)
-    assert drafter.fused(2, 32, None) is None
-    assert drafter.propose(np.array([[BOS]]), np.array([1]), 32, None).tokens.shape == (1, 0)
+    assert drafter.fused(1, FAR) == Drafting(0)
+    assert drafter.fused(2, FAR) is None
+    assert drafter.propose(np.array([[BOS]]), np.array([1]), FAR).tokens.shape == (1, 0)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
@@ -290,9 +294,9 @@ def test_a_model_without_drafter_looks_up(
     class Eager(FixedPolicy):  # type: ignore[misc]
         """Time decides about nothing."""
 
-        def choose(self, rows: int, promising: bool) -> Arm:
+        def choose(self, rows: int, promising: bool) -> Plan:
             heard.add(promising)
-            return self.arm
+            return self.plans[0]
 
     monkeypatch.setattr("specmt.decoding.session.make_policy", lambda *_: Eager(Arm(0, 32)))
     got = decode(bare, sources, DecodingOptions(batch_size=batch_size), memory=memory)
@@ -312,13 +316,13 @@ def test_a_fixed_block_is_looked_up_where_that_is_promising_and_drafted_elsewher
         memory.add(source, hypothesis.tokens)
     played: set[tuple[bool, Arm]] = set()
 
-    def observe(_: FixedPolicy, rows: int, promising: bool, arm: Arm, tokens: float, seconds: float) -> None:
-        played.add((promising, arm))
+    def observe(_: FixedPolicy, plan: Plan, ran: Ran, seconds: float) -> None:
+        played.add((plan.promising, plan.arm))
 
     monkeypatch.setattr(FixedPolicy, "observe", observe)
     both = DecodingOptions(drafter="masked+lookup", tree=tree, block_size=4, batch_size=batch_size)
     got = decode(model, sources, both, memory=memory)
     assert_same(got, greedy)
-    assert played == {(False, Arm(0, 4)), (True, Arm(1, 4))}
+    assert {(promising, arm[:2]) for promising, arm in played} == {(False, (0, 4)), (True, (1, 4))}
     masked = decode(model, sources, replace(both, drafter="masked"))
     assert total_of(got).verifier_calls < total_of(masked).verifier_calls < total_of(greedy).verifier_calls

@@ -15,6 +15,7 @@ from typing_extensions import override
 from specmt.decoding import rows as rows_module
 from specmt.decoding.accept import Accepted, Acceptor, Within
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.base import Plan
 from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.noise import Spot
 from specmt.decoding.request import Request
@@ -23,7 +24,7 @@ from specmt.decoding.session import decode
 from specmt.decoding.tree import Tree
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
-from specmt.engine.fused import Confidence, Rule
+from specmt.engine.fused import Rule
 from specmt.engine.protocols import EncoderOutput, Logits
 from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
@@ -293,11 +294,11 @@ def test_source_tokens_side_by_side_are_limited(model: Model, texts: Sources, gr
             self.widths.update(zip(rows.tolist(), encoded.lengths.tolist(), strict=True))
 
         @override
-        def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+        def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
             count = len(lengths)
             if count > 1:
                 self.most = max(self.most, count * max(self.widths[row] for row in range(count)))
-            return super().propose(tokens, lengths, ahead, confidence)
+            return super().propose(tokens, lengths, plan)
 
         @override
         def move(self, source: int, target: int) -> None:

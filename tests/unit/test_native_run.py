@@ -19,7 +19,7 @@ from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.text.shortlist import Shortlist
 from specmt.types import BOS, EOS, UNK, Hypothesis
-from tests.decoding_helpers import NotFused, counts, same
+from tests.decoding_helpers import NotFused, counts, same, with_doubts
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -47,10 +47,12 @@ DOUBTS = {
     "few": Confidence(1.3, 0.2, 0.8),
     "far": Confidence(1.0, 0.0, 0.05, 0.2),
     "near": Confidence(1.1, 0.3, 0.3, 0.6),
-    "broad": Confidence(1.0, 0.0, 0.05, 0.4, 4),
-    "broad and sure": Confidence(1.1, 0.3, 0.1, 0.8, 3),
+    "broad": Confidence(1.0, 0.0, 0.05, 0.4),
+    "broad and sure": Confidence(1.1, 0.3, 0.1, 0.8),
     "none": Confidence(1.0, -40.0, 0.5),
 }
+PATHS = {"broad": 4, "broad and sure": 3}
+"""Of trees in the place of chains."""
 
 
 @pytest.fixture(params=["bfloat16", "float32", "int8"])
@@ -115,7 +117,7 @@ def test_it_verifies_what_is_likely_enough(
     both: Callable[..., list[list[Hypothesis]]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "_trust", lambda *_: DOUBTS[doubt])
+    monkeypatch.setattr(session, "make_policy", with_doubts(DOUBTS[doubt], PATHS.get(doubt, 1)))
     fused, in_python = both(native, sources, DecodingOptions(batch_size=5, **WAYS[way]))
     assert counts(fused) == counts(in_python)
     drafted = sum(h.stats.drafted for h in fused)

@@ -24,14 +24,14 @@ from specmt.decoding import sample, stochastic_beam
 from specmt.decoding.accept import Acceptor
 from specmt.decoding.drafters import Drafter, make_drafter
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.base import Arm
 from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.loop import Loop
 from specmt.decoding.noise import Role, Spot, generator
-from specmt.decoding.policy import Arm, FixedPolicy
+from specmt.decoding.policy import FixedPolicy
 from specmt.decoding.request import Request
 from specmt.decoding.sample import Rejection, Sampling, pick, residual
 from specmt.decoding.session import decode, make_acceptor
-from specmt.decoding.shape import Sampled
 from specmt.decoding.stochastic_beam import perturb, sampled_tree
 from specmt.decoding.tree import Tree, chains
 from specmt.engine.architecture import NO_PREFIXES, Sizes
@@ -348,10 +348,10 @@ LIMIT = 4
 
 
 def sampled_lines(
-    verifier: Verifier, drafter: Drafter, block: int, acceptor: Acceptor, source: list[int]
+    verifier: Verifier, drafter: Drafter, block: int, acceptor: Acceptor, source: list[int], width: int
 ) -> Hypotheses:
     """Returns a sample for each of many lines, all of the same source."""
-    policy = FixedPolicy(Arm(0, block))
+    policy = FixedPolicy(Arm(0, block, width))
     loop = Loop(verifier, [drafter], policy, acceptor, capacity=LINES, max_source_tokens=PLENTY, scores=True)
     return run_loop(loop, [Request(line, source, line) for line in range(LINES)])
 
@@ -363,8 +363,8 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
     monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: LIMIT)
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
     drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
-    proposer = drafters[kind](lambda: drafter, LINES, Sampled(width, PLAIN))
-    found = sampled_lines(verifier, proposer, block, Rejection(PLAIN), [5])
+    proposer = drafters[kind](lambda: drafter, LINES, sampling=PLAIN)
+    found = sampled_lines(verifier, proposer, block, Rejection(PLAIN), [5], width)
     outputs = [[*each.tokens, *[EOS] * (LIMIT - len(each.tokens))] for each in found]
     # What follows EOS is EOS.
     table = after_specials(VERIFIER)
@@ -594,7 +594,7 @@ def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkey
 
     def samples() -> Hypotheses:
         drafter = make_drafter(kind, model, LINES, options)
-        return sampled_lines(model.verifier, drafter, 2, make_acceptor(options), source)
+        return sampled_lines(model.verifier, drafter, 2, make_acceptor(options), source, width)
 
     def off(found: Hypotheses) -> float:
         return misfit([[*each.tokens, EOS, EOS][:2] for each in found], wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
 from specmt.serve.glossaries import Glossaries, Terms, read_entries
 from specmt.serve.languages import Languages
+from specmt.serve.metrics import Metrics
 from specmt.serve.uploads import MOST, Uploads
 from specmt.text.lines import lines_of
+from specmt.types import Tally
 
 
 class Clock:
@@ -229,3 +232,20 @@ def test_a_processor_is_left_to_http(monkeypatch: pytest.MonkeyPatch, fastest: i
     assert threads.thread_count() == used
     command._load(Path("model"), {"threads": fastest}, quiet=True)
     assert threads.thread_count() == fastest
+
+
+def test_what_came_of_drafts_is_told_to_prometheus() -> None:
+    told = {"none": Tally(3, 40, 0.5, 80.0), "masked 5": Tally(2, 60, 0.25)}
+    metrics = Metrics()
+    metrics.watch("de-en", SimpleNamespace(running=1, waiting=2, tally=told))  # type: ignore[arg-type]
+    lines = metrics.text().decode().splitlines()
+    assert 'specmt_num_requests_waiting{model_name="de-en"} 2.0' in lines
+    for way, name, value in (
+        ("none", "turns_total", 3.0),
+        ("none", "tokens_total", 40.0),
+        ("none", "worth", 80.0),
+        ("masked 5", "turns_total", 2.0),
+        ("masked 5", "seconds_total", 0.25),
+    ):
+        assert f'specmt_drafting_{name}{{model_name="de-en",way="{way}"}} {value}' in lines
+    assert not any("worth{" in line and "masked" in line for line in lines)  # of which nothing was expected

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specmt.decoding import policy
+from specmt.decoding.drafters.base import Plan
 from specmt.decoding.request import Request
 from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
 from specmt.decoding.trace import Recorder
@@ -55,8 +55,7 @@ FEW = 12
 def few_iterations() -> Iterator[None]:
     """Runs two iterations at a time, so that sentences last several steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "ITERATIONS", 2)
-        patch.setattr(policy, "ITERATIONS_ALONE", 2)
+        patch.setattr(Plan.__new__, "__defaults__", (*Plan.__new__.__defaults__[:3], 2, *Plan.__new__.__defaults__[4:]))
         yield
 
 

@@ -17,10 +17,10 @@ import torch
 
 from specmt.decoding.drafters import Drafter
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.base import Arm, Plan
 from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
-from specmt.decoding.shape import BestFirst, Chain
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
 from specmt.engine.kernels.decoder import KernelDecoder
@@ -340,16 +340,16 @@ def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]
     """Whatever the verifier may say."""
     sources = sources[:3]
     narrow = model.shortlist.narrow(10, 2)
-    shape = BestFirst(12, 4) if tree else Chain()
+    plan = Plan(Arm(0, 4, 4, 12) if tree else Arm(0, 4))
     if drafter == "masked":
         assert model.drafter is not None
-        proposer: Drafter = MaskedDrafter(lambda: model.drafter, 3, shape, lambda: narrow)
+        proposer: Drafter = MaskedDrafter(lambda: model.drafter, 3, lambda: narrow)
     else:
         assert model.autoregressive is not None
-        proposer = AutoregressiveDrafter(lambda: model.autoregressive, 3, shape, lambda: narrow)
+        proposer = AutoregressiveDrafter(lambda: model.autoregressive, 3, lambda: narrow)
     encoded, state = model.verifier.encode(sources), model.verifier.new_state(3)
     proposer.start(state, ROWS, encoded, wishes(sources))
-    drafts = proposer.propose(np.full((3, 1), BOS), np.ones(3, dtype=np.int64), 4, None)
+    drafts = proposer.propose(np.full((3, 1), BOS), np.ones(3, dtype=np.int64), plan)
     for number, source in enumerate(sources):
         assert {node.token for node in drafts.nodes(number)} <= set(narrow.of(source).tolist())
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from specmt.decoding.accept import Accepted, Within, along, walk
 from specmt.decoding.best_first import best_first_tree
 from specmt.decoding.confidence import confident, log_odds, logistic, survival
-from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Choices, Node, Tree, chains, make_tree, prune
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.fused import Confidence, Rule
@@ -382,11 +381,15 @@ class Random:
         return best, np.take_along_axis(scores, best, 2)
 
 
+Shape = tuple[int, int]
+"""The most nodes of a tree, and how many candidates may follow a token."""
+
+
 def grow(
-    rows: list[int], vocab: int, shape: BestFirst, depth: int, *, beam: int, confidence: Confidence | None = None
+    rows: list[int], vocab: int, shape: Shape, depth: int, *, beam: int, confidence: Confidence | None = None
 ) -> Tree:
     last = np.array([90 + row for row in rows])
-    return best_first_tree(Random(rows, vocab), last, shape, beam=beam, depth=depth, confidence=confidence)
+    return best_first_tree(Random(rows, vocab), last, *shape, beam=beam, depth=depth, confidence=confidence)
 
 
 @pytest.mark.parametrize("breadth", range(1, 6))
@@ -394,17 +397,17 @@ def grow(
 def test_a_tree_has_as_many_nodes_as_there_are_paths_at_most(breadth: int, depth: int) -> None:
     paths = sum(len(list(itertools.product(range(breadth), repeat=level))) for level in range(1, depth + 1))
     for nodes in {1, 2, 3, paths - 1, paths, paths + 1, 1000} - {0}:
-        tree = grow([0], 5, BestFirst(nodes, breadth), depth, beam=nodes)
+        tree = grow([0], 5, (nodes, breadth), depth, beam=nodes)
         assert tree.counts.tolist() == [min(nodes, paths)] == [tree_size(nodes, breadth, depth)]
 
 
 @pytest.mark.parametrize(("nodes", "depth", "wanted"), [(1000, 1, 16), (300, 2, 16 + 16**2)])
 def test_a_broad_tree_has_no_more_nodes_than_there_are_candidates(nodes: int, depth: int, wanted: int) -> None:
-    tree = grow([0], 16, BestFirst(nodes, 25), depth, beam=nodes)
+    tree = grow([0], 16, (nodes, 25), depth, beam=nodes)
     assert tree.counts.tolist() == [wanted] == [tree_size(nodes, 25, depth)]
 
 
-def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = math.inf) -> list[tuple[int, ...]]:
+def likeliest(row: int, vocab: int, shape: Shape, depth: int, beam: float = math.inf) -> list[tuple[int, ...]]:
     """Returns the best N of all paths whose parents are among the best of their level, best first."""
     source = Random([row], vocab)
     level: dict[tuple[int, ...], float] = {(): 0.0}
@@ -414,10 +417,10 @@ def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = 
         parents, level = {path: level[path] for path in kept}, {}
         for path, total in parents.items():
             scores = source.log_probs(row, path)
-            for token in sorted(range(vocab), key=lambda token: -scores[token])[: shape.breadth]:
+            for token in sorted(range(vocab), key=lambda token: -scores[token])[: shape[1]]:
                 level[(*path, token)] = total + scores[token]
         found |= level
-    return sorted(found, key=lambda path: -found[path])[: shape.nodes]
+    return sorted(found, key=lambda path: -found[path])[: shape[0]]
 
 
 @pytest.mark.parametrize(
@@ -425,7 +428,7 @@ def likeliest(row: int, vocab: int, shape: BestFirst, depth: int, beam: float = 
 )
 def test_a_wide_beam_finds_the_likeliest_paths(nodes: int, beam: int) -> None:
     """One as wide as there are paths of two tokens, or as the tree has nodes."""
-    shape = BestFirst(nodes, 9)
+    shape = (nodes, 9)
     tree = grow([0, 1, 2], 3, shape, 3, beam=beam)
     for row in range(3):
         assert paths_of(tree.nodes(row)) == likeliest(row, 3, shape, 3)
@@ -434,7 +437,7 @@ def test_a_wide_beam_finds_the_likeliest_paths(nodes: int, beam: int) -> None:
 
 @pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (4, 1), (9, 1), (12, 2), (40, 3), (25, 5)])
 def test_trees_grow_level_by_level(nodes: int, breadth: int) -> None:
-    shape = BestFirst(nodes, breadth)
+    shape = (nodes, breadth)
     together = grow([3, 4, 5, 6], 8, shape, 5, beam=breadth)
     for number, row in enumerate([3, 4, 5, 6]):
         found = together.nodes(number)
@@ -465,7 +468,7 @@ def test_a_node_survives_with_all_those_before_it() -> None:
 @pytest.mark.parametrize("margin", [0.0, 0.3, 0.6])
 def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, margin: float) -> None:
     """A node's ancestors are likelier than itself, so that what is kept is a tree, whatever ended its growth."""
-    tree = grow([0, 1, 2], 8, BestFirst(20, 3), 4, beam=3)
+    tree = grow([0, 1, 2], 8, (20, 3), 4, beam=3)
     assert tree.log_probs is not None
     assert tree.parents is not None
     confidence = Confidence(scale=0.9, shift=-0.2, floor=floor, margin=margin)
@@ -493,7 +496,7 @@ def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin
     for row in range(20):
         expander = Random([row], 6)
         last = np.array([90 + row])
-        tree = best_first_tree(expander, last, BestFirst(99, 3), beam=3, depth=4, confidence=confidence)
+        tree = best_first_tree(expander, last, 99, 3, beam=3, depth=4, confidence=confidence)
         chances: dict[tuple[int, ...], float] = {(): 1.0}
         beam: list[tuple[int, ...]] = [()]
         while beam and len(beam[0]) < 4:
@@ -520,7 +523,7 @@ def test_trees_grow_while_the_paths_that_go_on_are_likely_enough_together(margin
 
 def test_sentences_grow_trees_of_their_own_height() -> None:
     confidence = Confidence(scale=0.9, shift=-0.2, floor=0.01, margin=0.4)
-    shape = BestFirst(30, 3)
+    shape = (30, 3)
     together = grow([*range(8)], 6, shape, 4, beam=3, confidence=confidence)
     alone = [grow([row], 6, shape, 4, beam=3, confidence=confidence) for row in range(8)]
     assert [together.nodes(row) for row in range(8)] == [tree.nodes(0) for tree in alone]

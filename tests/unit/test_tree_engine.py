@@ -14,7 +14,6 @@ from torch import Tensor
 
 from specmt.decoding.accept import along
 from specmt.decoding.best_first import best_first_tree
-from specmt.decoding.shape import BestFirst
 from specmt.decoding.tree import Node, Tree, make_tree
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import Cache, State
@@ -379,7 +378,7 @@ def kernel_tree(
 
 def grown(expander: Expander, last: Tensor, breadth: int, nodes: int, depth: int) -> tuple[Ids, Ids, Floats]:
     """Returns the trees that an expander says, of all paths that there are."""
-    tree = best_first_tree(expander, last.numpy(), BestFirst(nodes, breadth), beam=nodes, depth=depth)
+    tree = best_first_tree(expander, last.numpy(), nodes, breadth, beam=nodes, depth=depth)
     assert tree.parents is not None and tree.log_probs is not None
     return tree.tokens, tree.parents, tree.log_probs
 

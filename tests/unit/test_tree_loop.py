@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
+from specmt.decoding.drafters.base import Arm, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
-from specmt.decoding.shape import BestFirst
 from specmt.decoding.trace import Recorder
 from specmt.engine.cache import Cache
 from specmt.engine.protocols import CANDIDATES
@@ -183,7 +183,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
     """In rows of different lengths, some with much to read and some with little, one of them moved."""
     some = sources[4:7]
     verifier: Any = model.verifier
-    drafter = AutoregressiveDrafter(lambda: verifier, 3, BestFirst(nodes, beta))
+    drafter = AutoregressiveDrafter(lambda: verifier, 3)
     requests = [Request(number, source) for number, source in enumerate(some)]
     drafter.start(verifier.new_state(3), np.arange(3), verifier.encode(some), requests)
     tokens = np.random.default_rng(nodes).integers(4, 400, (3, 30))
@@ -192,7 +192,7 @@ def test_a_tree_drafted_level_by_level_says_what_its_network_does(
         if len(lengths) < len(which):
             drafter.move(2, 0)
             which = [2, 1]
-        tree = drafter.propose(tokens[which], np.array(lengths), depth, None)
+        tree = drafter.propose(tokens[which], np.array(lengths), Plan(Arm(0, depth, beta, nodes)))
         for row, length in enumerate(lengths):
             found = tree.nodes(row)
             assert len(found) == nodes

@@ -306,6 +306,9 @@ SHORTLIST = {"frequent": 1, "associated": 1, "sentences": 1, "recall": 0.5, "who
         (put("verifier", "activation", value=ESCAPE), r"but is '\x1b]0;owned"),
         (put("calibration", value={}), "is not a model configuration"),
         (put("calibration", value=[1]), "is not a model configuration"),
+        (put("calibrations", value=[1]), "`calibrations` must be of masked, autoregressive, but is"),
+        (put("calibrations", value={"self": CALIBRATION}), "`calibrations` must be of masked, autoregressive, but is"),
+        (put("calibrations", value={"masked": {**CALIBRATION, "scale": "1"}}), "`scale` must be a number"),
         (
             put("calibration", value={**CALIBRATION, "acceptance": []}),
             "`acceptance` must be a list of 1 to 1000",

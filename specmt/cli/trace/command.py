@@ -26,12 +26,18 @@ from specmt.text.lines import STDIN, Output, open_input, read_lines
     block_sizes="own: as many as the model was trained for. auto: as many as yield most on this machine, maybe none.",
 )
 @click.option("--html", type=PATH, metavar="FILE", help="Write one self-contained page.")
+@click.option(
+    "--as-run",
+    is_flag=True,
+    help="Show what `specmt translate` does, whose drafters take turns, and why; else one of them drafts every time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys: `pydoc specmt.decoding.record`.")
 def trace(
     text: tuple[str, ...],
     model: str | None,
     loading: dict[str, Any],
     html: Path | None,
+    as_run: bool,
     as_json: bool,
     block_size: int | str | None,
     **decoding: Any,
@@ -53,7 +59,7 @@ def trace(
     sentence = _sentence(text)
 
     from specmt.cli.trace.page import page
-    from specmt.decoding.choice import one_drafter
+    from specmt.decoding.drafters import one_drafter
     from specmt.decoding.record import record
     from specmt.translator import Translator
 
@@ -64,8 +70,9 @@ def trace(
         if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
             open_input(options.memory).close()
         loaded = load(model, **loading)
-        options = one_drafter(options, loaded, own_size=block_size == "own")
-        told = record(Translator(loaded).trace(sentence, options), loaded.pieces, options)
+        if not as_run:
+            options = one_drafter(options, loaded, own_size=block_size == "own")
+        told = record(Translator(loaded).trace(sentence, options, as_run=as_run), loaded.pieces, options)
         if html is not None:
             languages = {"source": loaded.folder.source, "target": loaded.folder.target}
             page_out.write(page(told, options, **languages))

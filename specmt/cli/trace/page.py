@@ -74,6 +74,8 @@ def _row(label: str, lang: str, content: str) -> str:
 
 def _rows(step: Step, after: Step | None) -> Iterator[tuple[str, str]]:
     yield "Decoder input", _input(step)
+    if step.why:
+        yield "Choice", f"<small>{escape(step.why)}</small>"
     if step.is_tree:
         yield "Draft", f'<div class="tree">{_token(step.prefix[-1])}{_tree(step, 0)}</div>'
     elif step.nodes:

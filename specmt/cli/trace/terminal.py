@@ -75,6 +75,8 @@ def _rows(rows: Sequence[tuple[str, RenderableType]], width: int) -> Iterator[Re
 
 def _step(step: Step, after: Step | None, width: int) -> Iterator[tuple[str, RenderableType]]:
     yield "Decoder input", _input(step)
+    if step.why:
+        yield "Choice", Text(step.why, "dim")
     if step.is_tree:
         yield "Draft", Group(Text(step.prefix[-1].alone), *_tree(step, width))
     elif step.nodes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from typing_extensions import override
@@ -16,23 +15,101 @@ from specmt.decoding.confidence import confident
 from specmt.decoding.noise import Spot
 from specmt.decoding.request import Request
 from specmt.decoding.rows import listed
-from specmt.decoding.shape import FEW_NODES, BestFirst, Chain, Sampled, Shape
+from specmt.decoding.sample import Sampling
 from specmt.decoding.stochastic_beam import sampled_tree
+from specmt.decoding.tables import Call
 from specmt.decoding.tree import Tree, chains
 from specmt.engine.arrays import Ids
 from specmt.engine.cache import State
 from specmt.engine.fused import Confidence, Drafting
 from specmt.engine.protocols import DraftNetwork, EncoderOutput, Network
 from specmt.engine.window import Window
+from specmt.options import Calibration
 from specmt.text.shortlist import Shortlist
+from specmt.types import UNK
+
+NOISE: Final = -1
+"""Nobody, as the drafter: what is verified is noise, to see what that takes."""
+
+UNKNOWN: Final = Calibration(acceptance=tuple(0.6**count for count in range(1, 9)), scale=1.0, shift=0.0)
+"""Of a drafter that was not calibrated: it is trusted as it says itself."""
+
+
+class Arm(NamedTuple):
+    """A way to draft, or not to."""
+
+    drafter: int = 0
+    """Its number, or `NOISE`."""
+
+    ahead: int = 0
+    """How many tokens ahead, K; 0 for no drafts."""
+
+    paths: int = 1
+    """How many candidates a node may have of a best-first tree, and how many paths there are of a sampled one."""
+
+    nodes: int = 0
+    """The most nodes N of a best-first tree; 0 for others."""
+
+    @property
+    def drafts(self) -> bool:
+        """Whether somebody drafts."""
+        return self.ahead > 0 and self.drafter != NOISE
+
+    def name(self, drafters: Sequence[Drafter]) -> str:
+        """Returns what it is called where its turns are told."""
+        if self.ahead == 0:
+            return "none"
+        paths = f", {self.paths} paths" if self.paths > 1 else ""
+        return f"{drafters[self.drafter].name if self.drafts else 'noise'} {self.ahead}{paths}"
+
+
+NO_DRAFT: Final = Arm()
+
+
+class Plan(NamedTuple):
+    """What is done in a turn."""
+
+    arm: Arm = NO_DRAFT
+    promising: bool = False
+    """Whether lookups are likely to find the translations of the sentences."""
+
+    confidence: Confidence | None = None
+    """Which nodes are worth drafting and verifying; ``None`` for all."""
+
+    iterations: int = 64
+    """How many calls the verifier makes at most."""
+
+    why: Literal["fixed", "probe", "best", "trial"] = "fixed"
+    """There is no choice; to see what calls cost; worth most; to see what another is worth."""
+
+    worth: float | None = None
+    """Tokens a second of all sentences together, as predicted."""
 
 
 class Drafter(Protocol):
     """Proposes draft trees; it may change the speed of decoding, never exact output."""
 
-    def load(self) -> None:
-        """Makes ready what is made once, when something is first drafted, and may take seconds."""
+    name: ClassVar[str] = ""
+    """As options name it."""
+
+    def price(self) -> float:
+        """Returns the seconds that `load` takes; 0 where it takes none."""
+        return 0.0
+
+    def load(self, rows: int) -> None:
+        """Makes ready what is made once, when something is first drafted, for the first rows; it may take seconds."""
         return
+
+    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
+        """Returns the calls that draft once.
+
+        :param longest: the nodes of the sentence that has most
+        """
+        return Call(self.name, rows, 0.0)
+
+    def calibration(self, promising: bool) -> Calibration:
+        """Returns how far its drafts can be trusted, as long as few were counted."""
+        return UNKNOWN
 
     def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         """Gives rows (B') new sentences with the encoder's output for them.
@@ -40,16 +117,14 @@ class Drafter(Protocol):
         :param state: the verifier's caches, which only grow in place
         """
 
-    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
         """Returns drafts for the first B' rows; there may be none.
 
         :param tokens: (B', T) the committed tokens, from BOS on, with noise behind them
         :param lengths: (B') how many there are
-        :param ahead: the block size K
-        :param confidence: which nodes are worth verifying; ``None`` for all
         """
 
-    def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
+    def fused(self, rows: int, plan: Plan) -> Drafting | None:
         """Returns how a fused loop drafts for the first rows; ``None`` where only `propose` can."""
         return None
 
@@ -135,16 +210,24 @@ class NetworkDrafter(Drafter):
         self,
         make_network: Callable[[], DraftNetwork | None],
         capacity: int,
-        shape: Shape | None = None,
         shortlist: Callable[[], Shortlist | None] = lambda: None,
+        *,
+        sampling: Sampling | None = None,
+        price: Callable[[], float] = lambda: 0.0,
+        calibration: Calibration | None = None,
     ) -> None:
         """
         :param make_network: returns the network, which there must be; called when something is drafted
         :param capacity: the most rows
         :param shortlist: returns what drafts are chosen from; by default all that the verifier may say
+        :param sampling: how drafts are drawn, where samples are asked for
+        :param price: returns the seconds that making the network takes; 0 once it is there
+        :param calibration: of the drafter, if it was measured
         """
         self.make_network = make_network
-        self.shape = shape or Chain()
+        self.sampling = sampling
+        self.make_price = price
+        self.own_calibration = calibration or UNKNOWN
         self.waiting = Waiting(shortlist)
         self.capacity = capacity
         self.state: State | None = None  # until something is drafted
@@ -160,11 +243,23 @@ class NetworkDrafter(Drafter):
         return network
 
     @override
-    def load(self) -> None:
-        _ = self.network, self.waiting.shortlist()
+    def price(self) -> float:
+        return self.make_price()
+
+    @override
+    def load(self, rows: int) -> None:
+        """Makes the network, and has it draft: what is touched for the first time takes long."""
+        if "network" not in self.__dict__ and self.sampling is None:
+            state = self._begin(rows)
+            # What that leaves in the caches is overwritten: nothing was read yet.
+            self.network.chain(Window(np.array([[UNK]]), np.array([0]), np.array([1])), 2, state)
+
+    @override
+    def calibration(self, promising: bool) -> Calibration:
+        return self.own_calibration
 
     @abstractmethod
-    def beam(self, shape: BestFirst) -> int:
+    def beam(self, arm: Arm) -> int:
         """Returns how many nodes of a level of a best-first tree are gone on from."""
 
     @abstractmethod
@@ -178,40 +273,31 @@ class NetworkDrafter(Drafter):
         self.waiting.add(rows, encoded, requests)
 
     @override
-    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
         state, read = self._begin(len(lengths)), unseen(tokens, self.seen, lengths)
         self.seen[: len(lengths)] = lengths
-        return confident(self._draft(state, read, lengths, ahead, confidence), confidence)
+        return confident(self._draft(state, read, lengths, plan), plan.confidence)
 
-    def _draft(self, state: State, read: Window, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
-        shape = self.shape_by(confidence)
-        if isinstance(shape, Chain):
-            return chains(*self.network.chain(read, ahead, state))
-        expander = self.network.expander(read, ahead, state)
+    def _draft(self, state: State, read: Window, lengths: Ids, plan: Plan) -> Tree:
+        arm = plan.arm
+        if self.sampling is None and arm.nodes == 0:
+            return chains(*self.network.chain(read, arm.ahead, state))
+        expander = self.network.expander(read, arm.ahead, state)
         last = read.tokens[np.arange(len(lengths)), lengths - read.starts - 1]
-        if isinstance(shape, BestFirst):
-            beam, stops = self.beam(shape), self.stops(confidence)
-            return best_first_tree(expander, last, shape, beam=beam, depth=ahead, confidence=stops)
+        if self.sampling is None:
+            beam, stops = self.beam(arm), self.stops(plan.confidence)
+            size = arm.nodes, arm.paths
+            return best_first_tree(expander, last, *size, beam=beam, depth=arm.ahead, confidence=stops)
         requests = [self.requests[row] for row in range(len(lengths))]
         spots = [Spot(each.line, each.part, length) for each, length in zip(requests, lengths.tolist(), strict=True)]
-        return sampled_tree(expander, last, spots, shape.how, width=shape.width, depth=ahead)
-
-    def shape_by(self, confidence: Confidence | None) -> Shape:
-        """Returns the shape of drafts: that of the options, or what is found to pay."""
-        if confidence is None or confidence.paths == 1 or not isinstance(self.shape, Chain):
-            return self.shape
-        return BestFirst(FEW_NODES, confidence.paths)
+        return sampled_tree(expander, last, spots, self.sampling, width=arm.paths, depth=arm.ahead)
 
     @override
-    def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
-        shape = self.shape_by(confidence)
-        if isinstance(shape, Sampled):
+    def fused(self, rows: int, plan: Plan) -> Drafting | None:
+        if self.sampling is not None:
             return None
-        state = self._begin(rows)
-        drafting = Drafting(ahead, self.network, state, self.seen, confidence=confidence)
-        if isinstance(shape, Chain):
-            return drafting
-        return replace(drafting, nodes=shape.nodes, breadth=shape.breadth)
+        arm, state = plan.arm, self._begin(rows)
+        return Drafting(arm.ahead, self.network, state, self.seen, arm.nodes, arm.paths, plan.confidence)
 
     def _begin(self, rows: int) -> State:
         """Makes sure that the caches have the first rows, and the network their sentences."""

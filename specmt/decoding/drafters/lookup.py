@@ -10,14 +10,15 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from specmt.decoding.drafters.base import Drafter
+from specmt.decoding.drafters.base import Drafter, Plan
 from specmt.decoding.request import Request
 from specmt.decoding.translation_memory import Neighbour, TranslationMemory
 from specmt.decoding.tree import Tree, chains, no_tree
 from specmt.engine.arrays import Ids
 from specmt.engine.cache import State
-from specmt.engine.fused import Confidence, Drafting
+from specmt.engine.fused import Drafting
 from specmt.engine.protocols import EncoderOutput
+from specmt.options import Calibration
 from specmt.text.pieces import PieceModel
 from specmt.types import BOS, EOS, PAD
 
@@ -43,6 +44,13 @@ _ALIKE: Final = 0.5
 
 _AT_START: Final = 3
 """What likeness alone is worth, in pieces that agree, before there are any."""
+
+
+_COPIES: Final = {
+    True: Calibration(acceptance=tuple(0.8**count for count in range(1, 13)), scale=1.0, shift=0.0),
+    False: Calibration(acceptance=(0.1, 0.07), scale=1.0, shift=0.0),
+}
+"""How often copies stand, of sentences like earlier ones and of others, as long as that was not counted."""
 
 
 class Word(NamedTuple):
@@ -181,6 +189,8 @@ def _best_place(tokens: Sequence[int], text: list[int], start: int, end: int) ->
 class LookupDrafter(Drafter):
     """Copies from the source, from a translation memory, and from what it has seen finished."""
 
+    name = "lookup"
+
     def __init__(self, memory: TranslationMemory, pieces: PieceModel, start: Sequence[int] = (BOS,)) -> None:
         """
         :param start: what every target begins with
@@ -204,18 +214,22 @@ class LookupDrafter(Drafter):
         return 2 * sum(self.rows[row].is_alike for row in range(rows)) >= rows
 
     @override
-    def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
+    def calibration(self, promising: bool) -> Calibration:
+        return _COPIES[promising]
+
+    @override
+    def fused(self, rows: int, plan: Plan) -> Drafting | None:
         return None if any([self._has_drafts(row) for row in range(rows)]) else Drafting(0)
 
     @override
-    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
         count = len(lengths)
         if not any([self._has_drafts(row) for row in range(count)]):
             return no_tree(count)
         ends = (lengths - self.skipped).tolist()
         rows = tokens[:, self.skipped : self.skipped + max(ends)].tolist()
         drafts = [
-            continuation(row[:end], self.rows[number], ahead)
+            continuation(row[:end], self.rows[number], plan.arm.ahead)
             for number, (row, end) in enumerate(zip(rows, ends, strict=True))
         ]
         counts = [len(draft) for draft in drafts]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from specmt.decoding.drafters.base import NetworkDrafter
-from specmt.decoding.shape import BestFirst
+from specmt.decoding.drafters.base import Arm, NetworkDrafter
+from specmt.decoding.tables import Call
 from specmt.engine.fused import Confidence
 
 
 class MaskedDrafter(NetworkDrafter):
     """Fills a block of [MASK] slots in one pass."""
 
+    name = "masked"
+
     @override
-    def beam(self, shape: BestFirst) -> int:
-        return shape.nodes
+    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
+        return Call(self.name, rows * arm.ahead)
+
+    @override
+    def beam(self, arm: Arm) -> int:
+        return arm.nodes
 
     @override
     def stops(self, confidence: Confidence | None) -> Confidence | None:

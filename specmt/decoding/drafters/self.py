@@ -16,8 +16,9 @@ from typing_extensions import override
 
 from specmt.decoding.accept import Within
 from specmt.decoding.confidence import confident, survival
-from specmt.decoding.drafters.base import Drafter, Waiting
+from specmt.decoding.drafters.base import Arm, Drafter, Plan, Waiting
 from specmt.decoding.request import Request
+from specmt.decoding.tables import Call
 from specmt.decoding.tree import Tree, chains, no_tree
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
@@ -25,14 +26,17 @@ from specmt.engine.fused import EXACT, Confidence, Drafting
 from specmt.engine.protocols import EncoderOutput, Scorer
 from specmt.engine.window import Window
 from specmt.errors import is_out_of_memory
+from specmt.options import Calibration
 from specmt.text.shortlist import Shortlist
 from specmt.types import EOS
 
 logger = logging.getLogger(__name__)
 
-AHEAD: Final = 5
-CONFIDENCE: Final = Confidence(1.0, 0.0, floor=0.05, margin=0.5)
+INNER: Final = Plan(Arm(0, 5), confidence=Confidence(1.0, 0.0, floor=0.05, margin=0.5))
 """How far the smaller drafter goes ahead, as long as it is sure enough: rows cost the replica much beside a step."""
+
+ALIKE: Final = Calibration(acceptance=tuple(0.85**count for count in range(1, 13)), scale=1.0, shift=0.0)
+"""What the same weights say, rounded a little more, is mostly right, as long as it was not counted."""
 
 EXACTLY: Final = Within(EXACT)
 
@@ -40,31 +44,51 @@ EXACTLY: Final = Within(EXACT)
 class StagedDrafter(Drafter):
     """Drafts chains: what a replica of the verifier says, which verifies drafts itself if anybody drafts for it."""
 
+    name = "self"
+
     def __init__(
         self,
         make_replica: Callable[[], Scorer],
         inner: Drafter | None = None,
         shortlist: Callable[[], Shortlist | None] = lambda: None,
+        price: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         :param make_replica: returns the replica; called when something is drafted
         :param inner: drafts for the replica
         :param shortlist: returns what the replica chooses from; by default all that the verifier may say
+        :param price: returns the seconds that making the replica takes
         """
         self.make_replica = make_replica
+        self.make_price = price
         self.inner = inner
         self.waiting = Waiting(shortlist)
         self.state: State | None = None  # the verifier's caches, and what the replica may say
         self.is_absent = False  # for lack of memory
 
     @override
-    def load(self) -> None:
+    def price(self) -> float:
+        return 0.0 if self.is_absent else self.make_price() + (0.0 if self.inner is None else self.inner.price())
+
+    @override
+    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
+        """Returns the calls of the replica: with a drafter of its own, each says two tokens or so."""
+        if self.inner is None:
+            return Call(self.name, rows, max(1.0, longest))
+        return Call(self.name, rows * (1.0 + INNER.arm.ahead / 2.0), max(1.0, longest / 2.0))
+
+    @override
+    def calibration(self, promising: bool) -> Calibration:
+        return ALIKE
+
+    @override
+    def load(self, rows: int) -> None:
         if self.is_absent:
             return
         try:
             self.make_replica()
             if self.inner is not None:
-                self.inner.load()
+                self.inner.load(rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -80,12 +104,13 @@ class StagedDrafter(Drafter):
             self.inner.start(state, rows, encoded, requests)
 
     @override
-    def propose(self, tokens: Ids, lengths: Ids, ahead: int, confidence: Confidence | None) -> Tree:
+    def propose(self, tokens: Ids, lengths: Ids, plan: Plan) -> Tree:
         count, row = len(lengths), np.arange(len(lengths))
+        ahead, confidence = plan.arm.ahead, plan.confidence
         if self.is_absent:
             return no_tree(count)
         replica, state = self._begin(count)
-        said = np.pad(tokens, ((0, 0), (0, ahead + AHEAD + 1)))
+        said = np.pad(tokens, ((0, 0), (0, ahead + INNER.arm.ahead + 1)))
         log_probs = np.full((count, ahead), -np.inf, dtype=np.float32)
         ends, going = lengths.copy(), np.ones(count, dtype=np.bool_)
         while going.any():
@@ -94,7 +119,7 @@ class StagedDrafter(Drafter):
             if self.inner is not None:
                 for number, end in enumerate(ends.tolist()):
                     self.inner.rewind(number, end - 1)
-                tree = self.inner.propose(said, ends, AHEAD, CONFIDENCE)
+                tree = self.inner.propose(said, ends, INNER)
             window = np.column_stack([said[row, ends - 1], tree.tokens])
             logits = replica.score(Window(window, ends - 1, tree.counts + 1), state)
             found = EXACTLY.accept(tree, logits, ())
@@ -115,12 +140,14 @@ class StagedDrafter(Drafter):
         return confident(chains(np.take_along_axis(said, places, 1), log_probs, ends - lengths), confidence)
 
     @override
-    def fused(self, rows: int, ahead: int, confidence: Confidence | None) -> Drafting | None:
+    def fused(self, rows: int, plan: Plan) -> Drafting | None:
         if self.is_absent:
             return Drafting(0)
         replica, state = self._begin(rows)
-        stage = Drafting(0) if self.inner is None else self.inner.fused(rows, AHEAD, CONFIDENCE)
-        return None if stage is None else Drafting(ahead, replica, state, confidence=confidence, stage=stage)
+        stage = Drafting(0) if self.inner is None else self.inner.fused(rows, INNER)
+        if stage is None:
+            return None
+        return Drafting(plan.arm.ahead, replica, state, confidence=plan.confidence, stage=stage)
 
     def _begin(self, rows: int) -> tuple[Scorer, State]:
         """Returns the replica and its caches, when it knows what may be said of the first sentences."""

@@ -66,6 +66,13 @@ def pack_or_map(weights: Weights, purpose: str, pack: Pack) -> dict[str, Array]:
     return _filled([*pack(weights)]) if found is None else found
 
 
+def is_mapped(weights: Weights, purpose: str, pack: Pack) -> bool:
+    """Returns whether packed weights, asked for as in `pack_or_map`, are in a kept file."""
+    if not isinstance(weights, StoredWeights) or weights.count < LEAST:
+        return False
+    return _File(weights, purpose, pack).map() is not None
+
+
 class _Extent(NamedTuple):
     """Where an array lies in memory or in a file."""
 

@@ -55,8 +55,8 @@ class TorchBackend(Backend):
         return f"torch-{torch.__version__}-{self.device.partition(':')[0]}-{self.format}"
 
     @override
-    def row_cost(self, width: int) -> float:
-        return 0.04
+    def bits(self, name: str, width: int) -> int | None:
+        return None if name == "self" else torch.finfo(getattr(torch, self.format)).bits
 
     @override
     def verifier(self, weights: Weights, sizes: Sizes, prefixes: Prefixes = NO_PREFIXES) -> Verifier:
@@ -69,12 +69,8 @@ class TorchBackend(Backend):
         return network
 
     @override
-    def replica_bits(self, width: int) -> int | None:
-        return None
-
-    @override
     def replica(self, weights: Weights, sizes: Sizes) -> Scorer:
-        raise RuntimeError("There are no replicas on PyTorch; ask `replica_bits` first.")
+        raise RuntimeError("There are no replicas on PyTorch; ask `bits` first.")
 
     @override
     def drafter(self, kind: Kind, weights: Weights, sizes: Sizes) -> DraftNetwork:
@@ -84,6 +80,10 @@ class TorchBackend(Backend):
             if kind == "masked":
                 return TorchMasked(self._tensors(weights), sizes, FREE if shapes is FREE else GRANULAR)
             return TorchDecoder(self._tensors(weights), DRAFTER_TABLES, sizes, shapes)
+
+    @override
+    def is_kept(self, weights: Weights, sizes: Sizes) -> bool:
+        return False
 
     def _tensors(self, weights: Weights) -> dict[str, torch.Tensor]:
         return to_tensors(weights, torch.device(self.device), getattr(torch, self.format))

@@ -1,0 +1,165 @@
+"""What decisions about drafts are made from: what calls cost on this machine, and how often drafts stand in this text.
+
+The constants are of statistics; of each is said what half and twice as much do.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from statistics import median_low
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+
+from specmt.engine.arrays import Ids
+
+PACE: Final = 5  # turns whose median is how fast the machine is now. Half: two hiccups are believed; twice: it lags
+NEWEST: Final = 15  # turns whose median is what a way costs at that pace. Half: noise decides; twice: it lags
+FADE: Final = 2000.0  # tokens until drafts count half. Half: noise of 3% decides; twice: new text is noticed late
+PRIOR: Final = 20.0  # drafts that a calibration counts for. Half: one odd line decides; twice: odd text waits two lines
+MOST: Final = 32  # tokens of a draft that are counted. Half: long copies look short; twice: nothing but time
+
+VERIFIER: Final = "verifier"
+"""Calls that find the best tokens of all, and nothing else; what other calls of the verifier cost begins as that."""
+
+LEAST: Final = 1e-7
+LONGEST: Final = 1e3
+"""What is believed of a clock: between these are seconds of a call, and how many times as long as expected it took."""
+
+Table = dict[float, float]
+"""By powers of 2."""
+
+
+class Call(NamedTuple):
+    """Calls of a network in an iteration."""
+
+    network: str
+    """The name of a drafter, or none for the verifier."""
+
+    tokens: float
+    """In each of them."""
+
+    many: float = 1.0
+
+
+@final
+class Costs:
+    """Seconds of calls of the verifier, by tokens, and how many times as long as expected a way to draft takes.
+
+    What drafters do is expected to take as much of the verifier's seconds as they read of its bytes. All of it is at
+    one pace: a machine that is slower now, or on another day, is slower at everything.
+    """
+
+    def __init__(self, known: dict[str, Table], shares: Mapping[str, float], base: str = VERIFIER) -> None:
+        """
+        :param known: seconds and factors as they were measured; changed as calls are made
+        :param shares: what calls of drafters cost, in calls of the verifier
+        :param base: the kind of calls of the verifier
+        """
+        self.known, self.shares, self.base = known, shares, base
+        self.pace = 1.0
+        self.paces: deque[float] = deque(maxlen=PACE)
+        self.newest: dict[tuple[str, float], deque[float]] = {}
+        self.curve: list[tuple[float, float]] = []
+        known.setdefault(base, {**known.get(VERIFIER, {})})
+
+    def is_beyond(self, tokens: float) -> bool:
+        """Returns whether a call of the verifier is larger than any that was measured."""
+        return nearest(tokens) > max(self.known[self.base], default=0.0)
+
+    def seconds(self, calls: Sequence[Call], way: str = "", rows: float = 1.0) -> float:
+        """Returns the seconds of calls.
+
+        :param way: how it is drafted, and for how many sentences, if that is corrected: by what is known of the nearest
+            number of them
+        """
+        table = self.known.get(f"{self.base}, {way}", {})
+        at = min(table, key=lambda each: abs(math.log2(each / rows)), default=None)
+        return self.pace * (1.0 if at is None else table[at]) * self._expected(calls)
+
+    def observe(self, way: str, rows: float, calls: Sequence[Call], seconds: float) -> None:
+        """Takes in what calls took together; one call is of the verifier alone."""
+        if len(calls) > 1:
+            self._note(f"{self.base}, {way}", nearest(rows), seconds / self._expected(calls))
+            return
+        tokens, size = calls[0].tokens, nearest(calls[0].tokens)
+        same = self._verify(size) / self._verify(tokens) if self.known[self.base] else 1.0
+        self._note(self.base, size, seconds * same)
+        self.curve = []
+
+    def _note(self, name: str, at: float, value: float) -> None:
+        """Takes in a value of a table: what is well known says how fast the machine is, and at that pace it counts."""
+        table = self.known.setdefault(name, {})
+        newest = self.newest.setdefault((name, at), deque([table[at]] * NEWEST if at in table else [], NEWEST))
+        if len(newest) == NEWEST:
+            self.paces.append(value / table[at])
+            self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
+        newest.append(min(max(value / self.pace, LEAST), LONGEST))
+        table[at] = median_low(newest)
+
+    def _expected(self, calls: Sequence[Call]) -> float:
+        return sum(each.many * self.shares.get(each.network, 1.0) * self._verify(each.tokens) for each in calls)
+
+    def _verify(self, tokens: float) -> float:
+        """Returns the seconds of a call of the verifier, in proportion between those that were measured."""
+        self.curve = self.curve or curve(self.known[self.base])
+        right = min(bisect_left(self.curve, (tokens,)), len(self.curve) - 1)
+        (before, less), (after, more) = self.curve[max(0, right - 1)], self.curve[right]
+        slope = (more - less) / (after - before) if right else more / after if tokens > after else 0.0
+        return more + slope * (tokens - after)
+
+
+@final
+class Acceptance:
+    """How often the first 1 … K tokens of a draft are there, and how often all of them stand."""
+
+    def __init__(self, survival: Sequence[float], nodes: int = 0) -> None:
+        """
+        :param survival: how often those of the first tokens are thought to stand; each one more 0.7 times as often
+        :param nodes: how many are thought to be there; by default one more than stand
+        """
+        known = [*survival[:MOST]]
+        known += [known[-1] * 0.7**more for more in range(1, MOST + 1 - len(known))]
+        self.asked, self.stood = np.full(MOST, PRIOR), PRIOR * np.array(known)
+        self.drafted = np.append(PRIOR, self.stood[:-1])
+        self.drafted[:nodes] = PRIOR
+
+    def observe(self, reach: int, drafted: Ids, accepted: Ids) -> None:
+        """Takes in how many tokens of drafts (D) there were, and stood, where there could be so many."""
+        fade, k = 0.5 ** (float(accepted.sum() + len(accepted)) / FADE), np.arange(1, reach + 1)
+        fresh = len(drafted), (drafted[:, None] >= k).sum(0), (accepted[:, None] >= k).sum(0)
+        for table, more in zip((self.asked, self.drafted, self.stood), fresh, strict=True):
+            table[:reach] = fade * table[:reach] + more
+
+    def expect(self, reach: int, rows: int) -> tuple[float, float, float]:
+        """Returns tokens that a call commits of a sentence, its nodes, and those of the one of all that has most."""
+        stood, drafted = (each[:reach] / self.asked[:reach] for each in (self.stood, self.drafted))
+        return 1.0 + float(stood.sum()), float(drafted.sum()), float((1.0 - (1.0 - drafted) ** rows).sum())
+
+
+def nearest(tokens: float) -> float:
+    """Returns the power of 2 that is nearest to a number of tokens, by their ratio."""
+    return 2.0 ** round(math.log2(max(tokens, 1.0)))
+
+
+def curve(table: Table) -> list[tuple[float, float]]:
+    """Returns sizes of calls, in ascending order, and their seconds.
+
+    A larger one takes no less, and one of n times as many tokens no more than n: what says otherwise was disturbed.
+    """
+    return [(size, min(table[each] * max(1.0, size / each) for each in table)) for size in sorted(table)]
+
+
+def checked(value: Any) -> dict[str, Table]:
+    """Returns the costs in what was kept, as far as it has any: whoever can may have written there."""
+    found: dict[str, Table] = {}
+    with suppress(AttributeError, TypeError, ValueError, OverflowError):
+        for network, table in value.items():
+            each = {float(at): float(value) for at, value in table.items()}
+            if each and all(1.0 <= at <= 2.0**20 and LEAST <= value <= LONGEST for at, value in each.items()):
+                found[network] = each
+    return found

@@ -1,0 +1,41 @@
+"""How much networks of a model read, and are made from, by its configuration alone."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from specmt.engine.protocols import Backend
+from specmt.models.folder import ModelFolder
+from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes, verifier_shapes
+
+LISTED: Final = 2000
+"""About how many pieces a shortlist has for a sentence."""
+
+
+def share_of(folder: ModelFolder, backend: Backend, name: str) -> float:
+    """Returns the share of the bytes of weights of a call of the verifier that one of a drafter reads.
+
+    :param name: of the drafter, or ``self`` for the verifier's replica
+    """
+    config, drafter = folder.verifier, folder.drafter if name == "masked" else folder.autoregressive
+    width, said = config.model_dim, config.vocab_size
+    layer = (6 * width + 2 * config.ffn_dim) * width
+    # Whatever the format, most of the verifier's outputs are looked through in int8.
+    verifier = config.decoder_layers * layer * (backend.bits("verifier", width) or 0) / 8 + said * width
+    if folder.shortlist is not None and backend.shortlists_pay:
+        said = min(said, LISTED)
+    layers = config.decoder_layers if name == "self" else 0 if drafter is None else drafter.layers
+    return (backend.bits(name, width) or 0) / 8 * (layers * layer + said * width) / verifier
+
+
+def count_weights(folder: ModelFolder, name: str) -> int:
+    """Returns how many weights a network is made from, named as for a backend's `bits`."""
+    shapes: Shapes = {}
+    if name in ("verifier", "self"):
+        shapes = verifier_shapes(folder.verifier)
+    elif name == "masked" and folder.drafter is not None:
+        shapes = drafter_shapes(folder.drafter)
+    elif name == "autoregressive" and folder.autoregressive is not None:
+        shapes = autoregressive_shapes(folder.autoregressive)
+    return sum(map(prod, shapes.values()))
