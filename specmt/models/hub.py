@@ -143,7 +143,8 @@ class Model:
         width, bits = config.model_dim, self.backend.replica_bits(config.model_dim)
         if bits is None:
             return None
-        layers = config.decoder_layers * (6 * width + 2 * config.ffn_dim) * width
+        own = 4 if config.decoder == "attention" else 2  # matrices, besides two of attention to the source
+        layers = config.decoder_layers * ((own + 2) * width + 2 * config.ffn_dim) * width
         said = config.vocab_size if self.folder.shortlist is None else min(config.vocab_size, LISTED)
         # Whatever the format, most of the verifier's outputs are looked through in int8.
         verifier = layers * BITS[self.backend.format] / 8 + config.vocab_size * width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,6 +14,8 @@ from typing_extensions import override
 
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
+from specmt.models.hub import fitting_weights
+from specmt.models.parameters import verifier_shapes
 from specmt.models.reference.modules import (
     DrafterModule,
     create_autoregressive,
@@ -109,9 +112,17 @@ def drafter_trainer(
 
 
 def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
-    """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from."""
-    teacher = create_verifier(folder.verifier, device)
-    load_verifier_weights(teacher, to_tensors(folder.weights(VERIFIER)))
+    """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from.
+
+    That asks its encoder alone, and starts from layers of its decoder: where those have no attention to target tokens,
+    from fresh ones.
+
+    :raises ModelError: its weights are damaged, or do not fit its configuration.
+    """
+    teacher = create_verifier(replace(folder.verifier, decoder="attention"), device)
+    weights = to_tensors(fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier)))
+    shared = {name: weight for name, weight in weights.items() if ".ssru." not in name}
+    load_verifier_weights(teacher, {**teacher.decoder.state_dict(prefix="decoder."), **shared})
     return teacher
 
 
