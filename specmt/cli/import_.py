@@ -1,4 +1,4 @@
-"""`specmt import marian|nllb`: other people's models as model folders of ours."""
+"""`specmt import firefox|marian|nllb`: other people's models as model folders of ours."""
 
 from __future__ import annotations
 
@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 @click.group("import")
 def import_() -> None:
     """Turn a model of another program into a model folder; a drafter can then be trained for it."""
+
+
+@import_.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--from", "source_language", help="Source language; default: from the model's name or files.")
+@click.option("--to", "target_language", help="Target language; default: from the model's name or files.")
+def firefox(sources: tuple[str, ...], folder: Path, source_language: str | None, target_language: str | None) -> None:
+    """Write a translation model of Firefox's as model FOLDER.
+
+    SOURCE is a folder with the files of one model, or these files: model.*.bin, vocab.*.spm (or srcvocab and trgvocab),
+    and lex.*.s2t.bin if it is there; as Mozilla publishes them, .gz and .zst included, or as translateLocally keeps
+    them.
+
+    \b
+    Examples:
+      specmt import firefox downloads/de-en runs/de-en
+      specmt import firefox model.deen.intgemm.alphas.bin.gz vocab.deen.spm.gz lex.50.50.deen.s2t.bin.gz runs/de-en
+    """
+    from specmt.models.interop.firefox import import_firefox
+
+    _run(import_firefox, sources, folder, languages=(source_language, target_language))
 
 
 @import_.command()
@@ -67,7 +89,7 @@ def nllb(source: str, folder: Path, source_language: str, target_language: str) 
     _run(import_nllb, source, folder, languages=(source_language, target_language))
 
 
-def _run(read: Callable[..., ModelFolder], source: str, folder: Path, **how: Any) -> None:
+def _run(read: Callable[..., ModelFolder], source: str | tuple[str, ...], folder: Path, **how: Any) -> None:
     with spinner("importing") as report:
         model = read(source, folder, progress=report, **how)
     click.echo(f"{printable(str(folder))}: {model.source}→{model.target}", err=True)

@@ -207,6 +207,9 @@ def _shown(found: dict[str, Any]) -> Iterator[RenderableType]:
         yield Table("Shortlist", ("", ""), learnt).rich()
     files = [(name, f"{each['bytes']:,}", each["sha256"]) for name, each in found["files"].items()]
     yield Table("Files", ("file", "bytes", "sha256"), files).rich()
+    if found["imported"]:
+        digests = [(printable(name), printable(digest)) for name, digest in found["imported"].items()]
+        yield Table("Imported from", ("file", "sha256"), digests).rich()
     if found["scores"]:
         columns = tuple(found["scores"][0])
         rows = [[printable(row.get(column, "")) for column in columns] for row in found["scores"]]

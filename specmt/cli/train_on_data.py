@@ -87,9 +87,8 @@ def train_drafter(
     :param model: the verifier, to validate and calibrate the drafter with; it is in there then
     :param seconds: how long training may take
     """
-    from specmt.models.reference.modules import reference_of
     from specmt.models.reference.weights import to_tensors
-    from specmt.training.factory import drafter_trainer
+    from specmt.training.factory import drafter_trainer, load_teacher
     from specmt.training.validate import equip, weights_of
 
     decoding = DecodingOptions(drafter=plan.kind, block_size=plan.block_size)
@@ -102,7 +101,7 @@ def train_drafter(
     trainer = drafter_trainer(
         folder,
         data,
-        reference_of(plan.parent, device),
+        load_teacher(plan.parent, device),
         plan.parent.verifier,
         plan.config,
         plan.options,

@@ -22,6 +22,13 @@ class Architecture:
     norm: Literal["pre", "post"] = "pre"
     """Where layer norms stand: before sublayers, with one more behind each stack; or behind each residual sum."""
 
+    norm_epsilon: float = 1e-5
+    """What layer norms add to a variance."""
+
+    decoder: Literal["attention", "ssru"] = "attention"
+    """What decoder layers know earlier target tokens by: attention to them, or the cell of a simpler simple recurrent
+    unit (Kim et al. 2019, section 3.1)."""
+
     activation: Literal["relu", "swish", "gelu"] = "relu"
     """What stands between the projections of the feed-forward networks; gelu is the exact one."""
 
@@ -33,6 +40,11 @@ class Architecture:
 
     scaled_embedding: bool = True
     """Whether token embeddings are multiplied by √D."""
+
+    @property
+    def planes(self) -> int:
+        """How many vectors decoder layers keep of a target token: its key and its value, or the cell behind it."""
+        return 2 if self.decoder == "attention" else 1
 
 
 OURS: Final = Architecture()

@@ -29,7 +29,7 @@ def round_up(length: int, unit: int = GRANULE) -> int:
 
 @final
 class Cache:
-    """Keys and values of B rows, each with a length of its own, over a target or over a source.
+    """Keys and values of B rows, or other vectors, each row with a length of its own, over a target or over a source.
 
     Say row 0 has committed 5 tokens and row 1 has 9, and a window of 3 is scored: row 0's keys land on positions
     5, 6, 7 and row 1's on 9, 10, 11. If row 0 keeps one of its three and row 1 keeps all, the lengths become 6 and
@@ -39,10 +39,10 @@ class Cache:
 
     def __init__(self, layers: int, rows: int, heads: int, head_dim: int, zeros: Zeros, *, planes: int = 2) -> None:
         """
-        :param planes: how many vectors there are of a position: its key and its value
+        :param planes: how many vectors P there are of a position: its key and its value, or a cell alone
         """
         self._zeros = zeros
-        self.data = zeros((layers, planes, rows, heads, START, head_dim))  # (L, 2, B, H, T, D_h)
+        self.data = zeros((layers, planes, rows, heads, START, head_dim))  # (L, P, B, H, T, D_h)
 
     @property
     def rows(self) -> int:

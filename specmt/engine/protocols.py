@@ -81,7 +81,7 @@ class Scorer(Network, Protocol):
     """Scores windows of target tokens."""
 
     def score(self, window: Window, state: State) -> Logits:
-        """Runs a window, whose keys and values go into the caches, and returns what follows each of its tokens."""
+        """Runs a window, what is kept of it goes into the caches, and returns what follows each of its tokens."""
 
 
 class Verifier(Scorer, Protocol):

@@ -1,8 +1,8 @@
 """Windows of tokens that networks read, and how those of draft trees stand in them (DESIGN §2.5).
 
-The tokens of a window lie side by side in the cache, in whatever order they were drafted. A token sees what was
-committed, then its own branch from the root on: its keys come in position order, as they would in a chain, so that its
-bits are the same.
+The tokens of a window lie side by side in the cache, in whatever order they were drafted, but behind those that they
+follow. A token sees what was committed, then its own branch from the root on: its keys come in position order, as they
+would in a chain, so that its bits are the same. A cell comes from that of the token before alone.
 """
 
 from __future__ import annotations

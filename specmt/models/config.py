@@ -111,6 +111,11 @@ class DecoderConfig(NetworkConfig):
     layers: int = 1
     """The number of decoder layers."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decoder != "attention":
+            raise UsageError(f"`decoder` of a drafter must be attention, but is {self.decoder} instead.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AutoregressiveConfig(DecoderConfig):
@@ -150,22 +155,23 @@ class ShortlistConfig:
     """The most target pieces that a source piece allows besides."""
 
     sentences: int
-    """The number of sentences that it was learnt from."""
+    """The number of sentences that it was learnt from; 0 where it was imported, and nothing was measured."""
 
-    recall: float
+    recall: float | None
     """The share of the verifier's own greedy tokens that are allowed."""
 
-    whole: float
+    whole: float | None
     """The share of sentences all of whose tokens are, so that their translation stays the same."""
 
-    allowed: float
+    allowed: float | None
     """The mean number of target pieces that are allowed for a sentence."""
 
     def __post_init__(self) -> None:
         for name in ("frequent", "associated", "sentences"):
             check_whole(name, getattr(self, name), 0, 1 << 40)
         for name, most in (("recall", 1.0), ("whole", 1.0), ("allowed", float(LIMITS["vocab_size"][1]))):
-            check_number(name, getattr(self, name), 0.0, most)
+            if self.sentences or getattr(self, name) is not None:
+                check_number(name, getattr(self, name), 0.0, most)
 
 
 ARCHS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -206,9 +212,9 @@ def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) 
 
 
 def _shared(verifier: VerifierConfig) -> dict[str, Any]:
-    # The architecture too: a drafter starts from layers of its verifier.
+    # The architecture too: a drafter starts from layers of its verifier. Slots attend to each other.
     names = (*SHARED, "ffn_dim", *(field.name for field in fields(Architecture)))
-    return {name: getattr(verifier, name) for name in names}
+    return {name: getattr(verifier, name) for name in names} | {"decoder": "attention"}
 
 
 def read_network(kind: type[Config], record: Mapping[str, Any]) -> Config:
@@ -245,6 +251,7 @@ def _check(config: NetworkConfig) -> None:
         if get_origin(kind) is Literal:
             _check_choice(name, value, get_args(kind))
     _check_choice("positions", config.positions, [*POSITIONS])
+    check_number("norm_epsilon", config.norm_epsilon, 1e-12, 1.0)
     unit = 2 * config.num_heads
     if config.model_dim % unit != 0:
         raise UsageError(

@@ -27,6 +27,9 @@ PARTS: Final = {
 }
 """What the names of weights begin with, and what those parts of a network are called here, in the order of data."""
 
+IMPORTED: Final = "Imported from"
+"""The heading of a card's table of files that a model was made from."""
+
 MOST_CARD: Final = 1 << 20
 """The most bytes of a model card; the bundled ones have 9,000."""
 
@@ -62,7 +65,8 @@ def describe(model: ModelFolder) -> dict[str, Any]:
             name: {"bytes": check_regular(model.path / name).stat().st_size, "sha256": digest}
             for name, digest in model.files.items()
         },
-        "scores": find_scores(card),
+        "imported": {row.get("file", ""): row.get("sha256", "") for row in find_table(card, IMPORTED)},
+        "scores": find_table(card, "Scores"),
     }
 
 
@@ -91,9 +95,9 @@ def find_licence(card: str) -> str | None:
     return " ".join(found[1].split()) if found else None
 
 
-def find_scores(card: str) -> list[dict[str, str]]:
-    """Returns the rows of the first table under a card's heading "Scores"."""
-    section = re.search(r"^## Scores\n(.*?)(?=^## |\Z)", card, re.DOTALL | re.MULTILINE)
+def find_table(card: str, heading: str) -> list[dict[str, str]]:
+    """Returns the rows of the first table under one of a card's headings."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card, re.DOTALL | re.MULTILINE)
     table = re.search(r"^\|.*\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)+", section[1], re.MULTILINE) if section else None
     if table is None:
         return []

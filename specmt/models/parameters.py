@@ -64,13 +64,25 @@ def _stack(name: str, layers: int, config: VerifierConfig | DecoderConfig, *, cr
     shapes = _norm(f"{name}.layer_norm", width) if config.norm == "pre" else {}
     for number in range(layers):
         layer = f"{name}.layers.{number}"
-        for attention in ["self_attn", *["encoder_decoder_attn"] * cross]:
-            for part in ("q_proj", "k_proj", "v_proj", "output_proj"):
-                shapes |= _linear(f"{layer}.{attention}.{part}", width, width)
-            shapes |= _norm(f"{layer}.{attention}_layer_norm", width)
+        if cross and config.decoder == "ssru":
+            shapes |= {f"{layer}.ssru.input_proj.weight": (width, width)}
+            shapes |= _linear(f"{layer}.ssru.forget_proj", width, width)
+        else:
+            shapes |= _attention(f"{layer}.self_attn", width)
+        shapes |= _norm(f"{layer}.self_attn_layer_norm", width)
+        if cross:
+            shapes |= _attention(f"{layer}.encoder_decoder_attn", width)
+            shapes |= _norm(f"{layer}.encoder_decoder_attn_layer_norm", width)
         shapes |= _linear(f"{layer}.ffn.inner_proj", width, config.ffn_dim)
         shapes |= _linear(f"{layer}.ffn.output_proj", config.ffn_dim, width)
         shapes |= _norm(f"{layer}.ffn_layer_norm", width)
+    return shapes
+
+
+def _attention(name: str, width: int) -> Shapes:
+    shapes: Shapes = {}
+    for part in ("q_proj", "k_proj", "v_proj", "output_proj"):
+        shapes |= _linear(f"{name}.{part}", width, width)
     return shapes
 
 

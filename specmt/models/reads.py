@@ -20,13 +20,14 @@ def share_of(folder: ModelFolder, backend: Backend, name: str) -> float:
     """
     config, drafter = folder.verifier, folder.drafter if name == "masked" else folder.autoregressive
     width, said = config.model_dim, config.vocab_size
-    layer = (6 * width + 2 * config.ffn_dim) * width
+    layer = (6 * width + 2 * config.ffn_dim) * width  # of attention: four matrices, two of attention to the source
+    of_verifier = layer if config.decoder == "attention" else layer - 2 * width * width
     # Whatever the format, most of the verifier's outputs are looked through in int8.
-    verifier = config.decoder_layers * layer * (backend.bits("verifier", width) or 0) / 8 + said * width
+    verifier = config.decoder_layers * of_verifier * (backend.bits("verifier", width) or 0) / 8 + said * width
     if folder.shortlist is not None and backend.shortlists_pay:
         said = min(said, LISTED)
-    layers = config.decoder_layers if name == "self" else 0 if drafter is None else drafter.layers
-    return (backend.bits(name, width) or 0) / 8 * (layers * layer + said * width) / verifier
+    layers = config.decoder_layers * of_verifier if name == "self" else 0 if drafter is None else drafter.layers * layer
+    return (backend.bits(name, width) or 0) / 8 * (layers + said * width) / verifier
 
 
 def count_weights(folder: ModelFolder, name: str) -> int:

@@ -58,18 +58,19 @@ def write_folder(
     Float16 keeps 11 significant bits, more than any decoding in bfloat16 uses; the stored weights are the model.
 
     :param pieces: the SentencePiece model, or the files of imported pieces, under the names that they are to have
-    :param exact: whether every bit of the verifier's weights is to be kept: those that float16 would change are stored
-        in float32.
+    :param exact: whether every bit of the verifier's weights is to be kept: those in int8 stay as they are, and others
+        that float16 would change are stored in float32.
     :param protect: whether the model was trained with masks for placeholders
     """
     path.mkdir(parents=True, exist_ok=True)
     copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
     for name, copied in copies.items():
         (path / name).write_bytes(copied.read_bytes())
+    weights = _exact(verifier_weights) if exact else _half(verifier_weights)
     with whole(path / VERIFIER) as temporary:
-        write_tensors(temporary, _half(verifier_weights, exact=exact))
+        write_tensors(temporary, weights)
     record: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT if any(isinstance(weight, Rounded) for weight in weights.values()) else 1,
         "source": source,
         "target": target,
         "protect": protect,
@@ -169,22 +170,22 @@ def _round(weight: Weight) -> Rounded:
     return Rounded(np.rint(values / scale[:, None]).astype(np.int8), scale)
 
 
-def _half(weights: Weights, *, exact: bool = False) -> dict[str, Weight]:
-    """Returns weights in float16, or, where every bit is to be kept and it would change one, in float32."""
-    return {
-        name: floats(weight) if exact and _would_lose(weight) else _to_half(weight) for name, weight in weights.items()
-    }
+def _half(weights: Weights) -> dict[str, Weight]:
+    return {name: _to_half(weight) for name, weight in weights.items()}
 
 
-def _would_lose(weight: Weight) -> bool:
-    starts = range(0, len(weight), AT_ONCE)
-    return any(_loses(weight, slice(begin, begin + AT_ONCE)) for begin in starts)
+def _exact(weights: Weights) -> dict[str, Weight]:
+    """Returns weights in int8 as they are, others in float16, or, where that would change one, in float32."""
+    return {name: weight if isinstance(weight, Rounded) else _kept(weight) for name, weight in weights.items()}
 
 
-def _loses(weight: Weight, rows: slice) -> bool:
-    exact: Array = floats(weight, rows)
-    if not isinstance(weight, Rounded) and weight.dtype == np.float64:
-        exact = weight[rows]
+def _kept(weight: Array) -> Array:
+    parts = (weight[begin : begin + AT_ONCE] for begin in range(0, len(weight), AT_ONCE))
+    return floats(weight) if any(map(_loses, parts)) else _to_half(weight)
+
+
+def _loses(weight: Array) -> bool:
+    exact = weight if weight.dtype == np.float64 else floats(weight)
     return bool((_to_half(exact) != exact).any())
 
 

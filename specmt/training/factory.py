@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,6 +13,9 @@ from torch.nn import Dropout, Module
 from typing_extensions import override
 
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.folder import VERIFIER, ModelFolder
+from specmt.models.hub import fitting_weights
+from specmt.models.parameters import verifier_shapes
 from specmt.models.reference.modules import (
     DrafterModule,
     create_autoregressive,
@@ -19,6 +23,7 @@ from specmt.models.reference.modules import (
     create_verifier,
     load_verifier_weights,
 )
+from specmt.models.reference.weights import to_tensors
 from specmt.training.data import ParallelData
 from specmt.training.drafter import BlockOptions, autoregressive_loss, drafter_loss, initialise_from, lay_blocks
 from specmt.training.loop import Trainer, Validate
@@ -104,6 +109,21 @@ def drafter_trainer(
     return Trainer(
         folder, data, drafter, loss, verifier_config, options, device=device, validate=validate, identity=identity
     )
+
+
+def load_teacher(folder: ModelFolder, device: torch.device) -> TransformerModel:
+    """Returns the verifier of a model folder as fairseq2 modules, for a drafter to learn from.
+
+    That asks its encoder alone, and starts from layers of its decoder: where those have no attention to target tokens,
+    from fresh ones.
+
+    :raises ModelError: its weights are damaged, or do not fit its configuration.
+    """
+    teacher = create_verifier(replace(folder.verifier, decoder="attention"), device)
+    weights = to_tensors(fitting_weights(folder, VERIFIER, verifier_shapes(folder.verifier)))
+    shared = {name: weight for name, weight in weights.items() if ".ssru." not in name}
+    load_verifier_weights(teacher, {**teacher.decoder.state_dict(prefix="decoder."), **shared})
+    return teacher
 
 
 class FastDropout(Module):

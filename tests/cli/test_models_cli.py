@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from specmt.cli.main import run
 from specmt.errors import ModelError
-from specmt.models.describe import count_parameters, find_licence, find_scores
+from specmt.models.describe import count_parameters, find_licence, find_table
 from specmt.models.folder import CARD, CONFIG, DRAFTER, VERIFIER, ModelFolder, find, user_models
 
 CARD_TEXT = """# toy
@@ -193,4 +193,5 @@ def test_parameters_are_counted_by_part(tmp_path: Path) -> None:
 def test_facts_of_a_card() -> None:
     assert find_licence("---\nlanguage: de\nlicense: cc-by-nc-4.0\n---\n\n# A model\n") == "cc-by-nc-4.0"
     assert find_licence("# A model\n\nNothing is said.\n") is None
-    assert find_scores("## Data\n\n| a |\n|-|\n| b |\n") == find_scores("## Scores\n\nNone yet.\n") == []
+    assert find_table("## Data\n\n| a |\n|-|\n| b |\n", "Scores") == []
+    assert find_table("## Scores\n\nNone yet.\n", "Scores") == []

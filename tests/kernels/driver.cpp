@@ -76,13 +76,13 @@ Linear make_linear(int type, int outputs, int inputs) {
 }
 
 struct Sizes {
-    int width, heads, ffn, vocab, layers, activation, post;
+    int width, heads, ffn, vocab, layers, activation, post, ssru;
 };
 
 Network make_network(int type, const Sizes& z, bool decoder, bool masked) {
     Network n{};
     n.type = type, n.layers = z.layers, n.width = z.width, n.heads = z.heads, n.ffn = z.ffn, n.places = 96;
-    n.vocab = z.vocab, n.activation = z.activation, n.post = z.post, n.scale = 1.7f;
+    n.vocab = z.vocab, n.activation = z.activation, n.post = z.post, n.scale = 1.7f, n.epsilon = 1e-5f;
     n.table_type = type == FLOAT32 ? FLOAT32 : FLOAT16;
     n.table = n.table_type == FLOAT32
                   ? static_cast<const void*>(floats(static_cast<int64_t>(z.vocab) * z.width, 1.0f))
@@ -94,8 +94,12 @@ Network make_network(int type, const Sizes& z, bool decoder, bool masked) {
     for (int l = 0; l < z.layers; ++l) {
         Layer& layer = layers[l] = Layer{};
         if (!z.post || l > 0) layer.attention_norm = make_norm(z.width);
-        layer.qkv = make_linear(type, 3 * z.width, z.width);
-        layer.attention_out = make_linear(type, z.width, z.width);
+        if (decoder && z.ssru) {
+            layer.ssru = make_linear(type, 2 * z.width, z.width);
+        } else {
+            layer.qkv = make_linear(type, 3 * z.width, z.width);
+            layer.attention_out = make_linear(type, z.width, z.width);
+        }
         if (decoder) {
             layer.cross_norm = make_norm(z.width);
             layer.cross_query = make_linear(type, z.width, z.width);
@@ -114,13 +118,12 @@ Network make_network(int type, const Sizes& z, bool decoder, bool masked) {
 
 constexpr int SENTENCES = 3, PLACES = 48;
 
-Cache make_cache(const Network& n) {
+Cache make_cache(const Network& n, bool cells) {
     const int64_t size = n.width / n.heads, head = PLACES * size, row = head * n.heads, value = row * SENTENCES;
-    const int64_t unit = n.type == FLOAT32 ? 4 : 2;
-    return {filled<char>(n.layers * 2 * value * unit, [](int64_t) { return 0; }), 2 * value, value, row, head};
+    const int32_t planes = cells ? 1 : 2, bytes = cells || n.type == FLOAT32 ? 4 : 2;
+    auto* data = filled<char>(n.layers * planes * value * bytes, [](int64_t) { return 0; });
+    return {data, planes * value, value, row, head, planes, bytes};
 }
-
-int64_t cache_bytes(const Network& n) { return n.layers * 2 * n.width * PLACES * SENTENCES * (n.type == FLOAT32 ? 4 : 2); }
 
 void* library;
 std::string variant;
@@ -141,13 +144,18 @@ void show(const char* what, const T* values, int64_t count) {
     std::printf("  %s %016llx\n", what, static_cast<unsigned long long>(hash));
 }
 
+void show(const char* what, const Network& n, const Cache& cache) {
+    show(what, static_cast<char*>(cache.data), n.layers * cache.layer * cache.bytes);
+}
+
 const int64_t SOURCES[SENTENCES] = {5, 1, 17};
 
 void run_all(int type, const Sizes& z) {
-    std::printf("type %d width %d heads %d activation %d post %d\n", type, z.width, z.heads, z.activation, z.post);
+    std::printf("type %d width %d heads %d activation %d post %d ssru %d\n", type, z.width, z.heads, z.activation, z.post,
+                z.ssru);
     const Network encoder = make_network(type, z, false, false), verifier = make_network(type, z, true, false);
     Sizes small = z;
-    small.layers = 1;
+    small.layers = 1, small.ssru = 0;
     const Network masked = make_network(INT8, small, true, true), ahead = make_network(CODES, small, true, false);
     const int rows = 23, width = 7, stride = verifier.project.outputs;
     const auto token = [&](int64_t i) { return 4 + i * 37 % (z.vocab - 4); };
@@ -161,10 +169,10 @@ void run_all(int type, const Sizes& z) {
     Cache self[3], cross[3];
     const Network* networks[] = {&verifier, &masked, &ahead};
     for (int i = 0; i < 3; ++i) {
-        self[i] = make_cache(*networks[i]), cross[i] = make_cache(*networks[i]);
+        self[i] = make_cache(*networks[i], networks[i]->layer->ssru.weight), cross[i] = make_cache(*networks[i], false);
         const Crossing crossing{2, rows, SENTENCES, states, starts, places, cross[i]};
         call("cross", networks[i], &crossing);
-        show("cross", static_cast<char*>(cross[i].data), cache_bytes(*networks[i]));
+        show("cross", *networks[i], cross[i]);
     }
 
     float* logits = floats(64 * stride, 0.0f);
@@ -177,7 +185,7 @@ void run_all(int type, const Sizes& z) {
     call("step", &verifier, &step);
     show("step", logits, SENTENCES * width * stride);
     show("hidden", hidden, SENTENCES * width * z.width);
-    show("cache", static_cast<char*>(self[0].data), cache_bytes(verifier));
+    show("cache", verifier, self[0]);
 
     int64_t* ids = filled<int64_t>(64 * 16, [](int64_t) { return 0; });
     float* log_probs = floats(64 * 16, 0.0f);
@@ -240,8 +248,8 @@ void run_all(int type, const Sizes& z) {
         for (int b = 0; b < SENTENCES; ++b) {
             const bool is_masked = way == 1 || way == 2;
             const int number = is_masked ? 1 : 2;
-            const auto cache_of = [&](const Network& n, Cache cache) {
-                cache.data = static_cast<char*>(cache.data) + b * cache.row * (n.type == FLOAT32 ? 4 : 2);
+            const auto cache_of = [&](Cache cache) {
+                cache.data = static_cast<char*>(cache.data) + b * cache.row * cache.bytes;
                 return cache;
             };
             int64_t length = 1, limit = 20 + 5 * b, seen = 0, counts[2][64];
@@ -252,9 +260,8 @@ void run_all(int type, const Sizes& z) {
             run.end = 2, run.filler = 3, run.verifier = &verifier, run.block = way ? 4 : 0;
             run.nodes = way == 2 || way == 4 ? 8 : 0, run.breadth = 3;
             run.drafter = way == 0 ? nullptr : networks[number], run.choice = is_masked ? &draft : nullptr;
-            run.self = cache_of(verifier, self[0]), run.cross = cache_of(verifier, cross[0]);
-            run.draft_self = cache_of(*networks[number], self[number]);
-            run.draft_cross = cache_of(*networks[number], cross[number]);
+            run.self = cache_of(self[0]), run.cross = cache_of(cross[0]);
+            run.draft_self = cache_of(self[number]), run.draft_cross = cache_of(cross[number]);
             run.sources = run.draft_sources = SOURCES + b, run.tokens = said, run.stride = PLACES;
             run.log_probs = scores, run.log_stride = PLACES, run.lengths = &length, run.limits = &limit;
             run.seen = &seen, run.drafted = counts[0], run.accepted = counts[1];
@@ -310,6 +317,7 @@ int main(int, char** arguments) {
         run_all(type, {96, 2, 160, 437, 2, RELU, 0});
         run_all(type, {64, 4, 96, 500, 2, SWISH, 1});
         run_all(type, {128, 1, 128, 333, 1, GELU, 0});
+        run_all(type, {96, 2, 112, 437, 2, RELU, 1, 1});
     }
     pack_all();
 }

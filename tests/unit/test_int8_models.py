@@ -68,6 +68,19 @@ def test_kernels_round_to_what_is_stored() -> None:
     assert np.array_equal(again["x.scale"], stored.scale)
 
 
+@pytest.mark.usefixtures("needs_kernels")
+def test_one_factor_of_a_whole_matrix_stands() -> None:
+    """As in models of Marian, whose values are codes by a factor: rows need not come up to 127."""
+    codes = np.random.default_rng(2).integers(-90, 91, (64, 32)).astype(np.int8)
+    codes[5], codes[9, 3] = 0, 127
+    scale = np.full(64, np.float32(1) / np.float32(173.3))
+    found, again = packed(Rounded(codes, scale)), packed(codes.astype(np.float32))
+    assert np.array_equal(found["x.scale"], scale)
+    assert np.array_equal(found["x.offset"], 128 * codes.astype(np.int32).sum(1))
+    assert np.array_equal(np.sort(found["x.weight"].view(np.int8), axis=None), np.sort(codes, axis=None))
+    assert not np.array_equal(found["x.weight"], again["x.weight"])
+
+
 def dtype_of(weight: Weight) -> np.dtype[np.generic]:
     return weight.values.dtype if isinstance(weight, Rounded) else weight.dtype
 

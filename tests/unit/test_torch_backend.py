@@ -19,7 +19,7 @@ from specmt.engine.window import Window, branches
 from specmt.models.folder import AUTOREGRESSIVE, VERIFIER
 from specmt.models.hub import Model, decoder_sizes, load_model, make_verifier
 from specmt.options import DecodingOptions
-from tests.networks import scores, verifier_network
+from tests.networks import scores, verifier_network, with_ssru
 
 
 def compiled(model: Model, shapes: ShapePolicy) -> Model:
@@ -58,9 +58,15 @@ def test_compiled_calls_say_what_ordinary_ones_do(
 
 @pytest.mark.parametrize("shapes", [COMPILED, one_shape(128)], ids=["free", "one shape"])
 @pytest.mark.parametrize("tree", [True, False])
-def test_some_rows_of_static_shapes_leave_the_others_alone(tiny_model: Path, shapes: ShapePolicy, tree: bool) -> None:
+@pytest.mark.parametrize("ssru", [False, True])
+def test_some_rows_of_static_shapes_leave_the_others_alone(
+    tiny_model: Path, shapes: ShapePolicy, tree: bool, ssru: bool
+) -> None:
     folder = load_model(tiny_model).folder
-    network = verifier_network(folder.weights(VERIFIER), folder.verifier, "float32", kernels=False, shapes=shapes)
+    weights, config = folder.weights(VERIFIER), folder.verifier
+    if ssru:
+        weights, config = with_ssru(weights, config)
+    network = verifier_network(weights, config, "float32", kernels=False, shapes=shapes)
     assert isinstance(network, TorchVerifier)
     network._step = network._run_step  # the same calls, not compiled
     random = np.random.default_rng(0)
@@ -74,7 +80,7 @@ def test_some_rows_of_static_shapes_leave_the_others_alone(tiny_model: Path, sha
     got = scores(network, window, state)
     others = [0, 2, 3]
     assert torch.equal(state.own.data[:, :, others, :, :128], before[:, :, others, :, :128])
-    alone = verifier_network(folder.weights(VERIFIER), folder.verifier, "float32", kernels=False)
+    alone = verifier_network(weights, config, "float32", kernels=False)
     plain = alone.new_state(5)
     alone.start(plain, np.arange(5), alone.encode([[5, 6], [7] * 20, [8], [9, 4], [30, 31, 32]]))
     plain.own.reserve(128)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from specmt.engine.window import Branches, Window, branches
 from specmt.training.validate import weights_of
 from specmt.types import BOS
 from tests.conftest import set_threads
-from tests.networks import held, scores, verifier_network
+from tests.networks import held, scores, verifier_network, with_ssru
 from tests.unit.test_engine import (
     CACHES,
     VOCAB,
@@ -46,12 +47,13 @@ from tests.unit.test_engine import (
 
 SIZES = {
     "narrow": {"model_dim": 32, "num_heads": 2, "ffn_dim": 64},
+    "ssru": {"model_dim": 96, "num_heads": 2, "ffn_dim": 64},
     "heads of 64": {"model_dim": 128, "num_heads": 2, "ffn_dim": 96},
 }
 CASES = [
     *(f"kernels-{size}-{dtype}" for size in SIZES for dtype in ("float32", "bfloat16", "int8")),
     *(f"pytorch-{size}-{dtype}" for size in SIZES for dtype in ("float32", "bfloat16")),
-    *(f"fixed-narrow-{dtype}" for dtype in ("float32", "bfloat16")),
+    *(f"fixed-{size}-{dtype}" for size in ("narrow", "ssru") for dtype in ("float32", "bfloat16")),
 ]
 """Backends, widths and types; ``fixed`` is PyTorch with one shape for all calls."""
 
@@ -129,7 +131,9 @@ def sentences(request: pytest.FixtureRequest) -> Sentences:
         pytest.skip(f"oneDNN has no packed {format} layers on this machine")
     module, _, config = make_modules(**SIZES[size])
     shapes: ShapePolicy = fixed(config.max_length) if backend == "fixed" else GRANULAR
-    weights = weights_of(module)
+    weights: Mapping[str, Any] = weights_of(module)
+    if size == "ssru":
+        weights, config = with_ssru(weights, config)
     verifier = verifier_network(weights, config, format, shapes=shapes, kernels=backend == "kernels")
     generator = random.Random(5)
     sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]

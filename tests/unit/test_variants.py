@@ -26,7 +26,7 @@ from specmt.models.hub import load_model
 from specmt.models.reference.modules import create_autoregressive, create_verifier
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
-from tests.networks import arrays_of, autoregressive_network, verifier_network
+from tests.networks import arrays_of, autoregressive_network, verifier_network, with_ssru
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "specmt/engine/kernels/csrc"
@@ -37,6 +37,7 @@ CONFIG = VerifierConfig(
 )
 SIZES = ("vocab_size", "model_dim", "num_heads", "ffn_dim", "max_length")
 FORMATS = ["float32", "int8", "bfloat16"]
+ROWS = [1, 2, 3, 4, 5, 6, 7, 12, 13, 40]
 NUMBERS = [0.0, -0.0, 1e-45, 1e-39, -1e-39, 1.00390625, 1.01171875, 3.0e38, np.inf, -np.inf, np.nan]
 """What rounding to bfloat16 may go wrong with: next to nothing, ties, and what is no number."""
 
@@ -60,23 +61,25 @@ def assert_alike(monkeypatch: pytest.MonkeyPatch, format: str, compute: Callable
         assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
 
 
-def network(format: str) -> KernelVerifier:
+def network(format: str, *, ssru: bool = False) -> KernelVerifier:
     torch.manual_seed(1)
-    weights = arrays_of(weights_of(create_verifier(CONFIG, CPU)))
+    weights, config = arrays_of(weights_of(create_verifier(CONFIG, CPU))), CONFIG
     noise = np.random.default_rng(1)
     for array in weights.values():
         array += noise.standard_normal(array.shape, np.float32) * np.float32(0.1)
-    verifier = verifier_network(weights, CONFIG, format)
+    if ssru:
+        weights, config = with_ssru(weights, config)
+    verifier = verifier_network(weights, config, format)
     assert isinstance(verifier, KernelVerifier)
     return verifier
 
 
 @pytest.mark.usefixtures("needs_kernels")
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 12, 13, 40])
-def test_logits_and_caches(monkeypatch: pytest.MonkeyPatch, format: str, rows: int) -> None:
+@pytest.mark.parametrize(("rows", "ssru"), [*((rows, False) for rows in ROWS), *((rows, True) for rows in ROWS[::3])])
+def test_logits_and_caches(monkeypatch: pytest.MonkeyPatch, format: str, rows: int, ssru: bool) -> None:
     def compute() -> list[Array]:
-        verifier = network(format)
+        verifier = network(format, ssru=ssru)
         state = verifier.new_state(rows)
         encoded = verifier.encode([[7, 9, 400, 8, 7]] * rows)
         verifier.start(state, np.arange(rows), encoded)
@@ -195,9 +198,9 @@ def arm(needs_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Callab
 def by_type(printed: str) -> list[list[str]]:
     """Returns the lines of each format: float32, int8, bfloat16."""
     parts = printed.split("\ntype")
-    assert len(parts) == 9
+    assert len(parts) == 12
     assert printed.count("\n") > 400
-    return [parts[begin : begin + 3] for begin in (0, 3, 6)]
+    return [parts[begin : begin + 4] for begin in (0, 4, 8)]
 
 
 @pytest.fixture(scope="module")

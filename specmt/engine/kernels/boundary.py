@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,16 +63,25 @@ def check_range(name: str, numbers: Ids, begin: int, end: int) -> None:
         raise ValueError(f"`{name}` must be in {begin} … {end - 1}, but one is {wrong} instead.")
 
 
-def check_state(state: State, shape: tuple[int | None, ...], dtype: npt.DTypeLike, rows: int) -> None:
+class Form(NamedTuple):
+    """What a cache has to be."""
+
+    shape: tuple[int | None, ...]
+    """(L, P, B, H, T, D_h); ``None`` for any size"""
+
+    dtype: np.dtype[np.generic]
+
+
+def check_state(state: State, forms: tuple[Form, Form], rows: int) -> None:
     """Checks that caches are those of a network.
 
-    :param shape: of keys and values
+    :param forms: those of the caches of target tokens and of source tokens
     :param rows: how many there must be at least
     :raises TypeError: they are in another type.
     :raises ValueError: they have another shape, or too few rows.
     """
-    for name, cache in (("own", state.own), ("cross", state.cross)):
-        data = writable(name, cache.data, dtype, *shape)
+    for name, cache, form in zip(("own", "cross"), (state.own, state.cross), forms, strict=True):
+        data = writable(name, cache.data, form.dtype, *form.shape)
         if data.shape[2] < rows:
             raise ValueError(f"`{name}` must have at least {rows} rows, but has {data.shape[2]} instead.")
         if data.strides[4] != data.shape[5] * data.itemsize:

@@ -1,14 +1,15 @@
 """What all networks on the C++ kernels have in common: caches, and windows of tokens that a stack is run on.
 
 A row's bits depend on its own sentence alone, by construction (csrc/calls.h), so that nothing is padded. Keys and
-values are in bfloat16 where weights are in fewer bits than 32; every sum over floats is taken in float32.
+values are in bfloat16 where weights are in fewer bits than 32; cells, which each token changes a little, and every sum
+over floats are in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
 
@@ -18,7 +19,7 @@ from typing_extensions import override
 from specmt.engine.architecture import Sizes
 from specmt.engine.arrays import BFLOAT16, Floats, Ids, empty, zeros
 from specmt.engine.cache import Cache, State
-from specmt.engine.kernels.boundary import check_range, check_state, checked
+from specmt.engine.kernels.boundary import Form, check_range, check_state, checked
 from specmt.engine.kernels.library import kernels, why_absent
 from specmt.engine.kernels.short_projection import array_of, shorten
 from specmt.engine.kernels.stack import Packed, Stack
@@ -71,16 +72,22 @@ class KernelNetwork(Network):
         self.vocab_size, self.width = packed["decoder.table"].shape
         self.decoder = Stack(packed, "decoder", sizes.decoder_layers, sizes, format)
 
-    @property
-    def kept(self) -> np.dtype[np.generic]:
-        """How keys and values are kept."""
-        return np.dtype(np.float32) if self.format == "float32" else BFLOAT16
+    @cached_property
+    def forms(self) -> tuple[Form, Form]:
+        """Those of caches of target tokens and of source tokens."""
+        layers, heads, planes = self.sizes.decoder_layers, self.sizes.heads, self.sizes.architecture.planes
+        wide = np.dtype(np.float32)
+        cross = Form(
+            (layers, 2, None, heads, None, self.width // heads), wide if self.format == "float32" else BFLOAT16
+        )
+        return (cross if planes == 2 else Form((layers, planes, *cross.shape[2:]), wide)), cross
 
     @override
     def new_state(self, rows: int) -> State:
         shape = self.sizes.decoder_layers, rows, self.sizes.heads, self.width // self.sizes.heads
-        make = partial(zeros, dtype=self.kept)
-        return State(Cache(*shape, make), Cache(*shape, make), np.ones(rows, dtype=np.int64))
+        planes = self.sizes.architecture.planes
+        own, cross = (partial(zeros, dtype=form.dtype) for form in self.forms)
+        return State(Cache(*shape, own, planes=planes), Cache(*shape, cross), np.ones(rows, dtype=np.int64))
 
     @override
     def start(self, state: State, rows: Ids, encoded: EncoderOutput) -> None:
@@ -139,8 +146,7 @@ class KernelNetwork(Network):
 
     def check_state(self, state: State, rows: int) -> None:
         """Checks that caches are those of such a network, and of so many rows at least (`boundary.check_state`)."""
-        shape = self.sizes.decoder_layers, 2, None, self.sizes.heads, None, self.width // self.sizes.heads
-        check_state(state, shape, self.kept, rows)
+        check_state(state, self.forms, rows)
 
     def call(
         self,

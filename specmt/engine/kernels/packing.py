@@ -21,7 +21,7 @@ from specmt.engine.kernels.structures import LANES, TOGETHER, TYPES, Linear, Pac
 from specmt.engine.threads import thread_count
 from specmt.engine.weights import DRAFTER_TABLES, Outline, Rounded, Tables, Weight, floats, verifier_tables
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """To be raised with every change of what is packed, so that nothing is read that was kept before it."""
 
 AT_ONCE: Final = 4096
@@ -135,7 +135,7 @@ class _Layer:
         self.shape = outputs // LANES, self._inputs // TOGETHER[format], LANES
         self.others: dict[str, Array] = {}
         """By kind."""
-        if parts[0].bias is not None:
+        if any(part.bias is not None for part in parts):
             self.others["bias"] = zeros([outputs], FLOAT32)
         if format in ("int8", "codes"):
             self.others |= {"scale": zeros([outputs], FLOAT32), "offset": zeros([outputs], INT32)}
@@ -273,8 +273,12 @@ def _layer(weights: Mapping[str, Given], name: str, heads: int, format: str) -> 
         return pack(f"{name}.{packed}", format, *each)
 
     yield from _norm(weights, f"{name}.self_attn_layer_norm", f"{name}.attention_norm")
-    yield from projections("self_attn", "qkv", "qkv")
-    yield from linear("self_attn.output_proj", "attention_out")
+    if f"{name}.ssru.input_proj.weight" in weights:
+        inputs = Rows(weights[f"{name}.ssru.input_proj.weight"])
+        yield from pack(f"{name}.ssru", format, rows("ssru.forget_proj"), inputs)
+    else:
+        yield from projections("self_attn", "qkv", "qkv")
+        yield from linear("self_attn.output_proj", "attention_out")
     cross = "encoder_decoder_attn"
     if f"{name}.{cross}.q_proj.weight" in weights:
         yield from _norm(weights, f"{name}.{cross}_layer_norm", f"{name}.cross_norm")

@@ -167,7 +167,7 @@ class KernelRunner(KernelDecoder, FusedLoop, FusedBeam):
         network, own = drafting.network, drafting.state
         if not isinstance(network, KernelDecoder) or own is None:
             raise TypeError("`drafting` must have a decoder on the kernels, and the verifier's caches.")
-        alike = network.sizes == self.sizes and network.vocab_size == self.vocab_size and network.kept == self.kept
+        alike = network.sizes == self.sizes and network.vocab_size == self.vocab_size and network.forms == self.forms
         shared = own.own is state.own and own.cross is state.cross
         if not (alike and shared) or drafting.nodes or stage.stage is not None:
             raise ValueError(

@@ -28,7 +28,7 @@ from specmt.engine.kernels.structures import (
 Packed: TypeAlias = Mapping[str, Array]
 """What specmt.engine.kernels.packing yields, filled, by name."""
 
-LINEARS: Final = ("qkv", "attention_out", "cross_query", "cross_key_value", "cross_out", "ffn_in", "ffn_out")
+LINEARS: Final = ("qkv", "attention_out", "ssru", "cross_query", "cross_key_value", "cross_out", "ffn_in", "ffn_out")
 NORMS: Final = ("attention_norm", "cross_norm", "ffn_norm")
 
 
@@ -59,6 +59,7 @@ class Stack:
             post=is_post,
             table_type=type_of(table),
             scale=embedding_scale(width, architecture),
+            epsilon=architecture.norm_epsilon,
             table=table.ctypes.data,
             mask=_pointer(packed, f"{name}.mask"),
             positions=positions.ctypes.data,

@@ -153,6 +153,6 @@ def type_of(array: Array) -> int:
 
 
 def cache_view(data: Array) -> Cache:
-    """Returns where keys and values (L, 2, B, H, T, D) lie; the array has to outlive it."""
+    """Returns where keys and values, or cells, (L, P, B, H, T, D) lie; the array has to outlive it."""
     layer, value, row, head, _, _ = (stride // data.itemsize for stride in data.strides)
-    return Cache(data.ctypes.data, layer, value, row, head)
+    return Cache(data.ctypes.data, layer, value, row, head, data.shape[1], data.itemsize)

@@ -16,7 +16,7 @@ from specmt.engine.protocols import CANDIDATES, DraftNetwork, Expander, Scorer
 from specmt.engine.torch.door import entered, to_floats, to_ids, to_tensor
 from specmt.engine.torch.logits import TorchLogits, top
 from specmt.engine.torch.network import TorchNetwork
-from specmt.engine.torch.windows import order, part, widen
+from specmt.engine.torch.windows import Seen, order, part, widen
 from specmt.engine.window import Branches, Window
 from specmt.types import EOS, PAD
 
@@ -153,10 +153,9 @@ class TorchDecoder(TorchNetwork, Scorer, DraftNetwork):
         lengths: Tensor,
         seen: Tensor | None,
     ) -> Tensor:
-        embedded, rows = self.embed(tokens, positions), slice(len(tokens))
-        length = cache.shape[4]
-        hidden = self.decoder(embedded, places, positions, cache, cross, lengths, length, self.shapes, seen, rows)
-        return self.project(hidden)
+        embedded = self.embed(tokens, positions)
+        view = Seen(slice(len(tokens)), places, positions, cache.shape[4], seen)
+        return self.project(self.decoder(embedded, cache, cross, lengths, view, self.shapes))
 
 
 class _LevelExpander(Expander):

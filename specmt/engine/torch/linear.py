@@ -13,6 +13,7 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "relu": functional.relu,
     "swish": functional.silu,
     "gelu": functional.gelu,
+    "sigmoid": functional.sigmoid,
 }
 
 
@@ -33,7 +34,7 @@ class Linear:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight) if self.packed else weight
 
     def __call__(self, x: Tensor, *, activation: str = "none") -> Tensor:
-        """Returns (R, N_out) for rows (R, N_in), with relu, swish or gelu applied if asked for."""
+        """Returns (R, N_out) for rows (R, N_in), with relu, swish, gelu or sigmoid applied if asked for."""
         if self.packed:
             # The last argument is the kind of gelu: "none" is the exact one.
             out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, activation, [], "none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from specmt.engine.torch.door import entered, memory_errors, to_tensor
 from specmt.engine.torch.invariance import STATIC_ROWS, ShapePolicy
 from specmt.engine.torch.linear import Linear
 from specmt.engine.torch.transformer import Decoder
+from specmt.engine.torch.windows import Seen
 from specmt.engine.weights import Tables
 
 NEVER: Final = -30_000.0
@@ -88,17 +90,20 @@ class TorchNetwork(Network):
         if self.shapes.static:
             rows = round_up(rows, STATIC_ROWS)
         shape = (self.sizes.decoder_layers, rows, self.sizes.heads, self.width // self.sizes.heads)
-        state = State(Cache(*shape, self._zeros), Cache(*shape, self._zeros), np.ones(rows, dtype=np.int64))
+        planes, cross = self.sizes.architecture.planes, partial(self._zeros, self.dtype)
+        cells = partial(self._zeros, torch.promote_types(self.dtype, torch.float32))
+        own = Cache(*shape, cross if planes == 2 else cells, planes=planes)
+        state = State(own, Cache(*shape, cross), np.ones(rows, dtype=np.int64))
         if self.shapes.static:
             # All positions at once: shapes must not change. What windows are padded with lies behind the last one.
             state.own.reserve(self.sizes.max_length + self.shapes.static[-1])
             state.cross.reserve(self.sizes.max_length)
         return state
 
-    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+    def _zeros(self, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         # Caches are changed outside of inference mode, too.
         with memory_errors(), torch.inference_mode(False):
-            return torch.zeros(shape, dtype=self.dtype, device=self.device)
+            return torch.zeros(shape, dtype=dtype, device=self.device)
 
     @override
     @entered
@@ -121,26 +126,23 @@ class TorchNetwork(Network):
         """Runs windows through the decoder, for which there is room made; returns hidden states (B, W, D).
 
         :param embedded: (B, W, D)
-        :param places: (B, W) where keys and values go, consecutive in each row
-        :param limits: (B, W) the last position that each query sees; its own for causal attention
+        :param places: (B, W) where what is kept of tokens goes, consecutive in each row
+        :param limits: (B, W) the last position that each token sees; its own where nothing later is seen
         :param rows: (B) of the state
-        :param order: (B, W, T) the place of the key at each position that a query sees, where branches differ
+        :param order: (B, W, T) the place of what stands at each position that a token sees, where branches differ
         """
         granule = self.shapes.granule
         state.own.reserve(round_up(int(places[:, -1].max()) + 1, granule))
         sources = state.sources[rows]
-        return self.decoder(
-            embedded,
+        seen = Seen(
+            rows if isinstance(rows, slice) else to_tensor(rows, self.device),
             to_tensor(places, self.device),
             to_tensor(limits, self.device),
-            state.own.data,
-            state.cross.data[:, :, :, :, : round_up(int(sources.max()), granule)],
-            to_tensor(sources, self.device),
             round_up(int(limits.max()) + 1, granule),
-            self.shapes,
             None if order is None else to_tensor(order, self.device),
-            rows if isinstance(rows, slice) else to_tensor(rows, self.device),
         )
+        cross = state.cross.data[:, :, :, :, : round_up(int(sources.max()), granule)]
+        return self.decoder(embedded, state.own.data, cross, to_tensor(sources, self.device), seen, self.shapes)
 
     def _embed(self, tokens: Ids, positions: Ids) -> Tensor:
         return self.embed(to_tensor(tokens, self.device), self._positions(positions))

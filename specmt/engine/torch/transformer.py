@@ -17,6 +17,8 @@ from torch.nn import Identity, functional
 from specmt.engine.architecture import Architecture, query_scale
 from specmt.engine.torch.invariance import ShapePolicy
 from specmt.engine.torch.linear import Linear
+from specmt.engine.torch.ssru import Ssru
+from specmt.engine.torch.windows import Seen
 
 Weights: TypeAlias = Mapping[str, Tensor]
 
@@ -24,18 +26,19 @@ Weights: TypeAlias = Mapping[str, Tensor]
 class Norm:
     """Layer normalisation."""
 
-    def __init__(self, weights: Weights, name: str) -> None:
+    def __init__(self, weights: Weights, name: str, architecture: Architecture) -> None:
         self.weight, self.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        self.epsilon = architecture.norm_epsilon
 
     def __call__(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
 
 class SublayerNorm(Norm):
     """The norm of a sublayer, which stands before it or behind its residual sum."""
 
     def __init__(self, weights: Weights, name: str, architecture: Architecture) -> None:
-        super().__init__(weights, name)
+        super().__init__(weights, name, architecture)
         self.post = architecture.norm == "post"
 
     def before(self, x: Tensor) -> Tensor:
@@ -49,7 +52,7 @@ class SublayerNorm(Norm):
 
 def last_norm(weights: Weights, name: str, architecture: Architecture) -> Norm | Identity:
     """Returns the norm behind a stack, if it has one."""
-    return Identity() if architecture.norm == "post" else Norm(weights, name)
+    return Identity() if architecture.norm == "post" else Norm(weights, name, architecture)
 
 
 def linear(weights: Weights, *names: str) -> Linear:
@@ -138,19 +141,44 @@ class FeedForward:
         return self.norm.after(x + self.output(self.inner(self.norm.before(x), activation=self.activation)))
 
 
+class SelfAttention:
+    """Attention of tokens to others of their side."""
+
+    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+        self.heads = heads
+        self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
+        self.output = linear(weights, f"{name}.self_attn.output_proj")
+
+    def whole(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
+        """Returns what comes of whole texts (B, T, D), of which nothing is kept, and masks of what they see."""
+        rows, length, _ = x.shape
+        qkv = self.qkv(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
+        return self.output(attended.transpose(1, 2).reshape(x.shape))
+
+    def __call__(self, x: Tensor, cache: Tensor, seen: Seen, shapes: ShapePolicy) -> Tensor:
+        """Returns what comes of windows (B', W, D), and writes their keys and values into a cache (2, B, H, T, D_h)."""
+        count, window, _ = x.shape
+        qkv = self.qkv(x).view(count, window, 3, self.heads, -1)
+        append(cache, qkv[:, :, 1:], seen.numbers, seen.places)
+        queries = qkv[:, :, 0].transpose(1, 2)
+        if seen.order is None:
+            keys, values = cache[:, :, :, : seen.length][:, seen.rows]
+            attended = attend(queries, keys, values, seen.mask, shapes)
+        else:
+            keys, values = cache[:, seen.rows]
+            attended = attend_in_order(queries, keys, values, seen.order, seen.mask, shapes)
+        return self.output(attended.transpose(1, 2).reshape(x.shape))
+
+
 class EncoderLayer:
     def __init__(self, weights: Weights, name: str, heads: int, architecture: Architecture) -> None:
-        self.heads = heads
         self.attention_norm = SublayerNorm(weights, f"{name}.self_attn_layer_norm", architecture)
-        self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
-        self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
+        self.attention = SelfAttention(weights, name, heads)
         self.ffn = FeedForward(weights, name, architecture)
 
     def __call__(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
-        rows, length, width = x.shape
-        qkv = self.qkv(self.attention_norm.before(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
-        out = self.attention_out(attended.transpose(1, 2).reshape(rows, length, width))
+        out = self.attention.whole(self.attention_norm.before(x), mask, shapes)
         return self.ffn(self.attention_norm.after(x + out))
 
 
@@ -173,9 +201,9 @@ class Encoder:
 class DecoderLayer:
     def __init__(self, weights: Weights, name: str, heads: int, architecture: Architecture) -> None:
         self.heads = heads
-        self.attention_norm = SublayerNorm(weights, f"{name}.self_attn_layer_norm", architecture)
-        self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
-        self.attention_out = linear(weights, f"{name}.self_attn.output_proj")
+        self.own_norm = SublayerNorm(weights, f"{name}.self_attn_layer_norm", architecture)
+        attends = architecture.decoder == "attention"
+        self.own = SelfAttention(weights, name, heads) if attends else Ssru(weights, name)
         self.cross_norm = SublayerNorm(weights, f"{name}.encoder_decoder_attn_layer_norm", architecture)
         self.cross_query = projections(weights, f"{name}.encoder_decoder_attn", "q", heads)
         self.cross_key_value = projections(weights, f"{name}.encoder_decoder_attn", "kv", heads)
@@ -189,7 +217,7 @@ class DecoderLayer:
 
 
 class Decoder:
-    """The decoder stack, run on a window of W positions a row at a time, with keys and values cached."""
+    """The decoder stack, run on a window of W positions a row at a time, what is kept of them cached."""
 
     def __init__(self, weights: Weights, name: str, layers: int, heads: int, architecture: Architecture) -> None:
         names = [f"{name}.layers.{number}" for number in range(layers)]
@@ -213,9 +241,7 @@ class Decoder:
         mask = length_mask(limits, length).transpose(0, 2)  # (1, 1, T, T)
         source_mask = x.new_zeros(1, 1, 1, cross.shape[4], dtype=torch.float32)
         for number, layer in enumerate(self.layers[: last + 1]):
-            qkv = layer.qkv(layer.attention_norm.before(x)).view(1, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            attended = attend(qkv[0], qkv[1], qkv[2], mask, shapes)
-            x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
+            x = layer.own_norm.after(x + layer.own.whole(layer.own_norm.before(x), mask, shapes))
             queries = layer.cross_query(layer.cross_norm.before(x)).view(1, length, self.heads, -1).transpose(1, 2)
             keys, values = cross[number]
             if number < last:
@@ -226,50 +252,22 @@ class Decoder:
         return scores.softmax(-1).sum(0)
 
     def __call__(
-        self,
-        x: Tensor,
-        places: Tensor,
-        limits: Tensor,
-        cache: Tensor,
-        cross: Tensor,
-        lengths: Tensor,
-        length: int,
-        shapes: ShapePolicy,
-        order: Tensor | None,
-        rows: slice | Tensor,
+        self, x: Tensor, cache: Tensor, cross: Tensor, lengths: Tensor, seen: Seen, shapes: ShapePolicy
     ) -> Tensor:
-        """Runs windows and writes their keys and values into the cache, which has room for them.
+        """Runs windows and writes what is kept of their tokens into the cache, which has room for it.
 
         :param x: (B', W, D)
-        :param places: (B', W) where keys and values go, consecutive in each row
-        :param limits: (B', W) the last position that each query sees; its own for causal attention
-        :param cache: (L, 2, B, H, T, D_h)
+        :param cache: (L, P, B, H, T, D_h) keys and values, or cells
         :param cross: (L, 2, B, H, S, D_h)
         :param lengths: (B') source lengths
-        :param length: how many positions queries look at
-        :param order: (B', W, T) the place of the key at each position that a query sees, where branches differ
-        :param rows: (B') of the caches
         :returns: (B', W, D)
         """
         count, window, _ = x.shape
-        hidden = torch.arange(length, device=x.device) > limits[:, :, None]
-        mask = torch.zeros(hidden.shape, device=x.device).masked_fill_(hidden, -math.inf)[:, None]  # (B', 1, W, T)
         source_mask = length_mask(lengths, cross.shape[4])
-        numbers = rows if isinstance(rows, Tensor) else torch.arange(rows.start or 0, rows.stop, device=x.device)
         for number, layer in enumerate(self.layers):
-            qkv = layer.qkv(layer.attention_norm.before(x)).view(count, window, 3, self.heads, -1)
-            append(cache[number], qkv[:, :, 1:], numbers, places)
-            queries = qkv[:, :, 0].transpose(1, 2)
-            if order is None:
-                keys, values = cache[number, :, :, :, :length][:, rows]
-                attended = attend(queries, keys, values, mask, shapes)
-            else:
-                keys, values = cache[number][:, rows]
-                attended = attend_in_order(queries, keys, values, order, mask, shapes)
-            x = layer.attention_norm.after(x + layer.attention_out(attended.transpose(1, 2).reshape(x.shape)))
-
+            x = layer.own_norm.after(x + layer.own(layer.own_norm.before(x), cache[number], seen, shapes))
             queries = layer.cross_query(layer.cross_norm.before(x)).view(count, window, self.heads, -1).transpose(1, 2)
-            keys, values = cross[number][:, rows]
+            keys, values = cross[number][:, seen.rows]
             attended = attend(queries, keys, values, source_mask, shapes)
             x = layer.cross_norm.after(x + layer.cross_out(attended.transpose(1, 2).reshape(x.shape)))
             x = layer.ffn(x)

@@ -6,18 +6,22 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Generic, final
 
 import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from typing_extensions import TypeVar
 
 from specmt.engine.arrays import Array
 from specmt.engine.backends import needing_torch
+from specmt.engine.weights import Weight
 from specmt.errors import ModelError
 from specmt.models.reading import check_regular, read_json
 from specmt.models.tensors import read_arrays
+from specmt.text.printable import printable
 
 SAFETENSORS: Final = "model.safetensors"
 TORCH: Final = "pytorch_model.bin"
@@ -28,6 +32,8 @@ _MOST_BRACKETS: Final = 1000
 """In YAML; the time to read nested ones grows with the square of their number."""
 
 _NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
+
+W_co = TypeVar("W_co", bound=Weight, covariant=True, default=Array)
 
 
 def locate(source: str, files: Sequence[str]) -> Path:
@@ -86,14 +92,14 @@ def parse_yaml(text: str, where: object) -> Any:
     try:
         return YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
-        raise ModelError(f"{where}: is not valid YAML ({error}).") from error
+        raise ModelError(f"{where}: is not valid YAML ({printable(' '.join(str(error).split()))}).") from error
 
 
 @final
-class Checkpoint:
+class Checkpoint(Generic[W_co]):
     """The tensors of one or more files; what is not mapped into memory is read when it is asked for."""
 
-    def __init__(self, origin: Path, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, origin: Path, arrays: Mapping[str, W_co]) -> None:
         """
         :param origin: what to name in errors
         """
@@ -110,7 +116,7 @@ class Checkpoint:
         """Returns the first of several names that there is."""
         return next((name for name in names if name in self._arrays), None)
 
-    def read(self, *names: str) -> Array:
+    def read(self, *names: str) -> W_co:
         """Returns the first of several tensors that there is.
 
         :raises ModelError: there is none, or the file is damaged.
@@ -150,13 +156,14 @@ def open_file(path: Path) -> Checkpoint:
     return Checkpoint(path, read_arrays(path) if path.suffix == ".safetensors" else _read_pickle(path))
 
 
-def open_npz(path: Path) -> Checkpoint:
+def open_npz(path: Path, data: bytes | None = None) -> Checkpoint:
     """Opens a NumPy archive, such as Marian writes.
 
+    :param data: what is in the file, if that was read already
     :raises ModelError: it cannot be read.
     """
     try:
-        archive: Mapping[str, Array] = np.load(check_regular(path), allow_pickle=False)
+        archive: Mapping[str, Array] = np.load(BytesIO(data) if data else check_regular(path), allow_pickle=False)
         if not isinstance(archive, Mapping):
             raise ValueError("it is a single array")
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:

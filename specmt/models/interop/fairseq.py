@@ -15,7 +15,7 @@ from specmt.models.config import VerifierConfig
 from specmt.models.interop.checkpoint import WEIGHTS, Checkpoint, open_file, parse_yaml
 from specmt.models.interop.foreign import CONTROL, OUTPUT_BIAS, SOURCE_TABLE, Foreign, Options, Vocabulary
 from specmt.models.interop.hugging_face import fairseq_name
-from specmt.models.reading import check_regular, read_text
+from specmt.models.reading import check_regular, read_bytes, read_text
 from specmt.text.pieces import load_processor
 
 SPM: Final = "sentencepiece.bpe.model"
@@ -99,8 +99,8 @@ def read_fairseq(path: Path, spm: Path | None = None) -> Foreign:
         kind=f"fairseq{'' if is_old else '2'} NLLB",
         config=_configure(checkpoint, width, len(vocabulary.rows()), _read_metadata(folder), is_old=is_old),
         target=vocabulary,
-        source_spm=spm,
-        target_spm=spm,
+        source_spm=read_bytes(spm),
+        target_spm=read_bytes(spm),
         read=partial(_read_weight, checkpoint, table, is_old),
     )
 

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
@@ -16,14 +16,18 @@ from typing import Any, Final
 import numpy as np
 
 from specmt.engine.arrays import Array, to_floats
+from specmt.engine.weights import Rounded, Weight
 from specmt.errors import ModelError, OutputError, UsageError
-from specmt.models.config import VerifierConfig
+from specmt.models.config import ShortlistConfig, VerifierConfig
+from specmt.models.describe import IMPORTED
 from specmt.models.folder import CARD, ModelFolder
 from specmt.models.parameters import find_misfit, verifier_shapes
-from specmt.models.reading import check_regular, read_bytes
-from specmt.models.writing import write_folder
+from specmt.models.reading import read_bytes
+from specmt.models.writing import add_shortlist, write_folder, write_heads
+from specmt.options import AlignmentHeads
 from specmt.text.pieces import SOURCE_PIECES, TARGET_PIECES, VOCABULARY
 from specmt.text.printable import printable
+from specmt.text.shortlist import Shortlist
 from specmt.types import BOS, EOS, PAD, UNK
 
 SOURCE_TABLE: Final = "encoder_frontend.embed.weight"
@@ -158,14 +162,21 @@ class Foreign:
     source: Vocabulary | None = None
     """``None`` if it is shared."""
 
-    source_spm: Path
-    target_spm: Path
+    source_spm: bytes
+    target_spm: bytes
+    """What is in their SentencePiece models."""
 
-    read: Callable[[str], Array | None]
+    read: Callable[[str], Weight | None]
     """Returns a weight by our name, tables and the output bias in the foreign order; ``None`` for a bias of zeros."""
 
     never: Collection[int] = ()
     """The foreign ids that are never to be emitted, beside padding and the start."""
+
+    heads: AlignmentHeads | None = None
+    """Those that it was trained to align words with, if it was."""
+
+    shortlist: tuple[Shortlist, ShortlistConfig] | None = None
+    """What may be said of a source, by our ids, if it has such a list."""
 
 
 def number_pieces(ids: Mapping[str, Any], path: Path) -> list[str]:
@@ -227,18 +238,20 @@ def write_model(
     languages: tuple[str, str],
     licence: str | None = None,
     notes: Sequence[str] = (),
+    imported: Mapping[str, str] | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> ModelFolder:
-    """Writes a foreign model as a model folder of ours, every bit of its weights kept.
+    """Writes a foreign model as a model folder of ours, every bit of its weights kept, codes of int8 too.
 
     It was trained without masks for placeholders, so its configuration has ``protect`` false.
 
     :param name: what it was imported from
     :param notes: sentences for the model card
+    :param imported: the sha256 of the files that it is made from, by name, for the card
     :raises ModelError: a weight is missing, or of another shape than the configuration calls for.
     """
     config, shapes = foreign.config, verifier_shapes(foreign.config)
-    weights: dict[str, Array] = {}
+    weights: dict[str, Weight] = {}
     for number, weight in enumerate(shapes, start=1):
         progress(f"reading {number} of {len(shapes)} weights")
         weights[weight] = _reordered(foreign, weight)
@@ -247,7 +260,7 @@ def write_model(
         raise ModelError(f"{foreign.origin}: does not fit its configuration: {misfit}.")
     progress("writing")
     source, target = languages
-    model = write_folder(
+    write_folder(
         folder,
         source=source,
         target=target,
@@ -257,6 +270,12 @@ def write_model(
         exact=True,
         protect=False,
     )
+    if foreign.heads is not None:
+        write_heads(folder, foreign.heads)
+    if foreign.shortlist is not None:
+        shortlist, learnt = foreign.shortlist
+        add_shortlist(folder, learnt, asdict(shortlist))
+    model = ModelFolder.read(folder)
     lines = [
         f"# {Path(name).name}",
         "",
@@ -267,18 +286,19 @@ def write_model(
         f"- **From:** {name}, {foreign.kind}",
         f"- **Licence of the weights:** {licence or 'not said by its files; see where it is from'}",
         *[f"- {note}" for note in notes],
-        "",
-        "## Files",
-        "",
-        "| file | sha256 |",
-        "|-|-|",
-        *[f"| {file} | {digest} |" for file, digest in model.files.items()],
+        *_digests("Files", model.files),
+        *(_digests(IMPORTED, imported) if imported else ()),
     ]
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return model
 
 
-def _reordered(foreign: Foreign, name: str) -> Array:
+def _digests(heading: str, files: Mapping[str, str]) -> list[str]:
+    rows = (f"| {printable(file)} | {digest} |" for file, digest in files.items())
+    return ["", f"## {heading}", "", "| file | sha256 |", "|-|-|", *rows]
+
+
+def _reordered(foreign: Foreign, name: str) -> Weight:
     """Returns a weight with the rows of tables in our order."""
     array = foreign.read(name)
     vocabulary = foreign.source or foreign.target if name == SOURCE_TABLE else foreign.target
@@ -289,19 +309,28 @@ def _reordered(foreign: Foreign, name: str) -> Array:
         array = np.zeros(rows, dtype=np.float32)
     if name not in (SOURCE_TABLE, TARGET_TABLE, OUTPUT_TABLE, OUTPUT_BIAS):
         return array
-    array = to_floats(array.ravel()) if name == OUTPUT_BIAS else array
+    if name == OUTPUT_BIAS and not isinstance(array, Rounded):
+        array = to_floats(array.ravel())
     if len(array) != rows:
         raise ModelError(
             f"{foreign.origin}: the vocabulary must have as many pieces as {name} has rows, {len(array)}, "
             f"but has {rows} instead."
         )
     index = np.array(vocabulary.rows())
-    ours: Array = array[index]
-    ours[index < 0] = 0
+    if isinstance(array, Rounded):
+        return Rounded(_picked(array.values, index), array.scale[index])
+    ours = _picked(array, index)
     if name == OUTPUT_BIAS:
         ids = vocabulary.ids()
         ours[[PAD, *[BOS] * vocabulary.shares_start, *(ids[i] for i in foreign.never)]] = NEVER
     return ours
+
+
+def _picked(array: Array, index: Array) -> Array:
+    """Returns rows of an array, zeros for those of a number below 0."""
+    rows: Array = array[index]
+    rows[index < 0] = 0
+    return rows
 
 
 def _write_pieces(folder: Path, foreign: Foreign) -> list[Path]:
@@ -316,7 +345,7 @@ def _write_pieces(folder: Path, foreign: Foreign) -> list[Path]:
     vocabulary = folder / VOCABULARY
     vocabulary.write_text(json.dumps(lists, ensure_ascii=False) + "\n", encoding="utf-8")
     files = [vocabulary]
-    models = dict.fromkeys(check_regular(spm).read_bytes() for spm in (foreign.source_spm, foreign.target_spm))
+    models = dict.fromkeys((foreign.source_spm, foreign.target_spm))
     for name, model in zip((SOURCE_PIECES, TARGET_PIECES), models, strict=False):
         (folder / name).write_bytes(model)
         files.append(folder / name)

@@ -48,6 +48,11 @@ _ISO: Final[Mapping[str, str]] = dict(pair.split(":") for pair in _PAIRS.split()
 
 _CODE: Final = "[a-z]{2,3}(?:_[A-Za-z]+)?"
 _NAME: Final = re.compile(rf"(?:^|[-/])({_CODE})-({_CODE})$")
+_SIDE_BY_SIDE: Final = [
+    re.compile(rf"([a-z]{{{length}}}(?:_[a-z]{{4}})?)-?([a-z]{{2,3}}(?:_[a-z]{{4}})?)") for length in (2, 3)
+]
+"""Two codes, the first of two or three letters."""
+
 _TOKEN: Final = re.compile(r">>(.+)<<")
 
 
@@ -86,6 +91,38 @@ def languages_of(name: str, record: Mapping[str, Any]) -> tuple[str | None, str 
     found = _NAME.search(name)
     source, target = found.groups() if found else (None, None)
     return _language(record.get("source_lang")) or source, _language(record.get("target_lang")) or target
+
+
+def split_pair(text: str) -> tuple[str, str] | None:
+    """Returns the languages that stand side by side in a name, such as ``deen``, ``hbsen``, ``en-zh_hant``.
+
+    ``None`` if they are none. One of two letters, as English, tells where the other begins.
+    """
+    known = {*_ISO, *_ISO.values(), "hbs"}  # Serbo-Croatian
+    pairs = [found.groups() for pattern in _SIDE_BY_SIDE if (found := pattern.fullmatch(text))]
+    pairs = [pair for pair in pairs if {code.partition("_")[0] for code in pair} & known]
+    best = sorted(pairs, key=lambda pair: sum(code.partition("_")[0] in known for code in pair))[-1:]
+    return (_tagged(best[0][0]), _tagged(best[0][1])) if best else None
+
+
+def name_languages(named: tuple[str | None, str | None], where: object) -> tuple[str, str]:
+    """Returns the source and the target language of a model, which are both named.
+
+    :param where: what to name in errors
+    :raises UsageError: one is not.
+    """
+    source, target = named
+    if source is None or target is None:
+        option, side = ("--from", "source") if source is None else ("--to", "target")
+        raise UsageError(f"{where}: nothing says what the {side} language is; name it with {option}.")
+    return source, target
+
+
+def _tagged(code: str) -> str:
+    """Returns a code as it is written elsewhere: ``de`` for ``deu``, ``zh-Hant`` for ``zh_hant``."""
+    language, _, script = code.partition("_")
+    short = next((short for short, long in _ISO.items() if long == language), language)
+    return f"{short}-{script.title()}" if script else short
 
 
 def _language(code: object) -> str | None:

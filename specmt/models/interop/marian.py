@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from specmt.errors import ModelError, UsageError
+from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import CARD, ModelFolder
 from specmt.models.interop.checkpoint import Checkpoint, locate, open_checkpoint
@@ -32,10 +32,10 @@ from specmt.models.interop.hugging_face import (
     read_settings,
     read_weight,
 )
-from specmt.models.interop.languages import choose_token, language_of, languages_of, tokens_of
+from specmt.models.interop.languages import choose_token, language_of, languages_of, name_languages, tokens_of
 from specmt.models.interop.marian_native import read_native
 from specmt.models.parameters import verifier_shapes
-from specmt.models.reading import read_json
+from specmt.models.reading import read_bytes, read_json
 
 _VOCABULARY: Final = "vocab.json"
 _TARGET_VOCABULARY: Final = "target_vocab.json"
@@ -76,9 +76,7 @@ def import_marian(
         pieces = (foreign.source or foreign.target).pieces
         chosen = choose_token(tokens_of(pieces), token=token, language=languages[1] or named[1])
         sides = languages[0] or named[0], languages[1] or (language_of(chosen) if chosen else named[1])
-        if sides[0] is None or sides[1] is None:
-            option, side = ("--from", "source") if sides[0] is None else ("--to", "target")
-            raise UsageError(f"{foreign.origin}: nothing says what the {side} language is; name it with {option}.")
+        pair = name_languages(sides, foreign.origin)
         notes = []
         if chosen:
             prefix = ((foreign.source or foreign.target).ids()[pieces.index(chosen)],)
@@ -88,7 +86,7 @@ def import_marian(
             new,
             foreign,
             name=source,
-            languages=(sides[0], sides[1]),
+            languages=pair,
             licence=licence_of(home),
             notes=notes,
             progress=progress,
@@ -121,8 +119,8 @@ def _read_hugging_face(folder: Path) -> Foreign:
         config=config,
         target=target,
         source=source,
-        source_spm=folder / "source.spm",
-        target_spm=folder / "target.spm",
+        source_spm=read_bytes(folder / "source.spm"),
+        target_spm=read_bytes(folder / "target.spm"),
         read=partial(read_weight, checkpoint, shared=shared),
         never=banned(settings),
     )

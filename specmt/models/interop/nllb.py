@@ -23,7 +23,7 @@ from specmt.models.interop.foreign import (
 )
 from specmt.models.interop.hugging_face import CONFIG, TOKENIZER, configure, read_weight
 from specmt.models.interop.languages import find_language, shorten
-from specmt.models.reading import check_regular, read_json
+from specmt.models.reading import check_regular, read_bytes, read_json
 
 _VOCABULARY: Final = "vocab.json"
 _SPECIAL: Final = "special_tokens_map.json"
@@ -106,8 +106,8 @@ def _read_m2m100(folder: Path) -> Foreign:
             dropout=0.0,
         ),
         target=vocabulary,
-        source_spm=folder / SPM,
-        target_spm=folder / SPM,
+        source_spm=read_bytes(folder / SPM),
+        target_spm=read_bytes(folder / SPM),
         read=partial(read_weight, checkpoint),
     )
 

@@ -42,6 +42,7 @@ from typing_extensions import override
 
 from specmt.engine.architecture import embedding_scale, sinusoids
 from specmt.engine.weights import verifier_tables
+from specmt.errors import UsageError
 from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.reference.weights import to_tensors
@@ -129,14 +130,19 @@ class LayerFactory:
         )
 
     def _norm(self) -> StandardLayerNorm:
-        return StandardLayerNorm(self._config.model_dim, bias=True, device=self._device)
+        return StandardLayerNorm(self._config.model_dim, bias=True, eps=self._config.norm_epsilon, device=self._device)
 
     def _last_norm(self) -> StandardLayerNorm | None:
         return None if self._config.norm == "post" else self._norm()
 
 
 def create_verifier(config: VerifierConfig, device: torch.device | None = None) -> TransformerModel:
-    """Builds a verifier with fresh weights (Vaswani et al. 2017)."""
+    """Builds a verifier with fresh weights (Vaswani et al. 2017).
+
+    :raises UsageError: its decoder is one that fairseq2 does not have.
+    """
+    if config.decoder != "attention":
+        raise UsageError(f"`decoder` must be attention for fairseq2, but is {config.decoder} instead.")
     device = device or torch.get_default_device()
     factory = LayerFactory(config, device)
     target = factory.frontend(factory.embedding())

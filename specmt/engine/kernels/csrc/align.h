@@ -1,5 +1,5 @@
 // Attention to the source by some heads of a decoder layer, for targets that are known: layers up to that one are run
-// over all tokens at once, with keys and values that nobody keeps.
+// over all tokens at once, with keys and values, or cells, that nobody keeps.
 
 #pragma once
 
@@ -34,14 +34,21 @@ void run_alignment(const Network& n, const Alignment& a) {
             const Kept* cross = static_cast<const Kept*>(a.cross.data) + l * a.cross.layer;
             const auto place_of = [&](int64_t r) { return a.places[sentences[r]]; };
             w.normalise(layer.attention_norm);
-            w.from_normed(layer.qkv, w.s.wide.data(), wide);
-            const auto self_of = [&](int64_t r, int h) {
-                const float* keys = &w.s.wide[starts[sentences[r]] * wide + n.width + h * size];
-                return KeysValues<float>{keys, keys + n.width, wide, 0};
-            };
-            w.attend(starts, wide, self_of,
-                     [&](int64_t r) { return Seen{static_cast<int>(r) - starts[sentences[r]] + 1}; });
-            w.add_attended(layer.attention_out);
+            if (layer.ssru.weight) {
+                w.add_recurrent(layer.ssru, starts, [&](int64_t r, int i) {
+                    float* own = &w.s.attended[r * n.width + i];
+                    return Cell{r > starts[sentences[r]] ? own - n.width : nullptr, own};
+                });
+            } else {
+                w.from_normed(layer.qkv, w.s.wide.data(), wide);
+                const auto self_of = [&](int64_t r, int h) {
+                    const float* keys = &w.s.wide[starts[sentences[r]] * wide + n.width + h * size];
+                    return KeysValues<float>{keys, keys + n.width, wide, 0};
+                };
+                w.attend(starts, wide, self_of,
+                         [&](int64_t r) { return Seen{static_cast<int>(r) - starts[sentences[r]] + 1}; });
+                w.add_attended(layer.attention_out);
+            }
             w.normalise(layer.cross_norm);
             w.from_normed(layer.cross_query, l < a.layer ? all : read, w.s.wide.data(), wide);
             const auto cross_of = [&](int64_t r, int h) {

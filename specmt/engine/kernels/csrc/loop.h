@@ -355,15 +355,15 @@ class Runner {
         return logits[best] - logits[token] <= r.tolerance ? rank_of(logits, count, token) : least;
     }
 
-    // Moves a node's keys and values to where a chain would have them.
+    // Moves what is kept of a node to where a chain would have it.
     void keep(int64_t row, int64_t from, int64_t to) const {
         const Network& n = *r.verifier;
-        const int64_t size = n.width / n.heads * (n.type == FLOAT32 ? 4 : 2), unit = n.type == FLOAT32 ? 4 : 2;
+        const int64_t size = n.width / n.heads * r.self.bytes;
         for (int l = 0; l < n.layers; ++l)
-            for (int value = 0; value < 2; ++value)
+            for (int plane = 0; plane < r.self.planes; ++plane)
                 for (int h = 0; h < n.heads; ++h) {
-                    char* place = static_cast<char*>(r.self.data) +
-                                  (l * r.self.layer + value * r.self.value + row * r.self.row + h * r.self.head) * unit;
+                    const int64_t begin = l * r.self.layer + plane * r.self.value + row * r.self.row + h * r.self.head;
+                    char* place = static_cast<char*>(r.self.data) + begin * r.self.bytes;
                     std::memcpy(place + to * size, place + from * size, size);
                 }
     }

@@ -33,6 +33,12 @@ void reserve(const Network& n, int64_t rows, int64_t longest, int threads) {
     }
 }
 
+// Where a cell lies, and the one before it; null for none.
+struct Cell {
+    const float* before;
+    float* own;
+};
+
 // What one thread does of a stack. Where rows are few, every thread normalises and converts all of them for itself, which
 // saves a barrier.
 template <class T>
@@ -63,7 +69,7 @@ struct Worker {
         const Range mine = prepared(count);
         for (int64_t i = mine.begin; i < mine.end; ++i) {
             const float* from = &s.x[row_of(i) * n.width];
-            if (norm.weight) layer_norm(from, norm.weight, norm.bias, n.width, normed + i * n.width);
+            if (norm.weight) layer_norm(from, norm.weight, norm.bias, n.epsilon, n.width, normed + i * n.width);
             else std::copy_n(from, n.width, normed + i * n.width);
         }
     }
@@ -125,6 +131,29 @@ struct Worker {
         part.sync();
         multiply<T>(rows, convert(s.inner.data(), n.ffn), layer.ffn_out, part.panels(layer.ffn_out),
                     {false, residual()}, s.x.data(), n.width);
+        part.sync();
+    }
+
+    // An SSRU: c ← σ(f) c + (1 − σ(f)) W x along each branch, of which relu(c) is added (Kim et al. 2019, section 3.1). Tokens
+    // come behind those that they follow; threads share the units of all sentences.
+    template <class CellOf>
+    void add_recurrent(const Linear& linear, const Vector<int>& starts, CellOf cell_of) {
+        const Floats zero = floats(0.0f);
+        const int64_t wide = 2 * n.width;
+        const int panels = n.width / LANES;
+        from_normed(linear, s.wide.data(), wide);
+        const Range mine = part.of(static_cast<int>(starts.size() - 1) * panels);
+        for (int item = mine.begin; item < mine.end; ++item) {
+            const int b = item / panels, i = item % panels * LANES;
+            for (int64_t r = starts[b]; r < starts[b + 1]; ++r) {
+                const Floats forget = sigmoid(load(&s.wide[r * wide + i])), fresh = load(&s.wide[r * wide + n.width + i]);
+                const auto [before, own] = cell_of(r, i);
+                const Floats cell = fma(forget, subtract(before ? load(before) : zero, fresh), fresh);
+                store(own, cell);
+                const int64_t place = r * n.width + i;
+                store(&s.x[place], add(load(residual() + place), larger(cell, zero)));
+            }
+        }
         part.sync();
     }
 
@@ -202,27 +231,37 @@ void step_part(const Network& n, const Step& step, const Layout& layout, int64_t
     w.embed([&](int r) { return places[r].token; }, [&](int r) { return places[r].position; });
     for (int l = 0; l < n.layers; ++l) {
         const Layer& layer = n.layer[l];
-        Kept* self = static_cast<Kept*>(step.self.data) + l * step.self.layer;
         const Kept* cross = static_cast<const Kept*>(step.cross.data) + l * step.cross.layer;
         const int64_t wide = 3 * n.width;
 
         w.normalise(layer.attention_norm);
-        w.from_normed(layer.qkv, s.wide.data(), wide);
-        const Range mine = part.of(rows);
-        for (int r = mine.begin; r < mine.end; ++r)
-            for (int h = 0; h < n.heads; ++h) {
-                Kept* place = self + places[r].row * step.self.row + h * step.self.head + places[r].slot * size;
-                const float* from = &s.wide[r * wide + n.width + h * size];
-                copy(from, place, size);
-                copy(from + n.width, place + step.self.value, size);
-            }
-        part.sync();
-        const auto self_of = [&](int64_t r, int h) {
-            const Kept* keys = self + places[r].row * step.self.row + h * step.self.head;
-            return KeysValues<Kept>{keys, keys + step.self.value, size, step.self.head};
-        };
-        w.attend(layout.starts, wide, self_of, [&](int64_t r) { return places[r].seen; });
-        w.add_attended(layer.attention_out);
+        if (layer.ssru.weight) {
+            float* cells = static_cast<float*>(step.self.data) + l * step.self.layer;
+            w.add_recurrent(layer.ssru, layout.starts, [&](int64_t r, int i) {
+                const Seen& seen = places[r].seen;
+                float* row = cells + places[r].row * step.self.row + i / size * step.self.head + i % size;
+                const float* before = seen.count() > 1 ? row + seen.place(seen.count() - 2) * size : nullptr;
+                return Cell{before, row + places[r].slot * size};
+            });
+        } else {
+            Kept* self = static_cast<Kept*>(step.self.data) + l * step.self.layer;
+            w.from_normed(layer.qkv, s.wide.data(), wide);
+            const Range mine = part.of(rows);
+            for (int r = mine.begin; r < mine.end; ++r)
+                for (int h = 0; h < n.heads; ++h) {
+                    Kept* place = self + places[r].row * step.self.row + h * step.self.head + places[r].slot * size;
+                    const float* from = &s.wide[r * wide + n.width + h * size];
+                    copy(from, place, size);
+                    copy(from + n.width, place + step.self.value, size);
+                }
+            part.sync();
+            const auto self_of = [&](int64_t r, int h) {
+                const Kept* keys = self + places[r].row * step.self.row + h * step.self.head;
+                return KeysValues<Kept>{keys, keys + step.self.value, size, step.self.head};
+            };
+            w.attend(layout.starts, wide, self_of, [&](int64_t r) { return places[r].seen; });
+            w.add_attended(layer.attention_out);
+        }
 
         w.normalise(layer.cross_norm);
         w.from_normed(layer.cross_query, s.wide.data(), wide);
@@ -295,7 +334,7 @@ void run_encoding(const Network& n, const Encoding& e) {
         }
         const Range mine = part.of(e.rows);
         for (int64_t r = mine.begin; r < mine.end; ++r)
-            layer_norm(&s.x[r * n.width], n.norm.weight, n.norm.bias, n.width, e.states + r * n.width);
+            layer_norm(&s.x[r * n.width], n.norm.weight, n.norm.bias, n.epsilon, n.width, e.states + r * n.width);
     });
 }
 

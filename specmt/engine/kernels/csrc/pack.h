@@ -4,6 +4,9 @@
 
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+
 #include "multiply.h"
 
 namespace {
@@ -57,6 +60,13 @@ InUnits round_bytes(const float* x, int count, float* whole, int8_t* to) {
         sum += number;
     }
     return {scale, sum};
+}
+
+// The row of a matrix in int8 with the numbers and the scale that it has: none need be as large as 127.
+InUnits keep_bytes(const Stored& s, const int8_t* from, float scale, float* whole, int8_t* to) {
+    std::copy_n(from, s.inputs, to);
+    std::copy_n(from, s.inputs, whole);
+    return {scale * s.factor, std::accumulate(from, from + s.inputs, 0)};
 }
 
 // The codes of the nearest levels, two in a byte. The outermost level is where it distorts least if the mean square of
@@ -137,13 +147,20 @@ struct Packer {
             auto* halves = reinterpret_cast<uint16_t*>(to);
             for (int i = 0; i < inputs; ++i) halves[i] = to_bfloat16(x[i]);
         } else {
-            const InUnits found = p.type == INT8
-                                      ? round_bytes(x, inputs, scaled.data(), reinterpret_cast<int8_t*>(to))
-                                      : find_codes(x, inputs, scaled.data(), codes.data(), to);
+            const InUnits found = p.type == INT8 ? in_bytes(p.stored, place, reinterpret_cast<int8_t*>(to))
+                                                 : find_codes(x, inputs, scaled.data(), codes.data(), to);
             const_cast<float*>(p.to.scale)[place] = found.scale;
             const_cast<int32_t*>(p.to.offset)[place] = 128 * found.sum;
             if (p.bounds) bounds.widen(bounds_of(x, p.exact, scaled.data(), found.scale, inputs));
         }
+    }
+
+    // The row that was widened last, as it is stored if it is in int8; -128 is none of the numbers that are multiplied.
+    InUnits in_bytes(const Stored& s, int64_t place, int8_t* to) {
+        const auto* stored = static_cast<const int8_t*>(s.values) + place * s.stride;
+        const bool stands = s.type == INT8 && place < s.rows && *std::min_element(stored, stored + s.inputs) > -128;
+        return stands ? keep_bytes(s, stored, s.scales[place], scaled.data(), to)
+                      : round_bytes(row.data(), s.inputs, scaled.data(), to);
     }
 };
 

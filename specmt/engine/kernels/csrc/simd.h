@@ -82,7 +82,7 @@ struct Gelu {
     }
 };
 
-void layer_norm(const float* x, const float* weight, const float* bias, int width, float* out) {
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, int width, float* out) {
     Floats sum = floats(0.0f);
     for (int i = 0; i < width; i += LANES) sum = add(sum, load(x + i));
     const Floats mean = floats(sum_of(sum) / static_cast<float>(width));
@@ -92,7 +92,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, int widt
         squares = fma(d, d, squares);
     }
     const float variance = sum_of(squares) / static_cast<float>(width);
-    const Floats scale = floats(1.0f / __builtin_sqrtf(variance + 1e-5f));
+    const Floats scale = floats(1.0f / __builtin_sqrtf(variance + epsilon));
     for (int i = 0; i < width; i += LANES) {
         const Floats d = multiply(subtract(load(x + i), mean), scale);
         store(out + i, fma(d, load(weight + i), load(bias + i)));

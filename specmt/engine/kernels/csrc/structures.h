@@ -62,8 +62,9 @@ struct Norm {
 // Each norm is that of a sublayer's input. In networks that normalise residual sums it is the one behind the sublayer
 // before, none in front of the first.
 struct Layer {
-    Norm attention_norm;
+    Norm attention_norm;  // of an SSRU, too
     Linear qkv, attention_out;
+    Linear ssru;      // of decoder layers that have one in the place of these two, else no weights: D forget gates, D inputs
     Norm cross_norm;  // of decoder layers only, as the next three
     Linear cross_query, cross_key_value, cross_out;
     Norm ffn_norm;
@@ -84,6 +85,7 @@ struct Network {
     int32_t post;            // whether residual sums are normalised, so that what is added to is normalised, too
     int32_t table_type;
     float scale;             // of embeddings
+    float epsilon;           // what norms add to a variance
     const void* table;       // (V, D) embeddings
     const float* mask;       // (D) what stands for token V, in drafters; not scaled
     const float* positions;  // (places, D)
@@ -101,10 +103,12 @@ struct Shortlist {
     int32_t count;       // 0: the sentence may use the whole vocabulary
 };
 
-// Keys and values of all layers: (L, 2, B, H, T, D_h), in float32 for networks in float32, else in bfloat16.
+// Keys and values of all layers: (L, 2, B, H, T, D_h), in float32 for networks in float32, else in bfloat16. Of an SSRU the
+// cell behind each token: (L, 1, B, H, T, D_h), in float32.
 struct Cache {
     void* data;
     int64_t layer, value, row, head;  // strides
+    int32_t planes, bytes;            // vectors of a token in a layer; bytes of a number
 };
 
 // Whose logits a step is asked for: of all tokens, of the last one of each sentence, or of the slots.
