@@ -51,7 +51,7 @@ class Proposer(Drafter):
         self.loads += 1
 
     @override
-    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
+    def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
         return self.kind.calls(self, arm, rows, longest)  # type: ignore[arg-type]
 
     @override
@@ -159,7 +159,7 @@ class Decoding:
             spent = self.machine.verify(going + sum(max(0, one[0]) for one in drafts))
             if drafter is not None:
                 steps = max(one[2] for one in drafts)
-                network, tokens, many = drafter.calls(plan.arm, float(going), float(steps))
+                ((network, tokens, many),) = drafter.calls(plan.arm, float(going), float(steps))
                 many = steps if network == "autoregressive" and plan.arm.paths == 1 else many
                 spent += many * self.machine.propose(network, tokens)
             seconds += self.machine.spend(spent)

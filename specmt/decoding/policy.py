@@ -198,8 +198,10 @@ class LearntPolicy(Policy):
         name = arm.name(self.drafters)
         now, then = self._calls(arm, rows, nodes, longest), self._calls(arm, rows, nodes + 4.0, longest + 4.0)
         verify, draft = (
-            worth * (self.costs.seconds([after], name, rows) - self.costs.seconds([before], name, rows)) / (4.0 * rows)
-            for before, after in zip(now, then, strict=True)
+            worth
+            * (self.costs.seconds(then[some], name, rows) - self.costs.seconds(now[some], name, rows))
+            / (4.0 * rows)
+            for some in (slice(1), slice(1, None))
         )
         # The next token must stand, too; what is drafted all at once is judged by what it turned out to be.
         margin = (verify + draft) * table.drafted[0] / max(table.stood[0], 1e-9) if draft > 0.0 else 0.0
@@ -214,7 +216,7 @@ class LearntPolicy(Policy):
 
     def _calls(self, arm: Arm, rows: float, nodes: float, longest: float) -> list[Call]:
         """Returns the calls of an iteration: one that verifies, and those that draft."""
-        drafts = [self.drafters[arm.drafter].calls(arm, rows, longest)] if arm.drafts else []
+        drafts = self.drafters[arm.drafter].calls(arm, rows, longest) if arm.drafts else []
         return [Call("", rows * (self.width + nodes)), *drafts]
 
     def _acceptance(self, arm: Arm, rows: float, promising: bool) -> Acceptance:

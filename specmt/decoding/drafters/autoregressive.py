@@ -15,8 +15,8 @@ class AutoregressiveDrafter(NetworkDrafter):
     name = "autoregressive"
 
     @override
-    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
-        return Call(self.name, rows * arm.paths, min(float(arm.ahead), 1.0 + longest / arm.paths))
+    def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
+        return [Call(self.name, rows * arm.paths, min(float(arm.ahead), 1.0 + longest / arm.paths))]
 
     @override
     def beam(self, arm: Arm) -> int:

@@ -100,12 +100,12 @@ class Drafter(Protocol):
         """Makes ready what is made once, when something is first drafted, for the first rows; it may take seconds."""
         return
 
-    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
-        """Returns the calls that draft once.
+    def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
+        """Returns the calls that draft once, at least one.
 
         :param longest: the nodes of the sentence that has most
         """
-        return Call(self.name, rows, 0.0)
+        return [Call(self.name, rows, 0.0)]
 
     def calibration(self, promising: bool) -> Calibration:
         """Returns how far its drafts can be trusted, as long as few were counted."""

@@ -15,8 +15,8 @@ class MaskedDrafter(NetworkDrafter):
     name = "masked"
 
     @override
-    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
-        return Call(self.name, rows * arm.ahead)
+    def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
+        return [Call(self.name, rows * arm.ahead)]
 
     @override
     def beam(self, arm: Arm) -> int:

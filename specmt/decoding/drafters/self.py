@@ -71,11 +71,13 @@ class StagedDrafter(Drafter):
         return 0.0 if self.is_absent else self.make_price() + (0.0 if self.inner is None else self.inner.price())
 
     @override
-    def calls(self, arm: Arm, rows: float, longest: float) -> Call:
-        """Returns the calls of the replica: with a drafter of its own, each says two tokens or so."""
+    def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
+        """Returns the calls of the replica, and those that draft for it: with them each says two tokens or so."""
         if self.inner is None:
-            return Call(self.name, rows, max(1.0, longest))
-        return Call(self.name, rows * (1.0 + INNER.arm.ahead / 2.0), max(1.0, longest / 2.0))
+            return [Call(self.name, rows, max(1.0, longest))]
+        many, said = max(1.0, longest / 2.0), 2.0
+        inner = self.inner.calls(INNER.arm, rows, said)
+        return [Call(self.name, rows * (1.0 + said), many), *(each._replace(many=many * each.many) for each in inner)]
 
     @override
     def calibration(self, promising: bool) -> Calibration:
