@@ -322,7 +322,7 @@ def test_beam_search(model: Model, sources: Sources, batch_size: int, monkeypatc
     plain = decode(model, sources, replace(options, drafter="none", batch_size=3))
     assert decode(model, sources, replace(options, drafter="none")) == plain
     with monkeypatch.context() as patch:
-        patch.setattr(session, "make_beam_policy", lambda *_: FixedPolicy(Arm(0, 20)))
+        patch.setattr(session, "make_beam_policy", lambda *_: FixedPolicy(Arm(0, 1, 1, 20)))
         ahead = decode(model, sources, options)
         assert [(each.tokens, each.score, each.alternatives) for each in ahead] == [
             (each.tokens, each.score, each.alternatives) for each in plain
