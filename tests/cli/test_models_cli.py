@@ -106,11 +106,15 @@ def test_the_bundled_model_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
         "docs-test",
     ):
         assert words in out
-    calibration = find(None, source="de", target="en").calibrations["masked"]
+    calibrations = find(None, source="de", target="en").calibrations
     bars = [line.split()[1:] for line in out.split("\n") if line.endswith(("█", *"▏▎▍▌▋▊▉"))]
-    assert [share for share, _ in bars] == [f"{share:.1%}" for share in calibration.acceptance]
-    lengths = [len(bar) for _, bar in bars]
-    assert lengths == sorted(lengths, reverse=True) and lengths[0] == math.ceil(calibration.acceptance[0] * 40)
+    assert [*calibrations] == ["masked", "autoregressive"]
+    for each in calibrations.values():
+        own, bars = bars[: len(each.acceptance)], bars[len(each.acceptance) :]
+        assert [share for share, _ in own] == [f"{share:.1%}" for share in each.acceptance]
+        lengths = [len(bar) for _, bar in own]
+        assert lengths == sorted(lengths, reverse=True) and lengths[0] == math.ceil(each.acceptance[0] * 40)
+    assert not bars
     assert output(capfd, "show", "--card").startswith("# specmt de-en")
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from widen import widen_config, write_wide
 
 from specmt.decoding.session import decode
+from specmt.engine.architecture import POSITIONS
 from specmt.errors import ModelError, UsageError
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import ModelFolder
@@ -22,6 +24,15 @@ from tests.folders import change_config
 
 SCRIPT = [sys.executable, ROOT / "scripts" / "widen.py"]
 WAYS = [{"drafter": "masked", "block_size": 4}, {"drafter": "autoregressive", "block_size": 3}]
+
+
+@pytest.fixture(autouse=True)
+def taught() -> Iterator[None]:
+    """Yields, and has what the script teaches this process forgotten."""
+    known = dict(POSITIONS)
+    yield
+    POSITIONS.clear()
+    POSITIONS.update(known)
 
 
 def decoded(model: Path, sources: list[list[int]], *, kernels: bool) -> list[Hypothesis]:
