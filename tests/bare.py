@@ -36,12 +36,12 @@ GOLDEN: Final = Path(__file__).parent / "golden" / "kernels.json"
 SENTENCES: Final = 12
 WAYS: Final = {
     "masked": DecodingOptions(drafter="masked", block_size=10),
-    "masked tree": DecodingOptions(drafter="masked", tree="best-first", nodes=12),
+    "masked tree": DecodingOptions(drafter="masked", tree="best-first", nodes=12, block_size=10),
     "autoregressive": DecodingOptions(drafter="autoregressive", block_size=5),
 }
 COMMAND: Final = [str(Path(sys.executable).with_name("specmt"))]
 MARKDOWN: Final = "# Titel\n\nDas ist **wichtig**.\n\n- Der Hund schläft.\n"
-TRANSLATED: Final = "# Title\n\nThat's **important**.\n\n- The dog is asleep.\n"
+TRANSLATED: Final = "# title\n\nThis is **important**.\n\n- The dog is sleeping.\n"
 MOST_BYTES: Final = 170 << 20
 SECONDS: Final = 60
 """What a server has to begin or to end."""
@@ -115,7 +115,7 @@ def check_traces() -> None:
 
 def check_pipe() -> None:
     """One line, as README has it; and what takes PyTorch says so."""
-    assert run("translate", text="Wo ist der Bahnhof?\n") == "Where is the station?\n"
+    assert run("translate", text="Wo ist der Bahnhof?\n") == "Where is the train station?\n"
     environment = os.environ | {library.CHOICE: "none"}
     command = [*COMMAND, "translate"]
     process = subprocess.run(command, input="Ja.\n", env=environment, capture_output=True, text=True, check=False)
@@ -181,7 +181,7 @@ def check_server() -> None:
             asked = json.dumps({"q": "Wo ist der Bahnhof?", "source": source, "target": "en"}).encode()
             headers = {"Content-Type": "application/json"}
             with urllib.request.urlopen(urllib.request.Request(f"{url}/translate", asked, headers)) as answer:
-                assert json.load(answer)["translatedText"] == "Where is the station?"
+                assert json.load(answer)["translatedText"] == "Where is the train station?"
 
 
 CHECKS: Final[tuple[Callable[[], None], ...]] = (
