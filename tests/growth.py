@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Checks that eight times as much takes at most sixteen times as long, where quadratic time is 64 times as long.
+    """Checks that eight times as much takes at most twelve times as long, where quadratic time is 64 times as long.
 
     :param work: does as much as it is told
     """
     # Where both are next to nothing, the clock has a say, too.
-    limit = 16 * least(lambda: work(size)) + 0.01
+    limit = 12 * least(lambda: work(size)) + 0.01
     taken = least(lambda: work(8 * size), enough=limit)
     assert taken <= limit, f"{taken:.3f} s for 8 times as much, where at most {limit:.3f} s are linear"
 

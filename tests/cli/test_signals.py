@@ -91,7 +91,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 1.0])
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5])
 def test_whenever_a_signal_comes_it_ends_the_program_at_once(
     tiny_model: Path, tmp_path: Path, text: Path, delay: float
 ) -> None:

@@ -110,7 +110,7 @@ def test_drafts_change_no_output_and_save_calls(
         stats.append(document.stats)
     assert len(outputs) == 1
     without, beside = stats
-    assert beside.verifier_calls < without.verifier_calls
+    assert beside.verifier_calls < 0.95 * without.verifier_calls
     assert beside.drafted < 0.25 * without.drafted and beside.accepted > without.accepted
 
 
