@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from specmt.cli.main import cli
-from tests.commands import ROOT, fails
+from tests.commands import ROOT
 
 SHOWN_BY = {
     "cli/bench.py": ["bench"],
@@ -80,20 +79,3 @@ def test_messages_name_options_of_the_command_that_shows_them() -> None:
                     }
                     assert option in known, f"{module}: {text}"
     assert {"text/lines.py", "cli/bench.py"} <= seen <= set(SHOWN_BY)
-
-
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("translate -q a.de", "convert it, or use `--errors replace`.\n"),
-        ("evaluate a.de a.de", "convert it.\n"),
-        ("bench a.de", "convert it.\n"),
-        ("serve --api-keys a.de", "convert it.\n"),
-    ],
-)
-def test_bytes_that_are_not_utf8(
-    command: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.de").write_bytes(b"Caf\xe9\n")
-    fails(capfd, command.split(), 65, f"a.de: line 1 is not valid UTF-8 at byte offset 3; {says}")

@@ -17,7 +17,6 @@ from specmt.cli.main import run
 from specmt.engine.kernels import library
 from specmt.evaluation import bench as measuring
 from specmt.evaluation import runs
-from tests.commands import fails
 
 TINY = ["--rows", "1,2", "--batch-sizes", "1,2", "--block-sizes", "2", "--repeats", "1", "--threads", "1"]
 CPU = ["--device", "cpu", "--dtype", "float32"]
@@ -108,39 +107,6 @@ def test_a_lack_of_memory_leaves_what_is_there(
     out, err = capfd.readouterr()
     assert "Partial" in out and "A verifier call" in out
     assert err.startswith("specmt: error: out of memory") and err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--rows", "0"], 2, "`rows` must be whole numbers from 1 on, such as 1,8, but is '0' instead."),
-        (["--batch-sizes", ","], 2, "`batch_sizes` must be whole numbers"),
-        (["--block-sizes", "2,x"], 2, "but is '2,x' instead."),
-        (["--repeats", "0"], 2, "0 is not in the range"),
-        (["--drafter", "lookup"], 2, "'lookup' is not one of"),
-        (["--threads", "0"], 2, "`threads` must be at least 1"),
-        (["--plot", "bench.txt"], 2, "`plot` must end in .png, .svg, .pdf, but is 'bench.txt' instead."),
-        (["--plot", "none/x.png"], 74, "none/x.png: cannot be written"),
-        (["--json", "none/x.json"], 74, "none/x.json: cannot be written"),
-        (["none.de"], 66, "none.de: no such file."),
-        (["in.de"], 65, "in.de: has no line of text."),
-        (["--from", "fi"], 69, "No bundled model translates fi→…"),
-        (["--model", "none"], 69, "none: is no model folder"),
-    ],
-)
-def test_mistakes_are_told_before_the_model_is_loaded(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("specmt.models.hub.load_model", lambda *_, **__: pytest.fail("loaded"))
-    monkeypatch.chdir(tmp_path)
-    Path("in.de").write_text(" \n\n", encoding="utf-8")
-    fails(capfd, ["bench", *arguments], code, message)
-    assert os.listdir() == ["in.de"]
 
 
 def test_models_that_lack_what_it_takes(

@@ -61,44 +61,6 @@ def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path, h
     assert {path.name for path in out.iterdir()} <= {"a.xlf"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["a.po", "b.po"], 2, "`output` must be a folder for several files, but is left out."),
-        (["a.po", "b.po", "-o", "c.md"], 2, "`output` must be a folder for several files, but is the file c.md."),
-        (["a.po", "sub/a.po", "-o", "out"], 2, "a.po and sub/a.po would both be written to out/a.po."),
-        (["a.po", "d.bin", "-o", "out"], 2, "d.bin: has an unknown format; `--file-format` says it."),
-        (["a.po", "--file-format", "doc"], 2, "`file_format` must be one of android, csv,"),
-        (["a.po", "--format", "tsv"], 2, "`format` must be text for documents, but is 'tsv' instead."),
-        (["a.po", "-o", "a.po"], 2, "`--output` and the input are the same file, a.po."),
-        (["a.po", "--errors", "replace"], 2, "`errors` has no effect with documents; leave it out."),
-        (["a.po", "--alignments"], 2, "`alignments` has no effect with documents; leave it out."),
-        (["a.po", "--n-best", "2", "--strategy", "beam"], 2, "`n_best` has no effect with documents; leave it out."),
-        (["d.bin", "--no-fuzzy"], 2, "`fuzzy` has no effect with lines of text; leave it out."),
-        (["d.bin", "--all"], 2, "--all has no effect with lines of text; leave it out."),
-        (["none.po"], 66, "none.po: no such file."),
-        (["empty", "-o", "out"], 66, "empty: has no file of a known format."),
-    ],
-)
-def test_what_cannot_be(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("sub", "empty"):
-        Path(name).mkdir()
-    for name in ("a.po", "b.po", "c.md", "d.bin", "sub/a.po"):
-        Path(name).write_text(PO)
-    assert run(["translate", *arguments]) == code
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
-    assert Path("a.po").read_text() == PO
-
-
 CUT = {
     "android": "line 7 is not well-formed XML (no element found)",
     "docx": "line 1 is no package that can be read (File is not a zip file)",

@@ -18,7 +18,7 @@ import pytest
 
 from specmt.cli.main import run
 from specmt.engine.kernels import library
-from tests.commands import COMMAND, ENVIRONMENT, ROOT, TIMEOUT, execute, fails, model_options
+from tests.commands import COMMAND, ENVIRONMENT, ROOT, TIMEOUT, execute, model_options
 
 SOURCE = ["Ein Hund läuft.", "", "Wo ist der Bahnhof?", "Das ist ein Haus.", "Guten Tag und auf Wiedersehen."]
 FIRST = ["A dog runs.", "", "Where is the station?", "This is a house.", "Hello and goodbye. \r"]
@@ -27,61 +27,6 @@ FIRST = ["A dog runs.", "", "Where is the station?", "This is a house.", "Hello 
 def write(path: Path, lines: list[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ([], 2, "There is nothing to evaluate"),
-        (["a.de"], 2, "SRC must come with a reference REF, but a.de comes alone."),
-        (["a.de", "none.en"], 66, "none.en: no such file."),
-        (["a.de", "."], 66, ".: is a directory"),
-        (["none.de", "a.en"], 66, "none.de: no such file."),
-        (["a.de", "a.en", "short.en"], 65, "short.en: must have 5 lines, as a.de has, but has 4."),
-        (["a.de", "empty.en"], 65, "empty.en: is empty."),
-        (["empty.en", "a.en"], 65, "empty.en: is empty."),
-        (["a.de", "latin.en"], 65, "latin.en: line 1 is not valid UTF-8 at byte offset 1"),
-        (["--set", "a.de"], 2, "`set` must be [NAME=]SRC:REF[:REF…], but is 'a.de' instead."),
-        (["a.de", "a.en", "--set", "a.de:a.en"], 2, "`set` must have different names, but 'a' comes twice"),
-        (["-t", "wmt"], 2, "`test-set` must be one of `sacrebleu --list`, but is 'wmt' instead."),
-        (["-t", "wmt14", "-l", "de-de"], 2, "`language-pair` must be one of "),
-        (["a.de", "a.en", "--strategies", "greedy,fast"], 2, "`strategies` must name greedy, "),
-        (["a.de", "a.en", "--strategies", "tolerant:0:1"], 2, "strategy 'tolerant:0:1': `beta` must be at least 1"),
-        (["a.de", "a.en", "--strategies", "speculative:memory=no.tsv"], 66, "no.tsv: no such file."),
-        (
-            ["a.de", "a.en", "--strategies", "speculative:memory=pipe"],
-            2,
-            "`memory` must be a file, but pipe is a pipe.",
-        ),
-        (["a.de", "a.en", "--metrics", "bleu,comet"], 2, "`metrics` must be different ones of bleu, chrf, chrf++, ter"),
-        (["a.de", "a.en", "--json", "x", "--plot", "x"], 2, "must be different files."),
-        (["a.de", "a.en", "--json", "none/x"], 74, "none/x: cannot be written"),
-        (["a.de", "a.en", "--plot", "none/x.png"], 74, "none/x.png: cannot be written"),
-        (["a.de", "a.en", "--report", "a.en"], 74, "a.en: cannot be written (File exists)"),
-        (["a.de", "a.en", "--threads", "0"], 2, "`threads` must be at least 1"),
-        (["a.de", "a.en", "--repeats", "-1"], 2, "See `specmt evaluate --help`"),
-        (["a.de", "a.en", "--limit", "0"], 2, "See `specmt evaluate --help`"),
-    ],
-)
-def test_mistakes_are_told_before_the_model_is_loaded(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("specmt.models.hub.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
-    write(Path("a.de"), SOURCE)
-    write(Path("a.en"), FIRST)
-    write(Path("short.en"), FIRST[:4])
-    Path("empty.en").touch()
-    os.mkfifo("pipe")
-    Path("latin.en").write_bytes(b"a\xe4\n" * 5)
-    before = sorted(os.listdir())
-    fails(capfd, ["evaluate", *arguments], code, message)
-    assert sorted(os.listdir()) == before
 
 
 def test_a_model_without_drafter_says_so_at_once(

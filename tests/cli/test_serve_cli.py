@@ -134,20 +134,11 @@ def test_sigterm_ends_when_everyone_has_an_answer_and_the_second_at_once(twice: 
             assert code == 0
 
 
-def test_what_it_cannot_serve_it_says_at_once(tmp_path: Path) -> None:
-    empty = tmp_path / "keys"
-    empty.write_text("# none\n", encoding="utf-8")
-    for options, code, says in (
-        (["--model", "nowhere"], 69, "nowhere"),
-        (["--model", "de-en", "--model", "de-en"], 2, "each pair"),
-        (["--api-keys", str(empty)], 65, "no key"),
-        (["--api-keys", str(tmp_path / "none")], 66, "no such file"),
-        (["--host", "192.0.2.1", "--port", "0"], 74, "192.0.2.1"),
-    ):
-        command = [sys.executable, "-m", "specmt", "serve", *options]
-        found = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
-        assert (found.returncode, found.stdout) == (code, ""), found.stderr
-        assert found.stderr.startswith("specmt: error: ") and says in found.stderr and found.stderr.count("\n") == 1
+def test_where_it_cannot_listen_it_says_at_once() -> None:
+    command = [sys.executable, "-m", "specmt", "serve", "--host", "192.0.2.1", "--port", "0"]
+    found = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, found.stdout) == (74, ""), found.stderr
+    assert found.stderr.startswith("specmt: error: ") and "192.0.2.1" in found.stderr and found.stderr.count("\n") == 1
 
 
 def test_a_model_that_is_damaged_ends_it(tmp_path: Path) -> None:

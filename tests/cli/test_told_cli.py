@@ -81,28 +81,3 @@ def test_wrapped_text_keeps_its_lines(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert [line.endswith("\r") for line in lines] == [False, True, False, False] * 4 + [False]
     assert "--wrapped" not in said.err and "attempts 8 / 0 / 0, 0 left in their language" in said.err
     assert [json.loads(stats.read_text())[name] for name in ("lines", "attempts", "left")] == [16, [8, 0, 0], 0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--alignments"], 2, "`--alignments` needs `--format tsv` or `--format jsonl`"),
-        (["--strategy", "beam", "--n-best", "2"], 2, "`--n-best` needs `--format tsv`"),
-        (["--n-best", "2", "--format", "tsv"], 2, "`n_best` has no effect without `strategy` beam"),
-        (["--strategy", "beam", "--n-best", "6", "--format", "tsv"], 2, "`n_best` must be at most 5, but is 6"),
-        (["--strategy", "beam", "--glossary", "TERMS"], 2, "`glossary` does not go together with beam search"),
-        (["--glossary", "TERMS"], 65, "line 1 must be source, tab, target, but has no tab"),
-        (["--glossary", "none.tsv"], 66, "none.tsv"),
-        (["--glossary", "TERMS", "-o", "TERMS"], 2, "`--output` and `--glossary` are the same file"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
-) -> None:
-    terms = tmp_path / "terms.tsv"
-    terms.write_text("Datei\n", encoding="utf-8")
-    given = [str(terms) if each == "TERMS" else each for each in arguments]
-    assert run(["translate", str(text), *given]) == code
-    said = capfd.readouterr()
-    assert message in said.err
-    assert terms.read_text(encoding="utf-8") == "Datei\n"

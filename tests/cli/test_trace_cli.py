@@ -8,43 +8,12 @@ import re
 from functools import partial
 from pathlib import Path
 
-import pytest
-
-from tests.commands import COMMAND, Execute, execute, fails, model_options
+from tests.commands import COMMAND, Execute, execute, model_options
 
 SENTENCE = "Wo ist der Bahnhof?"
 
 
 specmt = partial(execute, *COMMAND)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ([" "], 2, "`TEXT` must be a sentence"),
-        ([], 65, "standard input: line 1 must be a sentence"),
-        (["-"], 65, "standard input: line 1 must be a sentence"),
-        (["x", "--strategy", "beam"], 2, "See `specmt trace --help`"),
-        (["x", "--beta", "0"], 2, "`beta` must be at least 1"),
-        (["x", "--block-size", "0"], 2, "`block_size` must be at least 1"),
-        (["x", "--threads", "0"], 2, "`threads` must be at least 1"),
-        (["x", "--json", "--html", "-"], 2, "both write to standard output"),
-        (["x", "--memory", "none.tsv"], 66, "none.tsv: no such file."),
-        (["x", "--html", "none/trace.html"], 74, "none/trace.html: cannot be written"),
-        (["x", "--model", "none", "--html", "trace.html"], 69, "none: is no model folder"),
-    ],
-)
-def test_mistakes_are_told_and_leave_nothing_behind(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    fails(capfd, ["trace", *arguments], code, message)
-    assert os.listdir() == []
 
 
 def test_terminal_page_and_json_tell_the_same_story(tiny_model: Path, tmp_path: Path) -> None:

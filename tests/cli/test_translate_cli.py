@@ -19,7 +19,7 @@ import pytest
 from specmt.cli.console import missing_kernels
 from specmt.cli.main import run
 from specmt.engine.kernels import library
-from tests.commands import AS_SAID, COMMAND, ENVIRONMENT, TIMEOUT, Execute, execute, fails, model_options
+from tests.commands import AS_SAID, COMMAND, ENVIRONMENT, TIMEOUT, Execute, execute, model_options
 
 LINES = (
     b"\xef\xbb\xbfDas ist ein Haus.\r\n"
@@ -98,65 +98,6 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert rest == ""
     for words, text in zip(HELP.values(), said, strict=True):
         assert all(word in text for word in words), text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--beta", "0"], 2, "`beta` must be at least 1, but is 0 instead."),
-        (["--tolerance", "-1"], 2, "`tolerance` must be"),
-        (["--tolerance", "nan"], 2, "`tolerance` must be"),
-        (["--block-size", "20000"], 2, "`block_size` must be at most 256, but is 20000 instead."),
-        (["--threads", "100000"], 2, "`threads` must be at most "),
-        (["--beam-size", "5"], 2, "`beam_size` has no effect without `strategy` beam; leave it out."),
-        (["--strategy", "greedy", "--tree", "chain"], 2, "`tree` has no effect without `strategy` speculative"),
-        (["--trees", "chain"], 2, "No such option '--trees'"),
-        (["--resume"], 2, "need an input and an output that are files"),
-        (["--strategy", "x"], 2, "'x' is not one of 'speculative', 'greedy', 'beam'. See `specmt translate --help`."),
-        (["--block-size", "x"], 2, "must be a whole number or auto, but is 'x' instead. See "),
-        (["a", "b"], 2, "a: has an unknown format"),
-        (["--drafter", "self", "--tolerance", "1"], 2, "`tolerance` must be 0"),
-        (["--threads", "0"], 2, "`threads` must be at least 1"),
-        (["--device", "tpu"], 2, "`device` must be"),
-        (["--scores"], 2, "`--scores` needs"),
-        (["--wrapped", "--format", "tsv"], 2, "`--wrapped` needs `--format text`."),
-        (["--wrapped", "--resume"], 2, "`--wrapped` does not go together with `--resume`; leave one out."),
-        (["--wrapped", "--file-format", "html"], 2, "`wrapped` has no effect with documents; leave it out."),
-        (["--wrapped", "a.parquet", "-o", "b", "--ray", "x"], 2, "`wrapped` has no effect with parquet files"),
-        (["--strict", "--shard", "1/2", "in.de", "-o", "x"], 2, "`strict` is of the whole, but `shard` does a part"),
-        (["-q", "-v"], 2, "exclude each other"),
-        (["in.de", "-i", "in.de"], 2, "twice"),
-        (["-o", "x", "--stats", "./x"], 2, "`--stats` and `--output` are the same file, x."),
-        (["in.de", "--stats", "in.de"], 2, "`--stats` and the input are the same file, in.de."),
-        (["in.de", "--stats", "link"], 2, "`--stats` and the input are the same file, link."),
-        (["in.de", "-o", "link"], 2, "`--output` and the input are the same file, link."),
-        (["--stats", "link", "--memory", "in.de"], 2, "`--stats` and `--memory` are the same file, link."),
-        (["none.de"], 66, "none.de: no such file."),
-        (["none.de.gz"], 66, "none.de.gz: no such file."),
-        (["-i", "."], 66, ".: has no file of a known format."),
-        (["--memory", "none.tmx"], 66, "none.tmx: no such file."),
-        (["--memory", "."], 66, ".: is a directory"),
-        (["--memory", "m.tsv", "--tolerance", "1"], 2, "`tolerance` must be 0"),
-        (["-o", "."], 74, ".: is a directory"),
-        (["-o", "none/out.en"], 74, "none/out.en: cannot be written (No such file or directory)."),
-        (["-o", "out.en", "--stats", "none/stats.json"], 74, "none/stats.json: cannot be written"),
-    ],
-)
-def test_mistakes_are_told_before_the_model_is_loaded(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("specmt.translator.Translator.from_pretrained", None)
-    Path("in.de").write_text("Hund\n")
-    Path("link").symlink_to("in.de")
-    fails(capfd, ["translate", *arguments], code, message)
-    assert sorted(os.listdir()) == ["in.de", "link"]
-    assert Path("in.de").read_text() == "Hund\n"
 
 
 @pytest.mark.parametrize(

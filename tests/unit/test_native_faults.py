@@ -34,6 +34,7 @@ from specmt.training.validate import weights_of
 from specmt.translator import Translator
 from specmt.types import BOS
 from tests.networks import autoregressive_network, drafter_network, packed, verifier_network
+from tests.unit.test_tree_engine import kernel_tree
 
 CPU = torch.device("cpu")
 VOCAB = 300
@@ -97,18 +98,6 @@ PLACES = np.tile(np.arange(4), (ROWS, 1))
 
 def slots_of(networks: Networks) -> Slots:
     return networks.masked.fill(READ, 4, networks.open(networks.masked))
-
-
-def best_tree(networks: Networks) -> tuple[Any, ...]:
-    """Returns what a fused loop makes of slots."""
-    slots = slots_of(networks)
-    tokens, parents = np.empty((ROWS, 10), dtype=np.int64), np.empty((ROWS, 10), dtype=np.int64)
-    log_probs = np.empty((ROWS, 10), dtype=np.float32)
-    results = {"tokens": tokens, "parents": parents, "log_probs": log_probs}
-    addresses = {name: array.ctypes.data for name, array in results.items()}
-    call, _needed = networks.masked.draft(slots, nodes=10, breadth=3, **addresses)
-    networks.masked.library.specmt_draft(call)
-    return tokens, parents, log_probs
 
 
 def levels(networks: Networks, drafter: str) -> tuple[Any, ...]:
@@ -179,7 +168,7 @@ CALLS: dict[str, Callable[[Networks], Any]] = {
     "log_probs": lambda n: n.verifier.score(WINDOW, n.open()).log_probs(TOKENS, PLACES),
     "likeliest": lambda n: n.verifier.score(WINDOW, n.open()).likeliest(5),
     "chain": lambda n: n.masked.best_chain(slots_of(n)),
-    "best first": best_tree,
+    "best first": lambda n: kernel_tree(n.masked, slots_of(n), 3, 10),
     "expand": lambda n: levels(n, "masked"),
     "run": run,
     "run on shortlists": lambda n: run(n, listed=True),
@@ -479,50 +468,6 @@ def test_sentences_that_do_not_fit_are_refused(networks: Networks) -> None:
     assert "`seen`" in refused(networks, Drafting(4, networks.masked, state, seen.astype(np.int32)))
     assert "`seen` must be for 3" in refused(networks, Drafting(4, networks.masked, state, seen[:2]))
     assert "`own`" in refused(networks, Drafting(4, networks.masked, networks.open(), seen))
-
-
-@pytest.mark.parametrize("networks", ["float32", "bfloat16"], indirect=True)
-def test_drafting_in_stages_needs_what_is_like_the_verifier_and_its_caches(networks: Networks) -> None:
-    state, stage = networks.open(), Drafting(0)
-    sentences = Sentences(np.full((ROWS, 80), BOS), np.ones(ROWS, dtype=np.int64), np.array([9, 20, 40]))
-    own = replace(state, shortlists={})
-    masked = Drafting(4, networks.masked, own, stage=stage)
-    with pytest.raises(TypeError, match="must have a decoder on the kernels"):
-        networks.verifier.run(state, sentences, masked, iterations=1, enough=1)
-    other = networks.replica
-    if other is None:  # keeps in bfloat16
-        other = make_replica(create_verifier(CONFIG, CPU))
-        networks = replace(networks, replica=None)
-    for drafting in (
-        Drafting(4, networks.autoregressive, own, stage=stage),  # of another depth
-        Drafting(4, networks.verifier, networks.open(), stage=stage),
-        Drafting(4, networks.verifier, replace(own, cross=networks.open().cross), stage=stage),
-        Drafting(4, networks.verifier, own, stage=stage, nodes=3),
-        Drafting(4, networks.verifier, own, stage=Drafting(2, networks.verifier, own, stage=stage)),
-        *([Drafting(4, other, own, stage=stage)] if networks.replica is None else []),
-    ):
-        with pytest.raises(ValueError, match="`drafting` must be of chains in two stages"):
-            networks.verifier.run(state, sentences, drafting, iterations=1, enough=1)
-    assert (sentences.lengths == 1).all()
-
-
-def test_the_verifier_may_draft_for_itself(networks: Networks) -> None:
-    """All that it drafts stands, of whatever format: it is what it says."""
-    wanted = run(networks)
-    for listed in (False, True):
-        state, drafter = networks.open(), networks.autoregressive
-        if listed:
-            networks = networks.listed()
-            wanted, state = run(networks, listed=True), networks.open()
-        sentences = Sentences(np.full((ROWS, 80), BOS), np.ones(ROWS, dtype=np.int64), np.array([9, 20, 40]))
-        seen = np.zeros(ROWS, dtype=np.int64)
-        stage = Drafting(3, drafter, networks.open(drafter), seen, confidence=Confidence(1.0, 2.0, 0.01))
-        drafting = Drafting(6, networks.verifier, replace(state), stage=stage)
-        ran = networks.verifier.run(state, sentences, drafting, iterations=1, enough=1)
-        assert (ran.accepted == ran.drafted).all() and ran.drafted.max() == 6
-        for row, length in enumerate(sentences.lengths.tolist()):
-            both = min(length, wanted[1][row])
-            assert both > 1 and np.array_equal(sentences.tokens[row, :both], wanted[0][row, :both])
 
 
 def test_a_long_run_comes_back_while_none_has_ended(needs_kernels: None) -> None:

@@ -609,22 +609,6 @@ def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkey
         assert off(samples()) > 1.5
 
 
-def test_the_mean_log_probability_is_that_of_ancestral_samples(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over whole outputs, which end with EOS or at the limit."""
-
-    def mean(options: DecodingOptions) -> tuple[float, float]:
-        scores = [each.score for each in decode(model, [[9, 80, 300]] * 300, replace(options, scores=True))]
-        return float(np.mean(scores)), float(np.var(scores)) / len(scores)
-
-    wanted, variance = mean(ANCESTRAL)
-    for options in (replace(CHAIN, drafter="none", seed=2), replace(CHAIN, seed=3), replace(SAMPLED, seed=4)):
-        got, other = mean(options)
-        assert abs(got - wanted) < 3.0 * math.sqrt(variance + other)
-    monkeypatch.setattr(sample, "accepts", lambda p, q, uniform: True)
-    got, other = mean(CHAIN)
-    assert abs(got - wanted) > 4.0 * math.sqrt(variance + other)
-
-
 # The parts alone
 
 
@@ -644,15 +628,6 @@ def test_the_residual_of_hand_written_probabilities() -> None:
     everything = np.array([0, 1, 2])
     assert np.array_equal(residual(verifier, everything, verifier[:3]), verifier)
     assert verifier.tolist() == [0.5, 0.3, 0.2, 0.0]
-
-
-def test_without_draws_from_what_is_left() -> None:
-    log_probs = np.array([math.log(0.5), math.log(0.3), math.log(0.2), -math.inf])
-    left = sample.without(log_probs, np.array([True, False, False, False]))
-    np.testing.assert_allclose(np.exp(left), [0.0, 0.6, 0.4, 0.0])
-    left = sample.without(np.array([0.0, -800.0, -801.0]), np.array([True, False, False]))
-    np.testing.assert_allclose(left, [-math.inf, -math.log1p(math.exp(-1)), -1 - math.log1p(math.exp(-1))])
-    assert np.isneginf(sample.without(np.array([0.0, -math.inf]), np.array([True, False]))).all()
 
 
 @pytest.mark.parametrize(("top_k", "kept"), [(1, [1]), (2, [1, 3]), (3, [1, 2, 3]), (4, [0, 1, 2, 3]), (9, range(6))])

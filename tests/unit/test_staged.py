@@ -309,8 +309,10 @@ def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
         (lambda d, model: replace(d, stage=d), "two stages"),
         (lambda d, model: replace(d, network=model.drafter), "a decoder on the kernels"),
         (lambda d, model: replace(d, network=model.autoregressive), "like the verifier"),
+        (lambda d, model: replace(d, network=load_model(model.path, dtype="float32").verifier), "like the verifier"),
         (lambda d, model: replace(d, state=None), "the verifier's caches"),
         (lambda d, model: replace(d, state=model.verifier.new_state(1)), "uses its caches"),
+        (lambda d, model: replace(d, state=replace(d.state, cross=model.verifier.new_state(1).cross)), "its caches"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
@@ -323,3 +325,4 @@ def test_what_cannot_be_run_is_refused(
     sentences = Sentences(np.full((1, 64), BOS), np.ones(1, dtype=np.int64), np.array([9]))
     with pytest.raises((ValueError, TypeError), match=error):
         staged.verifier.run(state, sentences, drafting, iterations=5, enough=1)
+    assert sentences.lengths.tolist() == [1]

@@ -37,19 +37,6 @@ def tree_of(*rows: list[tuple[int, int]], counts: list[int] | None = None) -> Tr
     return Tree(cells[:, :, 0], sizes, cells[:, :, 1])
 
 
-def says(*tokens: int, width: int = 10) -> ArrayLogits:
-    """Returns logits (1, N + 1, V) whose best tokens are given."""
-    return ArrayLogits(np.eye(width)[[tokens]])
-
-
-def prefers(*orders: list[int], width: int = 20) -> ArrayLogits:
-    """Returns logits (1, N + 1, V) whose best tokens of each place are given, best first."""
-    values = np.zeros((1, len(orders), width))
-    for place, tokens in enumerate(orders):
-        values[0, place, tokens] = 9.0 - np.arange(len(tokens))
-    return ArrayLogits(values)
-
-
 def tolerates(tree: Tree, logits: ArrayLogits, *, beta: int, tolerance: float) -> Accepted:
     return Within(Rule(beta, tolerance)).accept(tree, logits, ())
 
@@ -178,33 +165,6 @@ def test_a_verdict_along_given_paths() -> None:
     assert nothing.places.shape == (1, 0)
     assert nothing.tokens.tolist() == [[3]]
     assert got.trials == nothing.trials == ()
-
-
-def test_how_well_a_draft_is_liked_decides_whether_it_stands() -> None:
-    logits = prefers([10, 6, 15, 5], [11, 7, 6], [12, 11, 9, 7], [13], [14], [15, 5], [16])
-    fork = tree_of(FORK)
-    got = tolerates(fork, logits, beta=4, tolerance=9.0)
-    assert (got.path(0), got.tokens.tolist()) == ([2, 5, 6], [[6, 9, 5, 16]])
-    got = tolerates(tree_of(FORK, counts=[4]), logits, beta=4, tolerance=9.0)  # the way on is noise
-    assert (got.path(0), got.tokens.tolist()) == ([2], [[6, 12]])
-    got = tolerates(chains(fork.tokens, counts=np.array([2])), logits, beta=4, tolerance=9.0)
-    assert (got.path(0), got.tokens.tolist()) == ([1, 2], [[5, 6, 12]])
-    got = tolerates(chains(fork.tokens), logits, beta=4, tolerance=9.0)
-    assert (got.path(0), got.tokens.tolist()) == ([1, 2, 3], [[5, 6, 7, 13]])
-
-
-def test_exact_acceptance_follows_the_verifier_into_whichever_branch() -> None:
-    tree = tree_of(FORK)
-    for best, path, emitted in (
-        ([6, 0, 9, 0, 0, 5, 1], [2, 5, 6], [6, 9, 5, 1]),
-        ([6, 0, 9, 0, 0, 4, 1], [2, 5], [6, 9, 4]),
-        ([6, 7, 8, 0, 2, 5, 1], [2, 4], [6, 8, 2]),
-        ([5, 7, 8, 3, 2, 5, 1], [1, 3], [5, 7, 3]),
-        ([9, 7, 8, 3, 2, 5, 1], [], [9]),
-    ):
-        got = EXACTLY.accept(tree, says(*best), ())
-        assert got.path(0) == path
-        assert got.tokens.tolist() == [emitted]
 
 
 def test_of_tolerated_siblings_the_verifiers_best_is_taken() -> None:

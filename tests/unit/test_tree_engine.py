@@ -23,7 +23,6 @@ from specmt.engine.kernels.masked import KernelMaskedDrafter
 from specmt.engine.kernels.runner import tree_size
 from specmt.engine.protocols import CANDIDATES, EncoderOutput, Expander, Verifier
 from specmt.engine.torch import masked as torch_masked
-from specmt.engine.torch.correction import expand
 from specmt.engine.torch.invariance import GRANULAR, ShapePolicy, fixed
 from specmt.engine.torch.linear import can_pack
 from specmt.engine.window import Branches, Window, branches
@@ -196,26 +195,15 @@ def test_every_node_has_the_bits_of_its_chain_run_alone(sentences: Sentences, th
     assert_nodes_equal_chains(sentences, tree, logits, generator)
 
 
-def test_the_bits_of_a_tree_do_not_depend_on_its_neighbours(sentences: Sentences) -> None:
-    generator = random.Random(7)
-    tree = random_trees(generator, len(STARTS))
-    window = sentences.window(tree)
-    logits = scores(sentences.verifier, window, sentences.open())
-    for row, prefix in enumerate(sentences.prefixes):
-        count = len(tree.nodes(row))
-        state = sentences.alone(row, prefix, [len(prefix)])[1]
-        alone = scores(sentences.verifier, part(window, slice(row, row + 1), slice(0, count + 1)), state)
-        assert equal(alone[0], logits[row, : count + 1])
-
-
 def test_trees_of_some_rows_with_as_many_nodes_as_each_has(sentences: Sentences) -> None:
+    """Alone, too."""
     generator = random.Random(9)
     tree = random_trees(generator, len(STARTS))
     window = sentences.window(tree)
     once, some = sentences.open(), sentences.open()
     logits = scores(sentences.verifier, window, once)
     assert window.branches is not None
-    for rows in (np.array([2, 0]), np.array([3, 1])):
+    for rows in (np.array([2, 0]), np.array([3]), np.array([1])):
         shape = Branches(window.branches.depths[rows], window.branches.paths[rows])
         counts = tree.counts[rows] + 1
         call = Window(window.tokens[rows], window.starts[rows], counts, rows, shape)
@@ -225,17 +213,6 @@ def test_trees_of_some_rows_with_as_many_nodes_as_each_has(sentences: Sentences)
             assert np.array_equal(got[number, count:], np.repeat(got[number, count - 1, None], len(got[0]) - count, 0))
             own = [held(state.own.data[:, :, row, :, : STARTS[row] + count]) for state in (some, once)]
             assert equal(*own)
-
-
-def test_a_chain_given_as_a_tree_is_a_chain(sentences: Sentences) -> None:
-    generator = random.Random(8)
-    tree = make_tree([random_tree(generator, 11, 2) for _ in STARTS])
-    window, states = sentences.window(tree), [sentences.open(), sentences.open()]
-    plain = scores(sentences.verifier, window._replace(branches=None), states[0])
-    assert equal(scores(sentences.verifier, window, states[1]), plain)
-    for row, start in enumerate(STARTS):
-        cached = [held(state.own.data[:, :, row, :, : start + 12]) for state in states]
-        assert equal(*cached)
 
 
 def test_after_any_walk_the_cache_is_that_of_a_chain(sentences: Sentences) -> None:
@@ -280,34 +257,26 @@ def level_tree_nodes(generator: random.Random, widths: Sequence[int]) -> list[No
 
 
 @pytest.mark.crossed("sentences", "widths", every=3)
-@pytest.mark.parametrize("widths", [[1] * 6, [2, 3, 5, 3, 1], [9, 9, 4]], ids=str)
-def test_a_tree_level_by_level_is_the_tree_at_once(sentences: Sentences, widths: list[int]) -> None:
+@pytest.mark.parametrize("widths", [[1] * 6, [2, 3, 5, 3, 1], [9, 9, 4], []], ids=str)
+def test_a_tree_in_parts_is_the_tree_at_once(sentences: Sentences, widths: list[int]) -> None:
+    """Level by level, with paths as long as the level is deep; cut anywhere where there are no levels."""
     generator = random.Random(len(widths))
-    tree = make_tree([level_tree_nodes(generator, widths) for _ in STARTS])
+    tree = make_tree(
+        [
+            level_tree_nodes(generator, widths) if widths else random_tree(generator, 17, row % 2)
+            for row in range(len(STARTS))
+        ]
+    )
     window = sentences.window(tree)
     once, stepwise = sentences.open(), sentences.open()
     wanted = scores(sentences.verifier, window, once)
-    parts = [scores(sentences.verifier, Window(window.tokens[:, :1], window.starts), stepwise)]
-    first = 1
-    for depth, width in enumerate(widths, start=1):
-        # Paths as long as the level is deep.
-        level = part(window, slice(None), slice(first, first + width), depth + 1)
-        parts.append(scores(sentences.verifier, level, stepwise))
-        first += width
+    ends, parts = itertools.accumulate([1, *widths] if widths else [1, 3, 1, 10, 3]), []
+    for depth, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
+        some = part(window, slice(None), slice(begin, end), depth + 1 if widths else None)
+        parts.append(scores(sentences.verifier, some if depth else some._replace(branches=None), stepwise))
     assert equal(np.concatenate(parts, axis=1), wanted)
     for row, start in enumerate(STARTS):
-        assert equal(*(held(state.own.data[:, :, row, :, : start + first]) for state in (once, stepwise)))
-
-
-def test_a_tree_in_parts_is_the_tree_at_once(sentences: Sentences) -> None:
-    generator = random.Random(3)
-    tree = make_tree([random_tree(generator, 17, row % 2) for row in range(len(STARTS))])
-    window = sentences.window(tree)
-    wanted = scores(sentences.verifier, window, sentences.open())
-    state, parts = sentences.open(), []
-    for begin, end in itertools.pairwise([0, 1, 4, 5, 15, 18]):
-        parts.append(scores(sentences.verifier, part(window, slice(None), slice(begin, end)), state))
-    assert equal(np.concatenate(parts, axis=1), wanted)
+        assert equal(*(held(state.own.data[:, :, row, :, : start + end]) for state in (once, stepwise)))
 
 
 def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
@@ -480,45 +449,6 @@ def test_a_best_first_tree_has_the_likeliest_of_all_paths(
             paths.append((*paths[parent], token))
         assert paths[1:] == wanted
         assert scores == pytest.approx([totals[path][1] for path in wanted], abs=1e-4)
-
-
-@pytest.mark.parametrize("vocab", [6, 437])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_expansion_is_the_same_on_both_backends_and_in_any_company(
-    kernels: bool, vocab: int, threads: int, needs_kernels: None
-) -> None:
-    chains = make_chains(vocab, 32, output=0.5)
-    torch.manual_seed(3)
-    slots = make_slots(vocab, 4, 3)
-    states, before = 0.5 * torch.randn(4, 5, 32), torch.randint(vocab, (4, 5))
-
-    def run(some: Slots, slot: int, before: Tensor, states: Tensor, *, native: bool) -> tuple[Tensor, Tensor, Tensor]:
-        if native:
-            assert isinstance(chains.native, KernelMaskedDrafter)
-            found = chains.native.expand(some.on_kernels(), slot, before.numpy(), states.numpy())
-            ids, log_probs, new = (torch.from_numpy(each) for each in found)
-            return ids, log_probs, new
-        with torch.inference_mode():
-            return expand(some.on_pytorch(), slot, before, states, chains.correction)
-
-    for slot in range(3):
-        kept = states.clone()
-        set_threads(threads)
-        ids, log_probs, new = run(slots, slot, before, states, native=kernels)
-        set_threads(1)
-        assert torch.equal(states, kept)
-        assert ids.shape == log_probs.shape == (4, 5, min(vocab, CANDIDATES))
-        torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(4, 5))
-        wanted = run(slots, slot, before, states, native=not kernels)
-        order, other = ids.argsort(dim=2), wanted[0].argsort(dim=2)
-        assert torch.equal(ids.gather(2, order), wanted[0].gather(2, other))
-        torch.testing.assert_close(log_probs.gather(2, order), wanted[1].gather(2, other), rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(new, wanted[2], rtol=1e-4, atol=1e-4)
-        for row, column in itertools.product(range(4), (0, 3)):
-            part = slice(row, row + 1), slice(column, column + 1)
-            alone = run(slots.row(row), slot, before[part], states[part], native=kernels)
-            for got, whole in zip(alone, (ids, log_probs, new), strict=True):
-                assert torch.equal(got, whole[part])
 
 
 @pytest.mark.parametrize("vocab", [6, 437])
