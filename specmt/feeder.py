@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
@@ -66,12 +67,16 @@ class SharedSession:
     def open(self) -> AnySession:
         """Returns the session, made anew if there is none; for whoever has the lock, or is alone."""
         if self._session is None:
-            self._session = self._make()
+            session = self._make()
+            for key, sentence in self._sentences.items():
+                session.cancel(key)  # where it is the one that there was
+                session.submit(sentence.request(key))
+            self._session = session
         return self._session
 
     def submit(self, sentence: Sentence) -> None:
         """Takes in a sentence."""
-        with self._lock:
+        with self._alone():
             key = next(self._keys)
             self.open().submit(sentence.request(key))
             self._sentences[key] = sentence
@@ -79,27 +84,46 @@ class SharedSession:
     def work(self, mailbox: Mailbox) -> None:
         """Lets the session do some work, unless another thread had it finish something for this mailbox meanwhile.
 
-        Whatever fails, fails for all who wait: none of them waits for ever, and the next one begins anew.
+        Whatever fails, fails for all who wait: none of them waits for ever, and the next one begins anew. An interrupt
+        concerns the thread that it reaches alone.
         """
-        with self._lock:
+        with self._alone():
             if mailbox:
                 return
             try:
                 for key, hypothesis in self.open().step():
                     sentence = self._sentences.pop(key)
                     sentence.pending.feeder.mailbox.append((sentence, hypothesis))
-            except BaseException as error:
+            except Exception as error:
                 for sentence in self._sentences.values():
                     sentence.pending.feeder.mailbox.append((sentence, error))
                 self._sentences, self._session = {}, None
                 raise
 
+    def remember(self, memory: TranslationMemory, pairs: Iterable[tuple[list[int], list[int]]]) -> None:
+        """Has a memory remember pairs between two steps, in which lookups read it."""
+        with self._alone():
+            for source, target in pairs:
+                memory.remember(source, target)
+
     def cancel(self, feeder: Feeder) -> None:
         """Takes back what is not finished of a text."""
-        with self._lock:
+        with self._alone():
             for key in [key for key, sentence in self._sentences.items() if sentence.pending.feeder is feeder]:
                 del self._sentences[key]
                 self.open().cancel(key)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Has the lock; in a session that an interrupt left half-way nothing goes on, but all begins anew in another."""
+        with self._lock:
+            try:
+                yield
+            except Exception:
+                raise
+            except BaseException:
+                self._session = None
+                raise
 
     @property
     def tally(self) -> dict[str, Tally]:

@@ -178,8 +178,7 @@ class Translator:
         """Keeps pairs of a text and its translation for lookups to copy from, until enough newer ones have come."""
         memory = self._memory(options, choose(options, self.model))
         if memory is not None:
-            for source, target in self._encoded(pairs, options):
-                memory.remember(source, target)
+            self.session.remember(memory, [*self._encoded(pairs, options)])
 
     def trace(self, text: str, options: DecodingOptions | None = None, *, as_run: bool = False) -> Trace:
         """Translates a sentence and returns what happened on the way, in the last attempt where there are several.

@@ -4,12 +4,13 @@ import math
 import pickle
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from specmt.decoding.drafters import choose
 from specmt.decoding.request import Request
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.errors import DataError, InputNotFoundError, ModelError, UsageError
@@ -205,6 +206,61 @@ def test_what_fails_in_one_thread_leaves_no_other_waiting() -> None:
         thread.join(timeout=20)
     assert said == ["out of memory"] * 2
     assert [each.text for each in shared.translate(["a b"])] == ["b a"]
+
+
+class Interrupted(FailsOnce):
+    """Is interrupted in the middle, in whichever thread that is."""
+
+    by: threading.Thread | None = None
+
+    def step(self) -> list[tuple[int, Hypothesis]]:
+        try:
+            return super().step()
+        except MemoryError:
+            self.by = threading.current_thread()
+            raise KeyboardInterrupt from None
+
+
+def test_an_interrupt_reaches_one_thread_and_the_sentences_of_others_go_on() -> None:
+    session = Interrupted(reverse)
+    shared, said = Translator(FakeModel(), session=session), {}  # type: ignore[arg-type]
+
+    def work() -> None:
+        try:
+            said[threading.current_thread()] = [each.text for each in shared.translate(["a b"])]
+        except KeyboardInterrupt:
+            said[threading.current_thread()] = ["interrupted"]
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert said == {thread: ["interrupted" if thread is session.by else "b a"] for thread in threads}
+    assert not session.requests and not len(shared.session)
+
+
+def test_a_memory_is_not_changed_in_the_middle_of_a_step() -> None:
+    stepping, may_go_on = threading.Event(), threading.Event()
+
+    def decode(sources: Sequence[list[int]]) -> list[Hypothesis]:
+        stepping.set()
+        assert may_go_on.wait(20)
+        return reverse(sources)
+
+    options = DecodingOptions(drafter="lookup")
+    shared = Translator(FakeModel(), session=FakeSession(decode))  # type: ignore[arg-type]
+    memory = shared._memory(options, choose(options, shared.model))
+    assert memory is not None
+    with ThreadPoolExecutor(2) as pool:
+        translations = pool.submit(lambda: [*shared.translate(["a b"], options)])
+        assert stepping.wait(20)
+        remembering = pool.submit(shared.remember, [("c", "d")], options)
+        wait([remembering], timeout=0.3)
+        during = memory.size
+        may_go_on.set()
+        assert translations.result(20) and remembering.result(20) is None
+    assert (during, memory.size) == (0, 1)
 
 
 def test_options_are_checked_before_anything_is_read() -> None:
