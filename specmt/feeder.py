@@ -115,7 +115,7 @@ class SharedSession:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Has the lock; in a session that an interrupt left half-way nothing goes on, but all begins anew in another."""
+        """Has the lock; what an interrupt left half-way begins anew in another session."""
         with self._lock:
             try:
                 yield

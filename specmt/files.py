@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import Any, Final, final
 
 import platformdirs
 
 from specmt import signals
-from specmt.errors import OutputError
+from specmt.errors import DataError, OutputError
 
 _numbers: Final = itertools.count()
 
@@ -80,6 +81,24 @@ def whole(path: Path) -> Iterator[Path]:
         temporary.keep()
     finally:
         temporary.discard()
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Returns what changes where a regular file is written or replaced; of others, as pipes, it is always the same."""
+    with suppress(OSError):
+        status = path.stat()
+        if S_ISREG(status.st_mode):
+            return status.st_size, status.st_mtime_ns, status.st_ino
+    return (0,)
+
+
+def check_unchanged(path: Path, before: tuple[int, ...]) -> None:
+    """
+    :param before: its stamp
+    :raises DataError: a file was written since.
+    """
+    if stamp(path) != before:
+        raise DataError(f"{path}: has changed while it was read.")
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
@@ -29,7 +29,7 @@ class Requirements:
         """
         self._pieces = pieces
         self._heads = heads
-        self._encoded = cache(lambda forms: tuple(map(tuple, pieces.encode_targets(forms))))
+        self._encoded = lru_cache(1024)(lambda forms: tuple(map(tuple, pieces.encode_targets(forms))))
         # What may follow a whole word: the start of another one, or a mark.
         names = pieces.pieces(range(len(pieces)))
         self._begins = pieces.target_starts | np.array([not (name[0].isalnum() or name[0] == "<") for name in names])

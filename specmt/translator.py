@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, final
 
 import specmt
 from specmt.decoding.drafters import Choice, choose
@@ -17,6 +18,7 @@ from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession, feed
+from specmt.files import check_unchanged, stamp
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.requirements import Requirements
 from specmt.text.alignment import align
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 _NETWORKS: Final = ("masked", "autoregressive")
 """The drafters that a model must have."""
+
+_HELD: Final = 4
+"""How many translation memories and glossaries are held at most."""
 
 _PAIRS: Final = 1024
 """How many pairs of a translation memory are encoded at a time."""
@@ -85,6 +90,9 @@ class LoadedModel(Protocol):
         """The hash of its weights."""
 
 
+T = TypeVar("T")
+
+
 @final
 class Translator:
     """Translates lines with one model.
@@ -103,9 +111,8 @@ class Translator:
         self._given = session
         self.session: Final = SharedSession(self._open_session)
         """What decodes, for feeders of all threads."""
-        self._memories: dict[tuple[Path | None, bool | None], TranslationMemory] = {}
-        self._glossaries: dict[Path, Glossary] = {}
-        self._lock = threading.Lock()  # of the memories and glossaries
+        self._held: dict[tuple[object, ...], tuple[tuple[int, ...], Any]] = {}  # memories and glossaries, by use
+        self._lock = threading.Lock()  # of these
 
     @classmethod
     def from_pretrained(
@@ -253,7 +260,7 @@ class Translator:
             if getattr(options, name):
                 signature[name] = True
         if options.glossary is not None:
-            signature["glossary"] = options.glossary.name
+            signature["glossary"] = self._glossary(options.glossary).digest
         signature |= {"text": VERSION, "protect": options.protect is not False, "keep_numbers": options.keep_numbers}
         if options.protect and not self.model.protects:
             signature["stand_ins"] = True
@@ -273,11 +280,8 @@ class Translator:
         """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
         if not choice.looks_up:
             return None
-        key = options.memory, options.protect
-        with self._lock:
-            if key not in self._memories:
-                self._memories[key] = self._read_memory(options)
-            return self._memories[key]
+        key = "memory", options.memory, options.protect
+        return self._hold(key, options.memory, lambda: self._read_memory(options))
 
     def _terms(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None) -> Finder | None:
         """Returns what finds terms whose translation is given, if there are any."""
@@ -294,10 +298,25 @@ class Translator:
     def _glossary(self, path: Path) -> Glossary:
         from specmt.text.glossary import read_glossary
 
+        read = partial(read_glossary, path, self.model.pieces, *self.model.languages)
+        return self._hold(("glossary", path), path, read)
+
+    def _hold(self, key: tuple[object, ...], path: Path | None, read: Callable[[], T]) -> T:
+        """Returns what was read from a file, read again if that has changed; a few are held, by their last use.
+
+        :raises DataError: it changes while it is read.
+        """
+        now = (0,) if path is None else stamp(path)
         with self._lock:
-            if path not in self._glossaries:
-                self._glossaries[path] = read_glossary(path, self.model.pieces, *self.model.languages)
-            return self._glossaries[path]
+            before, found = self._held.pop(key, (None, None))
+            if before != now:
+                found = read()
+                if path is not None:
+                    check_unchanged(path, now)
+            self._held[key] = now, found
+            if len(self._held) > _HELD:
+                del self._held[next(iter(self._held))]
+            return cast("T", found)
 
     def _read_memory(self, options: DecodingOptions) -> TranslationMemory:
         memory = TranslationMemory()

@@ -100,11 +100,7 @@ class Run(NamedTuple):
 
 def settings_of(translator: Translator, options: DecodingOptions) -> dict[str, Any]:
     """Returns all that translations depend on beside the text."""
-    from specmt.models.folder import file_sha256
-
     kept = {name: value for name, value in translator.signature(options).items() if name not in _MACHINE}
-    if options.glossary is not None:
-        kept["glossary"] = file_sha256(options.glossary)
     return kept | {name: getattr(options, name) for name in _ADDED}
 
 
@@ -242,8 +238,9 @@ def _run_on(
     """Has shards of a job translated on a Ray cluster."""
     ray = ray_adapter()
     threads = cluster.loading["threads"] or 1
-    numerics = run.settings()["numerics"]
-    recipe = ray.Recipe(cluster.model, cluster.loading | {"threads": threads}, run.options, run.render, numerics)
+    settings, loading = run.settings(), cluster.loading | {"threads": threads}
+    expected = settings["numerics"], settings.get("glossary")
+    recipe = ray.Recipe(cluster.model, loading, run.options, run.render, *expected)
     with ray.connected(cluster.address) as processors:
         actors = max(1, min(processors // threads, len(shards)))
         for shard in ray.work(job, shards, run.lines(), recipe, actors=actors, threads=threads):

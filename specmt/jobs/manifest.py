@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
+from specmt.files import check_unchanged, stamp
 from specmt.models.folder import file_sha256
 from specmt.text.lines import open_input, reading
 
@@ -108,7 +108,7 @@ def survey(path: Path, settings: dict[str, Any]) -> Manifest:
     """
     if path.exists() and not path.is_file():
         raise InputNotFoundError(f"{path}: must be a regular file for a job that can be resumed.")
-    before = path.stat()
+    before = stamp(path)
     lines, last = 0, b""
     stream = open_input(path)
     with reading(stream, str(path)):
@@ -117,15 +117,6 @@ def survey(path: Path, settings: dict[str, Any]) -> Manifest:
             last = (last + chunk)[-len(_BOM) :]
     # A file that holds a BOM and nothing else has no line.
     lines += not last.endswith(b"\n") and not (lines == 0 and last in (b"", _BOM))
-    manifest = Manifest(path.name, before.st_size, file_sha256(path), lines, settings, SHARD_LINES)
+    manifest = Manifest(path.name, before[0], file_sha256(path), lines, settings, SHARD_LINES)
     check_unchanged(path, before)
     return manifest
-
-
-def check_unchanged(path: Path, before: os.stat_result) -> None:
-    """
-    :raises DataError: a file was written since.
-    """
-    now = path.stat()
-    if (now.st_size, now.st_mtime_ns, now.st_ino) != (before.st_size, before.st_mtime_ns, before.st_ino):
-        raise DataError(f"{path}: has changed while it was read.")

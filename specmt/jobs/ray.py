@@ -23,6 +23,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from specmt.errors import ModelError, SpecmtError, UsageError
 from specmt.jobs import manifest
 from specmt.jobs.folder import JobFolder, Shard
+from specmt.jobs.worker import check_glossary
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Line, Translation
@@ -132,6 +133,8 @@ class Recipe(NamedTuple):
     options: DecodingOptions
     render: Callable[[Translation], str]
     numerics: str
+    glossary: str | None = None
+    """The digest of the glossary, which must be the same on every node."""
 
 
 class _Shards:
@@ -150,6 +153,7 @@ class _Shards:
         part = Shard()
         for translation in self._translator.translate((Line(*row) for row in rows), self._recipe.options):
             part.add(translation, self._recipe.render)
+        check_glossary(self._translator, self._recipe.options, self._recipe.glossary)
         return part
 
 

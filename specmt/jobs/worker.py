@@ -23,7 +23,7 @@ def work(
     """Translates shards of a job, writes each as soon as its last line is there, and yields the lines that are done.
 
     :param lines: all lines of the input; those of other shards are passed over
-    :raises DataError: the input has other lines than the manifest says, or cannot be read.
+    :raises DataError: the input has other lines than the manifest says, or cannot be read; or the glossary changed.
     :raises OutputError: a shard cannot be written.
     """
     manifest = job.manifest
@@ -39,8 +39,18 @@ def work(
         if translation.line.index == manifest.span(shard)[-1]:
             now = time.perf_counter()
             part.stats.seconds = now - started
+            check_glossary(translator, options, manifest.settings.get("glossary"))
             job.write(shard, part)
             part, started = Shard(), now
         yield translation.line
     if left:
         raise DataError(f"{manifest.input}: has changed while it was read: {left} lines of the job are missing.")
+
+
+def check_glossary(translator: Translator, options: DecodingOptions, begun: object) -> None:
+    """
+    :param begun: the digest of the glossary that a job began with
+    :raises DataError: the file has others by now.
+    """
+    if translator.signature(options).get("glossary") != begun:
+        raise DataError(f"{options.glossary}: has changed since the job began.")

@@ -114,7 +114,7 @@ class Service:
 
     def etag(self, request: object) -> str:
         """Returns what stands for the answer to a request, before it is known: the same as ever for the same models."""
-        text = json.dumps(request).encode() + self._identity
+        text = json.dumps([request, self._glossary]).encode() + self._identity
         return f'"{hashlib.sha256(text).hexdigest()[:32]}"'
 
     @cached_property
@@ -122,6 +122,12 @@ class Service:
         """What an answer depends on beside the request."""
         numerics = [getattr(self.translator(pair).model, "numerics", "") for pair in self._engines]
         return f"{specmt.__version__} {VERSION} {self.options} {self._hashes} {numerics}".encode()
+
+    @property
+    def _glossary(self) -> object:
+        """What stands for the terms of the options' glossary, as it is now."""
+        options = self.options
+        return options.glossary and self.translator(next(iter(self._engines))).signature(options)["glossary"]
 
     def translator(self, pair: Pair) -> Translator:
         """
@@ -206,7 +212,7 @@ class Service:
         if manner.kind != "text":
             return await self._translate_markup(texts, source, target, caller, manner, cutter)
         found = self.find_pairs(texts, source, target)
-        how = manner.splits, manner.terms and manner.terms.digest
+        how = manner.splits, manner.terms and manner.terms.digest, self._glossary
         answers: dict[tuple[Pair, str], str] = {}
         missing: dict[tuple[Pair, str], Job] = {}
         for (pair, _), text in zip(found, texts, strict=True):
@@ -234,7 +240,7 @@ class Service:
         manner: Manner,
         cutter: Cutter | None,
     ) -> list[Answer]:
-        how = source, target, str(manner.identity)
+        how = source, target, str(manner.identity), self._glossary
         answers = {text: self._find_known((how, text)) for text in dict.fromkeys(texts)}
         missing = [text for text, known in answers.items() if known is None]
         written = await translate_texts(self, missing, source, target, caller, manner, cutter) if missing else []

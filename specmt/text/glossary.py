@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Final, final
@@ -62,6 +64,12 @@ class Glossary:
             self._automaton.add_word(_lower(entry.source), _lower(entry.source))
         if self.entries:
             self._automaton.make_automaton()
+
+    @cached_property
+    def digest(self) -> str:
+        """What stands for the entries where output depends on them."""
+        entries = [(each.source, each.targets) for each in self.entries.values()]
+        return hashlib.sha256(repr(entries).encode()).hexdigest()
 
     def __call__(self, text: str) -> list[Required]:
         """Returns the terms in a text, from left to right."""

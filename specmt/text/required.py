@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal
 
 from specmt.types import Span, TermUse
 
 if TYPE_CHECKING:
     from specmt.text.parts import Part
+
+_PATTERNS: Final = 1024
+"""How many forms are held ready to be looked for."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ Finder = Callable[[str], Sequence[Required]]
 """Returns what a source requires."""
 
 
-@cache
+@lru_cache(_PATTERNS)
 def _pattern(form: str) -> re.Pattern[str]:
     flags = re.IGNORECASE if form == form.lower() else 0
     # What goes on behind a point or comma is another number.

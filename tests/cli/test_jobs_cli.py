@@ -63,6 +63,23 @@ def test_killed_at_any_moment_and_resumed(text: Path, tiny_model: Path, options:
     assert b"Traceback" not in result.stderr
 
 
+@pytest.mark.usefixtures("small_shards")
+def test_a_glossary_that_changes_stops_a_job(
+    text: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms, output, write = tmp_path / "terms.tsv", tmp_path / "out.en", JobFolder.write
+    terms.write_text("Hund\tdog\n")
+
+    def write_and_change(job: JobFolder, shard: int, part: Shard) -> None:
+        write(job, shard, part)
+        terms.write_text("Hund\thound\n")
+
+    monkeypatch.setattr(JobFolder, "write", write_and_change)
+    assert translate(text, output, tiny_model, "--resume", "--glossary", str(terms), "-q") == 65
+    assert capsys.readouterr().err == f"specmt: error: {terms}: has changed since the job began.\n"
+    assert not output.exists() and len(list(JobFolder.of(output).glob("shard-*"))) == 1
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Documents with 8 sentences, one of which occurs twice."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.options import DecodingOptions
+from specmt.text import required
 from specmt.text.glossary import Entry, Glossary, make_glossary, read_glossary
 from specmt.text.pieces import load_pieces
 from specmt.text.required import Required
@@ -175,6 +177,50 @@ def test_terms_do_not_depend_on_the_batch(translator: Translator) -> None:
         for size in (1, 32)
     ]
     assert texts[0] == texts[1] == texts[0][:3] * 3
+
+
+def test_a_call_keeps_the_terms_that_it_began_with_and_the_next_has_those_of_the_file(
+    translator: Translator, tmp_path: Path
+) -> None:
+    path, digests = tmp_path / "terms.tsv", set()
+    options = DecodingOptions(glossary=path)
+
+    def said() -> Iterator[str]:
+        digests.add(translator.signature(options)["glossary"])
+        return (form for each in translator.translate(["Der Hund."] * 2, options) for form in each.terms[0].forms)
+
+    path.write_text("Hund\tcat\n")
+    first = said()
+    path.write_text("Hund\tgoat\n")
+    second = said()
+    assert [*first] == ["cat"] * 2 and [*second] == [*said()] == ["goat"] * 2
+    assert len(digests) == 2
+
+
+def test_glossaries_and_forms_are_not_held_for_ever(translator: Translator, tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / f"{number}.tsv"
+        path.write_text("Hund\tdog\n")
+        translator.cutter(DecodingOptions(glossary=path))
+    for number in range(5000):
+        assert Required((0, 1), "", (f"form {number}",)).found("no") is None
+    assert len(translator._held) <= 4
+    assert required._pattern.cache_info().currsize <= 1024
+
+
+def test_a_glossary_that_is_being_written_is_refused(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("Hund\tdog\n")
+
+    def read(path: Path, *_: object) -> Glossary:
+        path.write_text("Hund\tdog\nKatze\tcat\n")
+        return glossary("Hund")
+
+    monkeypatch.setattr("specmt.text.glossary.read_glossary", read)
+    with pytest.raises(DataError, match="has changed while it was read"):
+        translator.cutter(DecodingOptions(glossary=path))
 
 
 def test_what_cannot_be_had_is_warned_of(translator: Translator) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import httpx
@@ -281,6 +282,17 @@ def test_an_etag_stands_for_rules_and_options(monkeypatch: pytest.MonkeyPatch) -
     assert len({plain, etag(split=False), etag(keep_numbers=False), etag(protect=False)}) == 4
     monkeypatch.setattr("specmt.serve.service.VERSION", 0)
     assert etag() != plain
+
+
+def test_an_etag_and_the_cache_stand_for_the_terms_of_a_file_as_it_is(model: Model, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("Haus\tcabin\n")
+    with serving(lambda: Translator(model), options=DecodingOptions(glossary=terms)) as client:
+        asked = [ask(client, q="Das Haus."), ask(client, q="<b>Das Haus.</b>", format="html")]
+        terms.write_text("Haus\thut\n")
+        again = [ask(client, q="Das Haus."), ask(client, q="<b>Das Haus.</b>", format="html")]
+    assert not {each.headers["etag"] for each in asked} & {each.headers["etag"] for each in again}
+    assert ["cabin" in each.text for each in [*asked, *again]] == [True, True, False, False]
 
 
 def test_nothing_is_answered_or_cached_before_the_last_attempt() -> None:
