@@ -12,7 +12,7 @@ from typing import Final
 
 from recipe.cleaning import WORD
 from recipe.synthetic import NAMES, Pair, emoji, foreign, literal, url
-from specmt.text.patterns import LITERAL
+from specmt.text.patterns import literal_pattern
 
 _END: Final = re.compile(r"[.!?…][\"'“”»«)]*$")
 
@@ -23,8 +23,8 @@ def upper(german: str, english: str, _: random.Random) -> Pair:
     """All in capitals, but for what is to be copied."""
 
     def change(text: str) -> str:
-        copied = [m[0] for m in LITERAL.finditer(text)]
-        parts = LITERAL.sub("\0", text).upper().split("\0")
+        copied = [m[0] for m in literal_pattern().finditer(text)]
+        parts = literal_pattern().sub("\0", text).upper().split("\0")
         return parts[0] + "".join(c + p for c, p in zip(copied, parts[1:], strict=True))
 
     return change(german), change(english)

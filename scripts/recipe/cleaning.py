@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from typing import Final
 
-from specmt.text.patterns import LITERAL
+from specmt.text.patterns import literal_pattern
 
 WORD: Final = re.compile(r"[^\W\d_]+")
 
@@ -67,7 +67,7 @@ def plain_quotes(text: str) -> str:
 
 def literals(text: str) -> Counter[str]:
     """Returns what a translation must hold as it stands, and how often; of tags the name alone."""
-    found = LITERAL.finditer(text)
+    found = literal_pattern().finditer(text)
     return Counter(re.split(r"[\s>/]", m[0][1:].lstrip("/"))[0] if m.lastgroup == "tag" else m[0] for m in found)
 
 
@@ -100,7 +100,7 @@ def find_fault(german: str, english: str, *, strict: bool = False) -> str | None
     words = len(WORD.findall(german))
     if german == english:
         # A name, a number or code is the same in both languages, a sentence is not.
-        said = LITERAL.sub(" ", german)
+        said = literal_pattern().sub(" ", german)
         return "identical" if len(WORD.findall(said)) > 3 and sum(evidence(said)) > 0 else None
     german_here, english_here = evidence(german)
     german_there, english_there = evidence(english)

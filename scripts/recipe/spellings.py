@@ -55,4 +55,4 @@ def choose_spellings(letters: frozenset[str], words: Counter[str]) -> Lexicon:
             is_rare = counts.total() < NAME and not spelling.islower()
             if spelling != key and (is_rare or counts[key] >= IN_CAPITALS * counts.total()):
                 keywords.add(key)
-    return Lexicon(letters, spellings, frozenset(keywords))
+    return Lexicon.of(letters, spellings, keywords)

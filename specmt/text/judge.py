@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Final, NamedTuple
 
 from specmt.languages import primary
@@ -35,22 +36,17 @@ def _entries(table: str) -> str:
     return "|".join(f"(?P<n{key}>{words})" for key, _, words in (e.partition(":") for e in WORDS[table][::-1]))
 
 
-_SPELLED: Final = {
-    language: re.compile(
-        rf"(?<![^\W\d_])(?:(?:{_entries(f'{language} numbers')}){ending}|{_entries(f'{language} months')})",
-        re.IGNORECASE,
-    )
-    for language, ending in _ENDINGS.items()
-}
-_SCALED: Final = {
-    language: re.compile(
-        r"(?:[\s-]{0,2}(?:bis|to|und|and|oder|or|[-–])[\s$€£]{0,2}[\d.,]{1,12})?[\s-]{0,2}"
-        rf"(?:{_entries(f'{language} scales')}){ending}",
-        re.IGNORECASE,
-    )
-    for language, ending in _ENDINGS.items()
-}
-"""What is behind a number, perhaps with another one between: 5 to 6 million."""
+@cache
+def _spelled_in(language: str) -> re.Pattern[str]:
+    words, months = _entries(f"{language} numbers"), _entries(f"{language} months")
+    return re.compile(rf"(?<![^\W\d_])(?:(?:{words}){_ENDINGS[language]}|{months})", re.IGNORECASE)
+
+
+@cache
+def _scaled_in(language: str) -> re.Pattern[str]:
+    """Returns what finds words behind a number, perhaps with another one between: 5 to 6 million."""
+    between = r"(?:[\s-]{0,2}(?:bis|to|und|and|oder|or|[-–])[\s$€£]{0,2}[\d.,]{1,12})?[\s-]{0,2}"
+    return re.compile(rf"{between}(?:{_entries(f'{language} scales')}){_ENDINGS[language]}", re.IGNORECASE)
 
 
 class _Said(NamedTuple):
@@ -181,7 +177,7 @@ def _years(value: str, after: str, before: str) -> Iterator[str]:
 def _scaled(value: str, text: str, end: int, language: str) -> Iterator[str]:
     """Yields a number times what the words behind it say: 60 thousand is 60000, and 8 hundred thousand, too."""
     for _ in range(2):
-        scale = _SCALED[language].match(text, end) if language in _SCALED else None
+        scale = _scaled_in(language).match(text, end) if language in _ENDINGS else None
         if scale is None or not value.replace(".", "", 1).isdecimal():
             return
         value, end = f"{Decimal(value).scaleb(int(str(scale.lastgroup)[1:])):f}", scale.end()
@@ -214,8 +210,9 @@ def _has_date(numbers: list[_Said]) -> bool:
 
 
 def _names_month(text: str, language: str) -> bool:
-    months = _SPELLED.get(primary(language))
-    return months is not None and any(str(match.lastgroup).startswith("nm") for match in months.finditer(text))
+    own = primary(language)
+    found = _spelled_in(own).finditer(text) if own in _ENDINGS else ()
+    return any(str(match.lastgroup).startswith("nm") for match in found)
 
 
 def _apart(numbers: list[_Said]) -> list[_Said]:
@@ -233,7 +230,7 @@ def _apart(numbers: list[_Said]) -> list[_Said]:
 def _spelled(text: str, language: str) -> list[_Said]:
     """Returns the numbers that a text has in words, months too."""
     found = []
-    for match in _SPELLED[language].finditer(text) if language in _SPELLED else ():
+    for match in _spelled_in(language).finditer(text) if language in _ENDINGS else ():
         value = str(match.lastgroup)[1:]
         found.append(_Said(match[0], (value, *_scaled(value, text, match.end(), language))))
     return found

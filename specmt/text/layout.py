@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from specmt.text.segment import CLOSERS, Segment
@@ -44,12 +45,11 @@ _BULLET: Final = r"[-*+•‣◦▪●○■□►–—·]\s{1,8}(?![-\s\d])(?:
 _NUMBER: Final = r"\(?(?:[0-9]{1,3}\.?|[A-Za-z]|[ivx]{1,5})\)\s+|[0-9]{1,2}(?:\.[0-9]{1,2}){2,4}\.?\s+(?=[A-ZÄÖÜ])"
 
 
-def _prefix(ordinal: str) -> re.Pattern[str]:
-    number = rf"{_NUMBER}|[0-9]{{1,3}}\.\s+(?![-–\s\d]){ordinal}"
+@cache
+def _prefix(language: str) -> re.Pattern[str]:
+    counted = rf"(?!(?:{_COUNTED})\b)" if language == "de" else ""
+    number = rf"{_NUMBER}|[0-9]{{1,3}}\.\s+(?![-–\s\d]){counted}"
     return re.compile(rf"\s*(?:{_MARK})*(?:{_LOG})?(?:{_BULLET})?(?:{number})?", re.VERBOSE)
-
-
-_PREFIX: Final = {"de": _prefix(rf"(?!(?:{_COUNTED})\b)"), "en": _prefix("")}
 
 
 def split_columns(text: str) -> list[Segment]:
@@ -75,7 +75,7 @@ def split_prefix(text: str, language: str = "de") -> tuple[str, str]:
     Prefixes are indentation, marks of quotes, comments, headings and lists, and the times, levels and names of logs and
     chats. A German number with a full stop is one where no noun follows that ordinals have (“1. Mai ist Feiertag”).
     """
-    found = _PREFIX.get(language[:2].lower(), _PREFIX["en"]).match(text)
+    found = _prefix(language[:2].lower()).match(text)
     end = found.end() if found else 0
     return text[:end], text[end:]
 

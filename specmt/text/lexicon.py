@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -30,19 +30,30 @@ _LONGEST: Final = 80
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Characters that a model has learnt, and spellings of words of its source language.
-
-    The file has the characters on its first line, then a spelling a line, and behind an empty line the keywords'.
-    """
+    """Characters that a model has learnt, and spellings of words of its source language."""
 
     letters: frozenset[str] = frozenset()
     """The characters that were frequent in the training text; Latin letters are known anyway."""
 
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    """Words in capitals, ``STRASSE`` for ``Straße``, and their usual spelling within a sentence."""
+    words: str = ""
+    """A spelling within a sentence a line, and behind an empty line those of keywords."""
 
-    keywords: frozenset[str] = frozenset()
-    """Those of the words that may be meant in capitals: the SELECT of a database, and what may be a name."""
+    @staticmethod
+    def of(letters: frozenset[str], spellings: Mapping[str, str], keywords: Container[str]) -> Lexicon:
+        """Returns a lexicon of words in capitals and their spellings, and of those that are keywords."""
+        words = sorted(spellings.items())
+        parts = ([word for key, word in words if (key in keywords) is wanted] for wanted in (False, True))
+        return Lexicon(letters, "\n\n".join(map("\n".join, parts)))
+
+    @cached_property
+    def spellings(self) -> Mapping[str, str]:
+        """Words in capitals, ``STRASSE`` for ``Straße``, and their usual spelling within a sentence."""
+        return dict(zip(to_key(self.words).split(), self.words.split(), strict=True))
+
+    @cached_property
+    def keywords(self) -> frozenset[str]:
+        """Those of the words that may be meant in capitals: the SELECT of a database, and what may be a name."""
+        return frozenset(to_key(self.words).partition("\n\n")[2].split())
 
     @cached_property
     def unlearnt(self) -> re.Pattern[str] | None:
@@ -110,15 +121,10 @@ def read_lexicon(path: Path) -> Lexicon:
         letters, _, words = data.decode().partition("\n")
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise ModelError(f"{path}: is no lexicon ({error}).") from error
-    spellings = dict(zip(to_key(words).split("\n"), words.split("\n"), strict=True))
-    spellings.pop("", None)
-    return Lexicon(frozenset(letters), spellings, frozenset(to_key(words).partition("\n\n")[2].split()))
+    return Lexicon(frozenset(letters), words)
 
 
 def write_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Writes a lexicon; equal ones give equal bytes."""
-    words = sorted(lexicon.spellings.items())
-    parts = ([word for key, word in words if (key in lexicon.keywords) is wanted] for wanted in (False, True))
-    plain, keywords = map("\n".join, parts)
-    text = f"{''.join(sorted(lexicon.letters))}\n{plain}\n\n{keywords}"
+    """Writes a lexicon, its characters on the first line; equal ones give equal bytes."""
+    text = f"{''.join(sorted(lexicon.letters))}\n{lexicon.words}"
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

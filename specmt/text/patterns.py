@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from specmt.text.view import ANSI
@@ -186,11 +187,12 @@ def _compile(*kinds: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{kind}>{_KINDS[kind]})" for kind in kinds), re.VERBOSE)
 
 
-TOKEN: Final = _compile(*_KINDS)
-"""Everything that is copied; of kinds that start at the same character the first counts."""
+# Compiled when a text first asks for them: that takes longer than most lines.
+token_pattern: Final = cache(lambda: _compile(*_KINDS))
+"""Returns what finds everything that is copied; of kinds that start at the same character the first counts."""
 
-LITERAL: Final = _compile("tag", "url", "email", "braces", "printf")
-"""Addresses, tags and placeholders: what both sides of a training pair must have."""
+literal_pattern: Final = cache(lambda: _compile("tag", "url", "email", "braces", "printf"))
+"""Returns what finds addresses, tags and placeholders: what both sides of a training pair must have."""
 
 HINT: Final = re.compile(
     rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+|\d[./][A-Z]"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from specmt.text.patterns import BLOCKS, BREAKS, HINT, NAME, TOKEN, VOID
+from specmt.text.patterns import BLOCKS, BREAKS, HINT, NAME, VOID, token_pattern
 from specmt.text.view import View, plain
 from specmt.types import Span
 
@@ -125,7 +125,9 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     :param unlearnt: finds characters that the model has not learnt; words with them are copied
     """
     place = 0
-    found = [Token(*m.span(), str(m.lastgroup), m[0]) for m in TOKEN.finditer(text)] if HINT.search(text) else []
+    found = (
+        [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(text)] if HINT.search(text) else []
+    )
     if unlearnt is None or text.isascii():
         yield from found
         return

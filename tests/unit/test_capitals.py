@@ -13,7 +13,7 @@ from specmt.text.lexicon import Lexicon, to_key
 
 
 def lexicon(words: str, keywords: str = "") -> Lexicon:
-    return Lexicon(frozenset(), {to_key(word): word for word in words.split()}, frozenset(keywords.split()))
+    return Lexicon.of(frozenset(), {to_key(word): word for word in words.split()}, keywords.split())
 
 
 ENGLISH = lexicon(

@@ -15,9 +15,9 @@ from specmt.text.lexicon import LEXICON, Lexicon, load_lexicon, read_lexicon, wr
 
 
 def test_comes_back(tmp_path: Path) -> None:
-    lexicon = Lexicon(
-        frozenset("aß„"), {"STRASSE": "Straße", "SELECT": "select", "DON'T": "don't"}, frozenset(["SELECT"])
-    )
+    spellings = {"STRASSE": "Straße", "SELECT": "select", "DON'T": "don't"}
+    lexicon = Lexicon.of(frozenset("aß„"), spellings, ["SELECT"])
+    assert lexicon.spellings == spellings and lexicon.keywords == {"SELECT"}
     write_lexicon(tmp_path / LEXICON, lexicon)
     first = (tmp_path / LEXICON).read_bytes()
     assert read_lexicon(tmp_path / LEXICON) == lexicon
@@ -43,7 +43,7 @@ def test_spellings_are_chosen() -> None:
     words = Counter({"Straße": 90, "Strasse": 9, "straße": 1, "NULL": 6, "null": 30, "NASA": 20, "Nasa": 3, "rare": 3})
     words += Counter({"Casa": 40, "don’t": 9, "don't": 9})
     known = {"STRASSE": "Straße", "NULL": "null", "NASA": "NASA", "DON'T": "don't", "CASA": "Casa"}
-    assert choose_spellings(frozenset("a"), words) == Lexicon(frozenset("a"), known, frozenset(["NULL", "CASA"]))
+    assert choose_spellings(frozenset("a"), words) == Lexicon.of(frozenset("a"), known, ["NULL", "CASA"])
 
 
 def test_only_sentences_count(tmp_path: Path) -> None:

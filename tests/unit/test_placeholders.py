@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from specmt.options import DecodingOptions
 from specmt.text.parts import Part, join, sentences
-from specmt.text.patterns import HINT, TOKEN
+from specmt.text.patterns import HINT, token_pattern
 from specmt.text.pieces import PieceModel
 from specmt.text.placeholders import find_copied, mask, restore, stand_ins
 from specmt.text.rules import Rules
@@ -129,7 +129,7 @@ def test_nothing_is_lost(pieces: list[str]) -> None:
 @pytest.mark.parametrize("kind", LISTED)
 def test_lines_without_a_hint_hold_nothing_to_copy(kind: str) -> None:
     for line, _ in islice(listed("de", kind), 300):
-        assert all(HINT.search(match[0]) for match in TOKEN.finditer(line))
+        assert all(HINT.search(match[0]) for match in token_pattern().finditer(line))
         assert find_copied(line)
 
 
