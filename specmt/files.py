@@ -21,6 +21,9 @@ import platformdirs
 from specmt import signals
 from specmt.errors import DataError, OutputError
 
+STALE: Final = re.compile(r"\.specmt-[0-9a-f]{8}-\d+-\d+-\d+\.tmp")
+"""The folder of a file that is being written, or was when its process died."""
+
 _numbers: Final = itertools.count()
 
 
@@ -79,6 +82,20 @@ def whole(path: Path) -> Iterator[Path]:
         yield temporary.path
         temporary.path.chmod(mode)
         temporary.keep()
+    finally:
+        temporary.discard()
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yields a folder to write files into, which takes the name ``path`` when the block ends; there must be none."""
+    temporary = Temporary(path)
+    folder, mode = temporary.path.parent, temporary.path.stat().st_mode
+    try:
+        temporary.path.unlink()
+        yield folder
+        folder.chmod(mode | (mode & 0o444) >> 2)  # who may read it may look into it
+        os.rename(folder, path)
     finally:
         temporary.discard()
 

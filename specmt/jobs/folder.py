@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,8 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Final, final
 
+from specmt import signals
 from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
-from specmt.files import whole
+from specmt.files import STALE, whole, whole_folder
 from specmt.jobs.manifest import Manifest
 from specmt.text.lines import Output
 from specmt.types import Stats, Translation
@@ -29,6 +29,8 @@ _PATIENCE = 5.0
 """Seconds in which the processes that a killed one had forked, and which have its lock, come to an end."""
 
 _SHARD: Final = re.compile(r"shard-(\d{6,})")
+_OURS: Final = re.compile(rf"{_SHARD.pattern}|{re.escape(MANIFEST)}|{LOCK}(?:-\d+-of-\d+)?|{STALE.pattern}")
+"""The names of what is in the folder."""
 
 
 @dataclass(slots=True)
@@ -72,20 +74,24 @@ class JobFolder:
     def begin(cls, output: Path, manifest: Manifest) -> JobFolder:
         """Makes the folder, or goes on with one that is there.
 
-        :raises UsageError: it is a job with other settings.
+        :raises UsageError: it is a job with other settings, or something else has its name.
         :raises DataError: it is a job over other text, or damaged.
         :raises OutputError: it cannot be made.
         """
         path = cls.of(output)
-        shutil.rmtree(_done(path), ignore_errors=True)  # of a process that was killed at the very end
         try:
-            path.mkdir(exist_ok=True)
-            if not (path / MANIFEST).exists():
-                if any(_SHARD.fullmatch(entry.name) for entry in path.iterdir()):
-                    raise DataError(f"{path}: has shards but no {MANIFEST}; remove it to begin anew.")
-                _write(path / MANIFEST, manifest.to_json().encode())
+            if not os.path.lexists(path):
+                with whole_folder(path) as made:
+                    (made / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+                    sync(made / MANIFEST)
+                sync(path.parent)
         except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror}).") from error
+            if not os.path.isdir(path):  # another process made it a moment ago
+                raise OutputError(f"{path}: cannot be written ({error.strerror}).") from error
+        if not (path / MANIFEST).exists():
+            if os.path.isdir(path) and any(_SHARD.fullmatch(name) for name in os.listdir(path)):
+                raise DataError(f"{path}: has shards but no {MANIFEST}; remove it to begin anew.")
+            raise UsageError(f"{path}: is there already, but is no job; remove it, or name another output.")
         folder = cls.open(output)
         folder.manifest.check_same(manifest, str(path))
         return folder
@@ -190,17 +196,21 @@ class JobFolder:
         return total
 
     def remove(self, written: Iterable[Path]) -> None:
-        """Removes the folder once what was made from its shards is on the disk.
+        """Removes the folder once what was made from its shards is on the disk; what others put into it stays.
 
         :param written: the files
         """
         for path in written:
             sync(path)
             sync(path.absolute().parent)
-        done = _done(self.path)
         with suppress(OSError):
-            self.path.rename(done)  # in one step: half a folder would be a damaged job
-        shutil.rmtree(done, ignore_errors=True)
+            # The manifest goes last: without some shards it is a job all the same.
+            for name in sorted(filter(_OURS.fullmatch, os.listdir(self.path)), key=MANIFEST.__eq__):
+                if STALE.fullmatch(name):
+                    signals.remove_folder(str(self.path / name))
+                else:
+                    (self.path / name).unlink()
+            self.path.rmdir()
 
     def _is_complete(self, shard: int) -> bool:
         with self._path(shard).open("rb") as file:
@@ -229,11 +239,6 @@ def _lock(file: IO[str], kind: int) -> bool:
         except OSError:  # a file system without locks: two would do the same work twice, no harm else
             pass
         return True
-
-
-def _done(path: Path) -> Path:
-    """Returns the name that a job's folder has while it is removed."""
-    return path.with_name(path.name + ".done")
 
 
 def _write(path: Path, data: bytes) -> None:

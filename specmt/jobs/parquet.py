@@ -30,6 +30,9 @@ from specmt.options import DecodingOptions
 COLUMNS: Final = ("id", "source")
 """What the input must have: whole numbers or texts that tell rows apart, and text."""
 
+_WRITING: Final = "writing"
+"""A folder in that of a job: what is at the output is of the job."""
+
 _FILE_ROWS: Final = 100_000
 """Rows of an output file."""
 
@@ -124,6 +127,8 @@ def translate_parquet(
             made.write_parquet(parts.path, filesystem=parts.system)
             (job / "translated").system.create_dir((job / "translated").path)
         written.remove()  # of a process that died while it wrote
+        writing = job / _WRITING
+        writing.system.create_dir(writing.path)
         files = [path for path, _, _ in parts.files()]
         count = sum(read.rows(path) for path, _, _ in read.files())
         rows = (
@@ -155,9 +160,12 @@ def _begin(read: Place, written: Place, job: Place, source: str, settings: dict[
     size = sum(size for _, size, _ in files)
     new = Manifest(source, size, digest, 0, settings, manifest.SHARD_LINES)
     kept = job / MANIFEST
-    if not kept.exists():
-        if written.exists():
-            raise UsageError(f"{written.path}: is there already; remove it, or name another output.")
+    is_begun = kept.exists()
+    is_foreign = not is_begun and job.system.get_file_info(FileSelector(job.path, allow_not_found=True)) != []
+    if is_foreign or (written.exists() and not (job / _WRITING).exists()):
+        place = job if is_foreign else written
+        raise UsageError(f"{place.path}: is there already; remove it, or name another output.")
+    if not is_begun:
         job.system.create_dir(job.path)
         with kept.system.open_output_stream(kept.path) as file:
             file.write(new.to_json().encode())

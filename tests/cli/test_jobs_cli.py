@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specmt.cli.main import run
-from specmt.errors import DataError, OutputError
+from specmt.errors import DataError, OutputError, UsageError
 from specmt.jobs import manifest
 from specmt.jobs.documents import Recorded
 from specmt.jobs.folder import JobFolder, Shard
@@ -230,6 +230,52 @@ def test_what_a_job_must_not_go_on_with(
     shard.write_bytes(whole[:-1])  # which its size tells: it is done again
     assert translate(source, output, tiny_model, "--resume", "-q") == 0
     assert not job.exists()
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_only_what_carries_our_manifest_is_touched(
+    text: Path, plain: bytes, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output, job, done = tmp_path / "out.en", tmp_path / "out.en.job", tmp_path / "out.en.job.done"
+    done.mkdir()
+    (done / "diary").write_text("mine")
+    for make in (job.mkdir, lambda: (job / "diary").write_text("mine"), lambda: (job.rename(done / "x"), job.touch())):
+        make()
+        assert translate(text, output, tiny_model, "--resume", "-q") == 2
+        assert f"{job}: is there already, but is no job" in capfd.readouterr().err
+    job.unlink()
+    assert translate(text, output, tiny_model, "--shard", "1/2", "-q") == 0
+    (job / "diary").write_text("mine")
+    assert translate(text, output, tiny_model, "--resume", "-q") == 0
+    assert output.read_bytes() == plain
+    assert contents(tmp_path) == {
+        **{"out.en": plain, "out.en.job/diary": b"mine"},
+        **dict.fromkeys(("out.en.job.done/diary", "out.en.job.done/x/diary"), b"mine"),
+    }
+
+
+def test_rows_of_others_are_not_touched(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
+    parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow").table
+    from specmt.jobs.parquet import Place, _begin
+
+    parquet.write_table(table({"id": [1], "source": ["a"]}), tmp_path / "in.parquet")
+    places = [Place.of(str(tmp_path / name)) for name in ("in.parquet", "out", "out.job")]
+
+    def begin() -> None:
+        _begin(*places, "in.parquet", {})
+
+    for name in ("out", "out.job"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "diary").touch()
+        with pytest.raises(UsageError, match=f"{name}: is there already"):
+            begin()
+        (tmp_path / name / "diary").unlink()
+        (tmp_path / name).rmdir()
+    begin()
+    (tmp_path / "out").mkdir()  # since the job began
+    with pytest.raises(UsageError, match="out: is there already"):
+        begin()
 
 
 def test_a_job_needs_files(text: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
