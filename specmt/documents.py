@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from typing import Final, Protocol
 
-from specmt.formats.document import Document, Segment
+from specmt.formats.document import FAILED, Document, Segment, fail, write
 from specmt.options import DecodingOptions
 from specmt.text.judge import judge
 from specmt.text.likeness import like_pairs
@@ -300,6 +300,7 @@ def _finish(pending: _Pending) -> Finished:
     def tell(number: int, what: str) -> None:
         if what.startswith("kept"):
             refused.add(number)
+        pending.stats.failed += what.startswith(FAILED)
         notes.setdefault(number, []).append(what)
 
     for number, segment in enumerate(segments):
@@ -313,12 +314,14 @@ def _finish(pending: _Pending) -> Finished:
             continue
         for warning in (warning for said, _ in plan.parts for warning in said.warnings):
             tell(plan.number, warning)
-        target, alignment = _join(plan.parts)
-        translation, is_sure = carry(source, target, alignment)
-        if not is_sure:
-            tell(plan.number, "the places of inline tags are uncertain")
-        translations[plan.number] = translation
-    data = pending.document.write(translations, tell)
+        try:
+            target, alignment = _join(plan.parts)
+            translations[plan.number], is_sure = carry(source, target, alignment)
+            if not is_sure:
+                tell(plan.number, "the places of inline tags are uncertain")
+        except Exception as error:
+            fail(error, [plan.number], tell)
+    data = write(pending.document, translations, tell)
     for plan in pending.plans:
         if plan.number in refused:
             summary.kept += 1

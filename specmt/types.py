@@ -78,6 +78,9 @@ class Stats:
     left: int = 0
     """Sentences and texts between what is copied that stay in their language, since what the model said is damaged."""
 
+    failed: int = 0
+    """Segments of documents that stay in their language, since the program fails to write them."""
+
     warnings: int = 0
     """What the check warned of."""
 

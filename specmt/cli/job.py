@@ -150,7 +150,7 @@ def documents_run(
     def finish(job: JobFolder) -> Stats:
         recorded = Recorded(job)
         written = translate_tasks(recorded, languages, tasks, options, documents, report, quiet=quiet)
-        recorded.stats.warnings += written.warnings
+        recorded.stats.warnings, recorded.stats.failed = recorded.stats.warnings + written.warnings, written.failed
         job.remove([task.target for task in tasks if task.target is not None])
         return recorded.stats
 

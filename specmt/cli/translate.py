@@ -31,7 +31,7 @@ from specmt.cli.job import (
 from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
-from specmt.errors import UsageError
+from specmt.errors import DataError, UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import Lines, Output, open_input, read_lines
 from specmt.text.wrapped import WrapCounter, join_lines
@@ -269,6 +269,8 @@ def translate(
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
         note(summary(total, options))
+    if total.failed:
+        raise DataError(f"segments that cannot be written stay as they were: {total.failed}; the rest is written.")
     if strict:
         check_warnings(total)
 

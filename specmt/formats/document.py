@@ -19,6 +19,9 @@ from specmt.types import Span, Tagged
 MAX_BYTES: Final = 128 << 20
 """The largest document that is read, and the most that one may unpack to; it is held in memory as a whole."""
 
+FAILED: Final = "kept as it was: it cannot be written"
+"""What is told of a segment where the program fails."""
+
 State = Literal["new", "fuzzy", "translated", "skipped"]
 """Whether a segment has a translation, one to be looked at again, none, or is not to be translated."""
 
@@ -167,6 +170,8 @@ class TextDocument:
                 written[number] = translation
             except RefusedError as error:
                 tell(number, f"kept as it was: {error}")
+            except Exception as error:
+                fail(error, [number], tell)
         if written:
             edits += self._finish(written)
         # Of two that start at the same place, the outer one comes first.
@@ -180,6 +185,23 @@ class TextDocument:
         if self._escape is None:
             raise RefusedError(f"{self._encoding.codec} cannot write it")
         return "".join(c if self._encoding.can_encode(c) else self._escape(c) for c in piece)
+
+
+def fail(error: Exception, numbers: Iterable[int], tell: Callable[[int, str], None]) -> None:
+    """Tells of segments that they are kept because of a failure of the program; one for want of memory is raised."""
+    if isinstance(error, MemoryError):
+        raise error
+    for number in numbers:
+        tell(number, f"{FAILED} ({type(error).__name__})")
+
+
+def write(document: Document, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+    """Returns a document with some segments translated, or as it was if that fails."""
+    try:
+        return document.write(translations, tell)
+    except Exception as error:
+        fail(error, translations, tell)
+        return document.write({}, tell)
 
 
 class _Copy:

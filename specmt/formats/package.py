@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Final, final
 
 from specmt.errors import DataError
-from specmt.formats.document import MAX_BYTES, Document, Segment
+from specmt.formats.document import MAX_BYTES, Document, Segment, write
 from specmt.formats.markup import xml_document
 from specmt.types import Tagged
 
@@ -25,7 +26,8 @@ class Package:
         """
         :param is_text: whether a member of that name has text
         :param find: returns the segments in the text of a member, which is XML
-        :raises DataError: it is damaged, encrypted, or unpacks to more than is read.
+        :raises DataError: a member is damaged, encrypted or packed in an unusual way, or it unpacks to more than is
+            read.
         """
         self._data = data
         self._documents: list[tuple[str, Document, int]] = []
@@ -33,13 +35,15 @@ class Package:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 _check(archive)
+                if (damaged := archive.testzip()) is not None:
+                    raise DataError(f"has the damaged member {damaged!r}")
                 for member in archive.infolist():
                     if is_text(member.filename):
                         document = _read(archive, member, find)
                         self._documents.append((member.filename, document, len(segments)))
                         segments += (replace(segment, member=member.filename) for segment in document.segments)
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
         if not self._documents:
             raise DataError("line 1 is a package without the text of a document")
@@ -55,7 +59,7 @@ class Package:
                 if first <= number < first + len(document.segments)
             }
             if own:
-                changed[name] = document.write(own, lambda number, what, first=first: tell(first + number, what))  # type: ignore[misc]
+                changed[name] = write(document, own, lambda number, what, first=first: tell(first + number, what))  # type: ignore[misc]
         if not changed:
             return self._data
         out = io.BytesIO()
@@ -81,6 +85,8 @@ def _check(archive: zipfile.ZipFile) -> None:
     for member in members:
         if member.filename in names:
             raise DataError(f"has the member {member.filename!r} twice")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(f"has the member {member.filename!r}, which is not packed as such documents are")
         names.add(member.filename)
 
 

@@ -91,6 +91,22 @@ def test_a_truncated_document(name: str, tiny_model: Path, tmp_path: Path, capsy
         assert (code, out.exists()) == (0, True)
 
 
+def test_a_segment_that_fails_is_reported(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr("specmt.formats.properties._code", fail)
+    path, out = tmp_path / "a.properties", tmp_path / "out.properties"
+    path.write_text("a=der Hund\nb=die Katze\n")
+    assert run(["translate", str(path), "-o", str(out), *model_options(tiny_model)]) == 65
+    error = capsys.readouterr().err
+    assert f"{path}:2 (b): kept as it was: it cannot be written (ValueError)" in error
+    assert "error: segments that cannot be written stay as they were: 1; the rest is written." in error
+    assert out.read_text() == path.read_text()
+
+
 def test_a_document_that_changes_while_it_is_read(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

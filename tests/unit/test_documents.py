@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import random
 import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import polib
@@ -15,10 +18,12 @@ from specmt.documents import Selection, translate_documents
 from specmt.errors import DataError
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
+from specmt.formats.encoding import Encoding
+from specmt.formats.markup import xml_escape
 from specmt.options import DecodingOptions
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.memory import read_memory
-from tests.documents import PO, SAMPLES, Shouting, run
+from tests.documents import PO, SAMPLES, O, Shouting, package, run, unpack
 
 
 def test_sentences_are_asked_for_once_and_in_order() -> None:
@@ -197,6 +202,54 @@ def test_nothing_is_lost_where_the_model_says_nothing() -> None:
     (document,) = run(Shouting({"Eins": ""}), ("html", "<p>Eins</p>"))
     assert document.data == b"<p>Eins</p>"
     assert document.summary.kept == 1
+
+
+@pytest.mark.parametrize("name", ["docx", "odt"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_image_is_found_before_a_sentence_is_decoded(name: str, method: int) -> None:
+    sample, image, out = (
+        next(each for each in SAMPLES if each.format == name),
+        random.Random(1).randbytes(3000),
+        io.BytesIO(),
+    )
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(sample.member, sample.source)
+        archive.writestr("image.png", image, method)
+    whole, place = out.getvalue(), out.getvalue().rindex(b"image.png", 0, -500) + 9
+    for end in (200, 2000):
+        damaged = whole[:place] + bytes(end) + whole[place + end :]
+        translator = Shouting()
+        with pytest.raises(DataError, match=r"image\.png|no package that can be read"):
+            run(translator, (name, damaged))
+        assert translator.asked == []
+
+
+def test_a_segment_or_a_member_that_fails_stays_and_the_rest_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(text: str) -> str:
+        return str(1 // (text != "ZWEI")) and xml_escape(text)
+
+    monkeypatch.setattr("specmt.formats.odt.xml_escape", failing)
+    page = "<office:document-content {}><office:text>{}</office:text></office:document-content>"
+    paragraphs = "<text:p>Eins</text:p><text:p>Zwei</text:p><text:p>Drei</text:p>"
+    data = package({"content.xml": page.format(O, paragraphs), "styles.xml": page.format(O, "<text:p>Vier</text:p>")})
+    (found,) = run(Shouting(), ("odt", data))
+    assert re.findall("<text:p>(.*?)<", unpack(found.data, "content.xml")) == ["EINS", "Zwei", "DREI"]
+    assert re.findall("<text:p>(.*?)<", unpack(found.data, "styles.xml")) == ["VIER"]
+    (warning,) = found.summary.warnings
+    assert warning.text == "kept as it was: it cannot be written (ZeroDivisionError)"
+    assert (found.summary.kept, found.summary.translated, found.stats.failed) == (1, 3, 1)
+
+    def fail(encoding: Encoding, text: str) -> bytes:
+        return str(1 // ("VIER" not in text)).encode() and encoding.mark + text.encode(encoding.codec)
+
+    monkeypatch.setattr(Encoding, "encode", fail)
+    monkeypatch.setattr("specmt.formats.odt.xml_escape", xml_escape)
+    (found,) = run(Shouting(), ("odt", data))
+    assert re.findall("<text:p>(.*?)<", unpack(found.data, "content.xml")) == ["EINS", "ZWEI", "DREI"]
+    assert unpack(found.data, "styles.xml") == unpack(data, "styles.xml")
+    assert (found.summary.kept, found.stats.failed) == (1, 1)
+    (found,) = run(Shouting(), ("text", "Das ist vier."))
+    assert (found.data, found.stats.failed) == (b"Das ist vier.", 1)
 
 
 def test_messages_name_the_file() -> None:
