@@ -101,12 +101,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Returns what changes where a regular file is written or replaced; of others, as pipes, it is always the same."""
+    """Returns what changes where a regular file is written or replaced; nothing of others, as pipes are."""
     with suppress(OSError):
         status = path.stat()
         if S_ISREG(status.st_mode):
             return status.st_size, status.st_mtime_ns, status.st_ino
-    return (0,)
+    return ()
 
 
 def check_unchanged(path: Path, before: tuple[int, ...]) -> None:

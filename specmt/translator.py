@@ -306,14 +306,14 @@ class Translator:
 
         :raises DataError: it changes while it is read.
         """
-        now = (0,) if path is None else stamp(path)
+        now = () if path is None else stamp(path)
         with self._lock:
-            before, found = self._held.pop(key, (None, None))
-            if before != now:
+            before, found = self._held.pop(key, (now, None))
+            if found is None or before != (now or before):
                 found = read()
                 if path is not None:
                     check_unchanged(path, now)
-            self._held[key] = now, found
+            self._held[key] = now or before, found
             if len(self._held) > _HELD:
                 del self._held[next(iter(self._held))]
             return cast("T", found)
