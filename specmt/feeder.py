@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from specmt.decoding.request import Request
 from specmt.options import DecodingOptions
@@ -18,6 +18,7 @@ from specmt.text.rules import Rules
 from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
+    from specmt.decoding.session import Session
     from specmt.decoding.trace import Recorder
     from specmt.decoding.translation_memory import TranslationMemory
     from specmt.requirements import Requirements
@@ -33,29 +34,16 @@ CHUNK: Final = 32
 """How many lines are read at a time."""
 
 
-class AnySession(Protocol):
-    """What decodes (specmt.decoding.session.Session)."""
-
-    def submit(self, request: Request) -> None:
-        """Takes in a request."""
-
-    def step(self) -> list[tuple[int, Hypothesis]]:
-        """Does some work; returns the keys and hypotheses of what finished."""
-
-    def cancel(self, key: int) -> bool:
-        """Drops a request; returns whether it was not finished."""
-
-
 @final
 class SharedSession:
     """A session that several threads feed at a time: whoever has the lock works for all."""
 
-    def __init__(self, make: Callable[[], AnySession]) -> None:
+    def __init__(self, make: Callable[[], Session]) -> None:
         """
         :param make: makes the session when it is first needed
         """
         self._make = make
-        self._session: AnySession | None = None
+        self._session: Session | None = None
         self._lock = threading.Lock()
         self._keys = count()
         self._sentences: dict[int, Sentence] = {}  # that are not finished
@@ -64,7 +52,7 @@ class SharedSession:
         """How many sentences are not finished."""
         return len(self._sentences)
 
-    def open(self) -> AnySession:
+    def open(self) -> Session:
         """Returns the session, made anew if there is none; for whoever has the lock, or is alone."""
         if self._session is None:
             session = self._make()

@@ -10,16 +10,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
 import specmt
 from specmt.decoding.drafters import Choice, choose
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
-from specmt.feeder import AnySession, Cutter, Feeder, Pending, SharedSession, feed
+from specmt.feeder import Cutter, Feeder, Pending, SharedSession, feed
 from specmt.files import check_unchanged, stamp
-from specmt.options import AlignmentHeads, DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.requirements import Requirements
 from specmt.text.alignment import align
 from specmt.text.markers import put_markers
@@ -29,12 +29,11 @@ from specmt.text.rules import VERSION, Rules
 from specmt.types import Line, Stats, Translation
 
 if TYPE_CHECKING:
+    from specmt.decoding.session import Session
     from specmt.decoding.trace import Recorder, Trace
     from specmt.models.hub import Model
     from specmt.text.glossary import Glossary
-    from specmt.text.lexicon import Lexicon
     from specmt.text.memory import Pair
-    from specmt.text.pieces import PieceModel
 
 _NETWORKS: Final = ("masked", "autoregressive")
 """The drafters that a model must have."""
@@ -44,50 +43,6 @@ _HELD: Final = 4
 
 _PAIRS: Final = 1024
 """How many pairs of a translation memory are encoded at a time."""
-
-
-class LoadedModel(Protocol):
-    """What the translator needs to know of a model."""
-
-    @property
-    def pieces(self) -> PieceModel:
-        """What turns text into ids and back."""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """The source and the target language."""
-
-    @property
-    def max_source_length(self) -> int:
-        """The most source pieces of a sentence, EOS included."""
-
-    @property
-    def path(self) -> Path:
-        """The folder that it was loaded from."""
-
-    @property
-    def drafters(self) -> tuple[str, ...]:
-        """The names of the network drafters that it has."""
-
-    @property
-    def block_size(self) -> int | None:
-        """The block size that its masked drafter was trained for."""
-
-    @property
-    def protects(self) -> bool:
-        """Whether it was made for stand-ins for what must be copied."""
-
-    @property
-    def lexicon(self) -> Lexicon:
-        """What it has learnt of its languages."""
-
-    @property
-    def alignment_heads(self) -> AlignmentHeads:
-        """The heads that alignments are read from."""
-
-    @property
-    def sha256(self) -> str:
-        """The hash of its weights."""
 
 
 T = TypeVar("T")
@@ -101,7 +56,7 @@ class Translator:
     ask for is decoded side by side.
     """
 
-    def __init__(self, model: LoadedModel, *, session: AnySession | None = None, **loading: Any) -> None:
+    def __init__(self, model: Model, *, session: Session | None = None, **loading: Any) -> None:
         """
         :param session: decodes instead of one of :class:`specmt.decoding.session.Session`
         :param loading: how :meth:`from_pretrained` loads the model again after pickling
@@ -171,7 +126,7 @@ class Translator:
         """
         options = options or DecodingOptions()
         if options.shortlist:
-            _ = cast("Model", self.model).shortlist  # before the first line is read
+            _ = self.model.shortlist  # before the first line is read
         choice = choose(options, self.model)
         missing = [name for name in choice.names if name in _NETWORKS and name not in self.model.drafters]
         if missing:
@@ -202,7 +157,7 @@ class Translator:
         from specmt.decoding.watch import watch
 
         aligned = replace(options, alignments=True, split=False)
-        model, memory = cast("Model", self.model), self._memory(options, choose(options, self.model))
+        model, memory = self.model, self._memory(options, choose(options, self.model))
         rules = self.cutter(aligned).rules
         parts = rules.split(text.strip())
         todo = deque(sentences(parts))
@@ -269,12 +224,12 @@ class Translator:
         signature["batch_size"] = options.batch_size
         return signature
 
-    def _open_session(self) -> AnySession:
+    def _open_session(self) -> Session:
         if self._given is not None:
             return self._given
         from specmt.decoding.session import Session
 
-        return Session(cast("Model", self.model))
+        return Session(self.model)
 
     def _memory(self, options: DecodingOptions, choice: Choice) -> TranslationMemory | None:
         """Returns what drafts are copied from: one memory for each file, and one for no file, of what models see."""
