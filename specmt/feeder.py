@@ -18,8 +18,8 @@ from specmt.text.rules import Rules
 from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
+    from specmt.decoding.request import Recorder
     from specmt.decoding.session import Session
-    from specmt.decoding.trace import Recorder
     from specmt.decoding.translation_memory import TranslationMemory
     from specmt.requirements import Requirements
 

@@ -23,14 +23,15 @@ from specmt.options import DecodingOptions
 from specmt.requirements import Requirements
 from specmt.text.alignment import align
 from specmt.text.markers import put_markers
-from specmt.text.parts import join, original, sentences
-from specmt.text.required import Finder, uses
+from specmt.text.parts import join, original, sentences, uses
+from specmt.text.required import Finder
 from specmt.text.rules import VERSION, Rules
 from specmt.types import Line, Stats, Translation
 
 if TYPE_CHECKING:
+    from specmt.decoding.request import Recorder
     from specmt.decoding.session import Session
-    from specmt.decoding.trace import Recorder, Trace
+    from specmt.decoding.trace import Trace
     from specmt.models.hub import Model
     from specmt.text.glossary import Glossary
     from specmt.text.memory import Pair

@@ -16,9 +16,9 @@ from specmt.decoding.constraints import Lacking, Placed, place_terms
 from specmt.decoding.drafters.base import Drafter, Plan
 from specmt.decoding.noise import Spot
 from specmt.decoding.policy import Policy
-from specmt.decoding.request import Request
+from specmt.decoding.request import Recorder, Request
 from specmt.decoding.rows import Finished, Rows, listed
-from specmt.decoding.trace import Candidate, Iteration, Recorder
+from specmt.decoding.trace import Candidate, Iteration
 from specmt.decoding.tree import Tree, chains
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from specmt.decoding.trace import Recorder
+    from specmt.decoding.trace import Iteration
     from specmt.decoding.translation_memory import TranslationMemory
 
 
@@ -72,3 +72,18 @@ class Request:
 
     recorder: Recorder | None = None
     """Notes every verifier call."""
+
+
+class Recorder:
+    """Writes down what the loop does, by the key of the request."""
+
+    def __init__(self, beta: int) -> None:
+        """
+        :param beta: how many of the verifier's tokens to note for each place.
+        """
+        self.beta = beta
+        self.iterations: dict[int, list[Iteration]] = {}
+
+    def record(self, request: Request, iteration: Iteration) -> None:
+        """Notes a pass over a sentence."""
+        self.iterations.setdefault(request.key, []).append(iteration)

@@ -12,11 +12,10 @@ from specmt.decoding.drafters.base import NO_DRAFT, Arm
 from specmt.decoding.loop import Loop
 from specmt.decoding.model import HasDrafters, Model
 from specmt.decoding.policy import FixedPolicy, LearntPolicy, Policy
-from specmt.decoding.request import Request
+from specmt.decoding.request import Recorder, Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.sample import Rejection, sampling
 from specmt.decoding.tables import VERIFIER, Costs, checked
-from specmt.decoding.trace import Recorder
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.fused import EXACT, FusedBeam, FusedLoop, Rule
 from specmt.errors import UsageError, is_out_of_memory

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from specmt.decoding.request import Request
 from specmt.decoding.tree import Node
 
-__all__ = ["Candidate", "Iteration", "Node", "Recorder", "Trace", "Trial"]
+__all__ = ["Candidate", "Iteration", "Node", "Trace", "Trial"]
 
 
 @dataclass(frozen=True)
@@ -90,18 +89,3 @@ class Trace:
 
     text: str = ""
     """Its translation as users get it."""
-
-
-class Recorder:
-    """Writes down what the loop does, by the key of the request."""
-
-    def __init__(self, beta: int) -> None:
-        """
-        :param beta: how many of the verifier's tokens to note for each place.
-        """
-        self.beta = beta
-        self.iterations: dict[int, list[Iteration]] = {}
-
-    def record(self, request: Request, iteration: Iteration) -> None:
-        """Notes a pass over a sentence."""
-        self.iterations.setdefault(request.key, []).append(iteration)

@@ -13,8 +13,9 @@ from typing_extensions import override
 from specmt.decoding.drafters.base import Plan
 from specmt.decoding.model import Model
 from specmt.decoding.policy import LearntPolicy, Policy
+from specmt.decoding.request import Recorder
 from specmt.decoding.session import decode
-from specmt.decoding.trace import Iteration, Recorder
+from specmt.decoding.trace import Iteration
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.fused import Ran
 from specmt.options import DecodingOptions

@@ -16,7 +16,7 @@ from specmt.serve.fair import FairQueue
 from specmt.types import Line, Tally, Translation
 
 if TYPE_CHECKING:
-    from specmt.decoding.trace import Recorder
+    from specmt.decoding.request import Recorder
     from specmt.translator import Translator
 
 logger = logging.getLogger(__name__)

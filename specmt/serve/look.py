@@ -15,8 +15,9 @@ from typing_extensions import override
 
 from specmt.decoding.drafters import one_drafter
 from specmt.decoding.record import Step, step_of
+from specmt.decoding.request import Recorder
 from specmt.decoding.request import Request as Sentence
-from specmt.decoding.trace import Iteration, Recorder
+from specmt.decoding.trace import Iteration
 from specmt.feeder import place_of
 from specmt.serve.asked import Caller
 from specmt.serve.context import caller_of, schema, service_of

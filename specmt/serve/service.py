@@ -31,7 +31,7 @@ from specmt.text.rules import VERSION
 from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
-    from specmt.decoding.trace import Recorder
+    from specmt.decoding.request import Recorder
     from specmt.translator import Translator
 
 _BUILT: Final = 4 * MOST_BYTES

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from specmt.text.placeholders import Chunk, Glue, chunks, touches
-from specmt.types import Hypothesis
+from specmt.text.required import Required
+from specmt.types import Hypothesis, TermUse
 
 if TYPE_CHECKING:
     from specmt.text.capitals import Lowered
-    from specmt.text.required import Required
 
 ATTEMPTS: Final = ("freely", "numbers and what is copied held fast", "the texts between what is copied, each by itself")
 """How the model is asked, and again where what it said will not do."""
@@ -173,6 +173,18 @@ def sentences(parts: Iterable[Part]) -> Iterator[Part]:
             yield part
         for copied in part.copied:
             yield from sentences(copied.parts)
+
+
+def uses(part: Part) -> list[TermUse]:
+    """Returns what became of the terms in a part."""
+    found, said = [], part.render() if part.required else ""
+    for each in part.required:
+        form = each.found(said) or replace(each, forms=tuple(map(str.upper, each.forms))).found(said)
+        how: Literal["freely", "by constraint", "not"] = "not"
+        if form is not None:
+            how = "by constraint" if part.attempt or each.found(part.free) is None else "freely"
+        found.append(TermUse(each.source, each.forms, form, how))
+    return found
 
 
 def join(parts: Sequence[Part]) -> str:

@@ -7,12 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
-from specmt.types import Span, TermUse
-
-if TYPE_CHECKING:
-    from specmt.text.parts import Part
+from specmt.types import Span
 
 _PATTERNS: Final = 1024
 """How many forms are held ready to be looked for."""
@@ -56,15 +53,3 @@ def are_met(required: Sequence[Required], translation: str) -> bool:
         ):
             return False
     return True
-
-
-def uses(part: Part) -> list[TermUse]:
-    """Returns what became of the terms in a part."""
-    found, said = [], part.render() if part.required else ""
-    for each in part.required:
-        form = each.found(said) or replace(each, forms=tuple(map(str.upper, each.forms))).found(said)
-        how: Literal["freely", "by constraint", "not"] = "not"
-        if form is not None:
-            how = "by constraint" if part.attempt or each.found(part.free) is None else "freely"
-        found.append(TermUse(each.source, each.forms, form, how))
-    return found

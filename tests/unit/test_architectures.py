@@ -15,8 +15,8 @@ from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
 from specmt.decoding import session
+from specmt.decoding.request import Recorder
 from specmt.decoding.session import decode
-from specmt.decoding.trace import Recorder
 from specmt.engine.architecture import sinusoids
 from specmt.engine.arrays import Floats, Ids, to_bfloat16
 from specmt.engine.cache import State

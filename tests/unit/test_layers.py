@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -56,6 +56,8 @@ class Import:
     at_start: bool
     """Whether it runs when the module is imported, not in a function or for type checkers only."""
 
+    in_function: bool = False
+
 
 def find_modules() -> dict[str, Path]:
     modules = {}
@@ -81,8 +83,11 @@ def find_imports(node: ast.AST, *, at_start: bool = True) -> Iterator[Import]:
             yield from find_imports(ast.Module(child.body, []), at_start=False)
             yield from find_imports(ast.Module(child.orelse, []), at_start=at_start)
         else:
-            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            yield from find_imports(child, at_start=at_start and not is_function)
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                inside = find_imports(child, at_start=False)
+                yield from (replace(each, in_function=True) for each in inside)
+            else:
+                yield from find_imports(child, at_start=at_start)
 
 
 @cache
@@ -133,8 +138,9 @@ def test_imports_go_downwards_only(module: str) -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """As long as they do not, one module after the other can be taken that imports none of those left."""
-    left = {name: {each.module for each in imports_of(name) if each.at_start} & {*MODULES} - {name} for name in MODULES}
+    """As long as they do not, one module after the other can be taken that imports none left, for types too."""
+    imported = {name: {each.module for each in imports_of(name) if not each.in_function} for name in MODULES}
+    left = {name: modules & {*MODULES} - {name} for name, modules in imported.items()}
     while free := [name for name, imports in left.items() if not imports & left.keys()]:
         for name in free:
             del left[name]

@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.decoding.drafters.base import Plan
-from specmt.decoding.request import Request
+from specmt.decoding.request import Recorder, Request
 from specmt.decoding.session import LEAST_IDLE_LANES, Session, decode
-from specmt.decoding.trace import Recorder
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.cache import State
 from specmt.errors import ModelError, UsageError, is_out_of_memory

@@ -13,9 +13,8 @@ import pytest
 
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.base import Arm, Plan
-from specmt.decoding.request import Request
+from specmt.decoding.request import Recorder, Request
 from specmt.decoding.session import decode
-from specmt.decoding.trace import Recorder
 from specmt.engine.cache import Cache
 from specmt.engine.protocols import CANDIDATES
 from specmt.engine.window import Window
