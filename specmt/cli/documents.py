@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from string import Template
@@ -18,11 +19,12 @@ import specmt
 from specmt.cli.console import note
 from specmt.cli.options import PATH, add_options
 from specmt.cli.progress import share_bar
-from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
-from specmt.formats import find_format, format_of, read_document
+from specmt.cli.tasks import Task
+from specmt.errors import DataError, OutputError, UsageError
+from specmt.formats import read_document
 from specmt.formats.document import MAX_BYTES, Document, FormatOptions
 from specmt.options import DecodingOptions
-from specmt.text.lines import STDIN, Output, open_input, reading
+from specmt.text.lines import Output, open_input, reading
 from specmt.types import Line, Stats
 
 if TYPE_CHECKING:
@@ -88,62 +90,6 @@ def document_options(function: F) -> F:
     return add_options(options, command)  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A document to translate."""
-
-    source: Path | None
-    """``None``: standard input."""
-
-    target: Path | None
-    """``None``: standard output."""
-
-    file_format: str
-
-    @property
-    def name(self) -> str:
-        """How messages name it."""
-        return STDIN if self.source is None else str(self.source)
-
-
-def find_tasks(files: Sequence[Path | None], output: Path | None, file_format: str | None) -> list[Task]:
-    """Returns the documents that are to be translated; none where there is one file, of lines.
-
-    Of a folder these are the files of known formats in it, hidden ones left out.
-
-    :raises UsageError: it is not clear where the translations belong, or what format a file has.
-    :raises InputNotFoundError: there is no such file, or nothing in a folder.
-    """
-    if file_format is not None:
-        find_format(file_format)
-    found: list[tuple[Path | None, Path, str]] = []
-    is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
-    for path in files:
-        if path is not None and path.is_dir():
-            inside = [(each, file_format or format_of(each.name)) for each in _walk(path)]
-            found += [(each, each.relative_to(path), known) for each, known in inside if known is not None]
-            if not any(known for _, known in inside):
-                raise InputNotFoundError(f"{path}: has no file of a known format.")
-            continue
-        known = file_format or (None if path is None else format_of(path.name))
-        if not is_many and (known is None or (known == "text" and file_format is None)):
-            return []
-        if known is None:
-            raise UsageError(f"{STDIN if path is None else path}: has an unknown format; `--file-format` says it.")
-        found.append((path, Path("-" if path is None else path.name), known))
-    if is_many and output is None:
-        raise UsageError("`output` must be a folder for several files, but is left out.")
-    into = output if output is not None and (is_many or output.is_dir()) else None
-    if is_many and output is not None and output.exists() and not output.is_dir():
-        raise UsageError(f"`output` must be a folder for several files, but is the file {output}.")
-    tasks = [Task(path, output if into is None else into / relative, known) for path, relative, known in found]
-    targets: dict[Path, Path | None] = {}
-    for task in tasks:
-        if task.target is not None and targets.setdefault(task.target, task.source) is not task.source:
-            raise UsageError(f"{targets[task.target]} and {task.source} would both be written to {task.target}.")
-    return tasks
-
-
 def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str) -> None:
     """
     :param given: the names of the options that the user gave a value
@@ -157,12 +103,6 @@ def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str)
             raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
-
-
 def tasks_sentences(
     languages: tuple[str, str], tasks: Sequence[Task], options: DecodingOptions, documents: DocumentOptions
 ) -> Iterator[Line]:
@@ -170,7 +110,8 @@ def tasks_sentences(
     from specmt.documents import sentences_of
 
     selection, format_options = _reading(languages, options, documents)
-    return sentences_of(_read(tasks, format_options), selection, language=languages[0] if options.split else None)
+    read = ((task.name, document) for task, document in _read(tasks, format_options))
+    return sentences_of(read, selection, language=languages[0] if options.split else None)
 
 
 def translate_tasks(
@@ -181,28 +122,37 @@ def translate_tasks(
     documents: DocumentOptions,
     report: Output | None,
     *,
+    damaged: list[str],
     remember: Remember | None = None,
     quiet: bool,
 ) -> Stats:
     """Translates documents, each written as soon as it is complete; returns the totals.
 
+    :param damaged: takes what is wrong with those of several that cannot be read
     :param remember: takes what the documents have translations of, for drafts
+    :raises DataError: the only one cannot be read.
     """
     from specmt.documents import Summary, translate_documents
 
     selection, format_options = _reading(languages, options, documents)
-    sizes = [0 if task.source is None else task.source.stat().st_size for task in tasks]
+    sizes = {task: 0 if task.source is None else task.source.stat().st_size for task in tasks}
+    read: deque[Task] = deque()
+
+    def named() -> Iterator[tuple[str, Document]]:
+        for task, document in _read(tasks, format_options, damaged):
+            read.append(task)
+            yield task.name, document
+
     total, done, stats = Summary(), 0, Stats()
     rows: list[tuple[str, Summary]] = []
     started = time.perf_counter()
     with share_bar(quiet=quiet) as show:
-        finished = translate_documents(
-            translator, _read(tasks, format_options), options, selection, remember, language=languages[0]
-        )
-        for number, (task, each) in enumerate(zip(tasks, finished, strict=True)):
+        finished = translate_documents(translator, named(), options, selection, remember, language=languages[0])
+        for each in finished:
+            task = read.popleft()
             _write(task.target, each.data)
-            done += sizes[number]
-            show(task.name, done / max(1, sum(sizes)))
+            done += sizes[task]
+            show(task.name, done / max(1, sum(sizes.values())))
             for warning in each.summary.warnings if not quiet else ():
                 where = f"{task.name}:{warning.line}" + (f" ({warning.context})" if warning.context else "")
                 click.echo(f"specmt: warning: {where}: {warning.text}", err=True)
@@ -215,7 +165,7 @@ def translate_tasks(
     if options.check:
         stats.warnings += sum(warning.text.startswith("kept") for warning in total.warnings)
     if not quiet:
-        note(_sentence(total, len(tasks)))
+        note(_sentence(total, len(rows)))
     if report is not None:
         report.write(_page([*rows, ("", total)]))
     return stats
@@ -247,16 +197,36 @@ def _reading(
     )
 
 
-def _read(tasks: Sequence[Task], options: FormatOptions) -> Iterator[tuple[str, Document]]:
+def _read(
+    tasks: Sequence[Task], options: FormatOptions, damaged: list[str] | None = None
+) -> Iterator[tuple[Task, Document]]:
+    """Yields the documents that can be read.
+
+    :param damaged: takes what is wrong with the others, of several
+    :raises DataError: the only one cannot be read.
+    """
     for task in tasks:
-        stream = open_input(task.source)
-        with reading(stream, task.name):
-            before = os.fstat(stream.fileno())
-            data = stream.read(MAX_BYTES + 1)
-            after = os.fstat(stream.fileno())
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) and task.source is not None:
-            raise DataError(f"{task.name}: changed while it was read.")
-        yield task.name, read_document(data, task.name, task.file_format, options)
+        try:
+            document = _read_one(task, options)
+        except DataError as error:
+            if len(tasks) == 1:
+                raise
+            if damaged is not None:
+                damaged.append(str(error))
+                click.echo(f"specmt: error: {error}", err=True)
+            continue
+        yield task, document
+
+
+def _read_one(task: Task, options: FormatOptions) -> Document:
+    stream = open_input(task.source)
+    with reading(stream, task.name):
+        before = os.fstat(stream.fileno())
+        data = stream.read(MAX_BYTES + 1)
+        after = os.fstat(stream.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) and task.source is not None:
+        raise DataError(f"{task.name}: changed while it was read.")
+    return read_document(data, task.name, task.file_format, replace(options, insists=task.insists))
 
 
 def _write(path: Path | None, data: bytes) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from specmt.cli.console import note, warn
-from specmt.cli.documents import DOCUMENT_NAMES, DocumentOptions, Task, tasks_sentences, translate_tasks
+from specmt.cli.documents import DOCUMENT_NAMES, DocumentOptions, tasks_sentences, translate_tasks
 from specmt.cli.progress import rate_bar
+from specmt.cli.tasks import Task
 from specmt.errors import UsageError
 from specmt.options import DecodingOptions
 from specmt.text.lines import Errors, Output, read_lines
@@ -137,9 +138,13 @@ def documents_run(
     documents: DocumentOptions,
     report: Output | None,
     *,
+    damaged: list[str],
     quiet: bool,
 ) -> Run:
-    """Returns the job over the sentences of documents, which are all written in the end."""
+    """Returns the job over the sentences of documents, which are all written in the end.
+
+    :param damaged: takes what is wrong with those of several that cannot be read
+    """
     from specmt.jobs.documents import FORM, Recorded, render, survey_sentences
 
     languages = translator.model.languages
@@ -149,7 +154,7 @@ def documents_run(
 
     def finish(job: JobFolder) -> Stats:
         recorded = Recorded(job)
-        written = translate_tasks(recorded, languages, tasks, options, documents, report, quiet=quiet)
+        written = translate_tasks(recorded, languages, tasks, options, documents, report, damaged=damaged, quiet=quiet)
         recorded.stats.warnings, recorded.stats.failed = recorded.stats.warnings + written.warnings, written.failed
         job.remove([task.target for task in tasks if task.target is not None])
         return recorded.stats

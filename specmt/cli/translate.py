@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specmt.cli.console import check_warnings, missing_kernels, note, show_warnings, warn
-from specmt.cli.documents import DocumentOptions, check_documents, document_options, find_tasks, translate_tasks
+from specmt.cli.documents import DocumentOptions, check_documents, document_options, translate_tasks
 from specmt.cli.job import (
     WAYS,
     Cluster,
@@ -31,6 +31,7 @@ from specmt.cli.job import (
 from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
+from specmt.cli.tasks import find_tasks, in_languages, say_left
 from specmt.errors import DataError, UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import Lines, Output, open_input, read_lines
@@ -198,8 +199,15 @@ def translate(
         cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
         run_parquet(source, output, options, cluster, given, quiet=quiet)
         return
-    tasks = find_tasks(sources, output, documents.file_format)
+    tasks, left = find_tasks(
+        sources, output, documents.file_format, language=loading["source"], columns=documents.column
+    )
     check_documents(tasks, given, format_)
+    if left and not quiet:
+        note(say_left(left))
+    damaged: list[str] = []
+    if tasks:
+        tasks = in_languages(tasks, model, loading, damaged, is_sure="source" in given)
     more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
     for name, wanted in more.items():
         if wanted and format_ == "text":
@@ -246,7 +254,7 @@ def translate(
         total: Stats | None
         if place is not None:
             if tasks:
-                run = documents_run(translator, options, tasks, documents, report_out, quiet=quiet)
+                run = documents_run(translator, options, tasks, documents, report_out, damaged=damaged, quiet=quiet)
             else:
                 assert source is not None  # check_job
                 run = text_run(translator, options, source, place, render, format_=format_, errors=errors, quiet=quiet)
@@ -255,7 +263,15 @@ def translate(
             total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
         elif lines is None:
             total = translate_tasks(
-                translator, languages, tasks, options, documents, report_out, remember=translator.remember, quiet=quiet
+                translator,
+                languages,
+                tasks,
+                options,
+                documents,
+                report_out,
+                damaged=damaged,
+                remember=translator.remember,
+                quiet=quiet,
             )
         else:
             assert out is not None
@@ -269,6 +285,9 @@ def translate(
             stats_out.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if verbose:
         note(summary(total, options))
+    if damaged:
+        many = len(damaged) > 1
+        raise DataError(f"{len(damaged)} document{'s' * many} {'are' if many else 'is'} left; the others are written.")
     if total.failed:
         raise DataError(f"segments that cannot be written stay as they were: {total.failed}; the rest is written.")
     if strict:

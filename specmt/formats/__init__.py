@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from specmt.errors import DataError, UsageError
 from specmt.formats.document import Document, FormatOptions, check_size
+from specmt.formats.known import has_messages, xml_format
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -95,8 +97,32 @@ def suffixes(name: str) -> tuple[str, ...]:
     return _OURS[name] if name in _OURS else tuple(_plug_ins()[name].load().SUFFIXES)
 
 
-def format_of(file_name: str) -> str | None:
-    """Returns the name of the format that the name of a file says, with or without ``.gz``."""
-    low = file_name.lower().removesuffix(".gz")
+def format_of(name: str, head: bytes = b"") -> str | None:
+    """Returns the name of the format of a file, with or without ``.gz``; ``text`` for ``.txt`` alone.
+
+    :param head: how it begins, which counts more than the suffix of XML; empty: not known
+    """
+    low = name.lower().removesuffix(".gz")
+    if low.endswith(".xml") and head:
+        return xml_format(head)
     ours = next((name for name, ends in _OURS.items() if low.endswith(ends)), None)
     return ours or next((name for name in _plug_ins() if low.endswith(suffixes(name))), None)
+
+
+def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str | None:
+    """Returns the format of a file that no one named but the folder that it is in.
+
+    Of JSON these are files of messages, lest settings of programs be translated.
+
+    :param path: within the folder
+    :param language: that is translated from, if that is known
+    """
+    known = format_of(path.name, head)
+    if known == "json" and not path.name.lower().endswith(".arb") and not has_messages(path, head, language):
+        return None
+    return known
+
+
+def all_suffixes() -> list[str]:
+    """Returns the ends of the names of the documents that are read."""
+    return sorted({suffix for name in names() for suffix in suffixes(name)})

@@ -106,6 +106,9 @@ class FormatOptions:
     target: str = "en"
     """The language of the translation."""
 
+    insists: bool = False
+    """Whether a document that says it is in the target language is translated nevertheless."""
+
     fuzzy: bool = True
     """Whether translations are marked to be reviewed, where the format can say so."""
 

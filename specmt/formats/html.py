@@ -161,7 +161,8 @@ class _Page:
         if name == "html":
             self.languages += [known[each] for each in ("lang", "xml:lang") if each in known]
             said = {primary(value_of(self._text, span)) for span in self.languages}
-            if said == {self._options.target} and self._options.source != self._options.target:
+            options = self._options
+            if said == {options.target} and options.source != options.target and not options.insists:
                 self._state = "translated"
         texts = [known[each] for each in _TEXTS if each in known]
         if name == "meta" and "content" in known:

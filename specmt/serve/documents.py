@@ -54,18 +54,16 @@ class Written(NamedTuple):
     """The language that it was found to be in, where that was asked."""
 
 
-def suffixes() -> list[str]:
-    """Returns the ends of the names of the documents that can be translated."""
-    return sorted({suffix for name in formats.names() for suffix in formats.suffixes(name)})
+def format_of(name: str, head: bytes = b"") -> str | None:
+    """Returns the format of a file's name, ``text`` for plain text; ``None`` for what cannot be translated.
 
-
-def format_of(name: str) -> str | None:
-    """Returns the format of a file's name, ``text`` for plain text; ``None`` for what cannot be translated."""
+    :param head: how it begins; empty: not known
+    """
     if name.lower().endswith(PLAIN):
         return "text"
     if name.lower().endswith(".gz"):  # of which nobody knows how large it is
         return None
-    return formats.format_of(name)
+    return formats.format_of(name, head)
 
 
 async def translate_texts(

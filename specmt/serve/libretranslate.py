@@ -8,9 +8,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from specmt.formats import all_suffixes
 from specmt.serve.asked import Manner
 from specmt.serve.context import caller_of, not_modified, schema, service_of, uploads_of
-from specmt.serve.documents import suffixes
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected, name_of
 from specmt.serve.parameters import Parameters
@@ -112,7 +112,7 @@ async def settings(request: Request) -> Any:
             side: {"code": code, "name": name_of(code)} for side, code in (("source", source), ("target", target))
         },
         "suggestions": False,
-        "supportedFilesFormat": suffixes(),
+        "supportedFilesFormat": all_suffixes(),
     }
 
 

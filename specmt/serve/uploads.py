@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
+from specmt.formats.known import HEAD
 from specmt.serve.documents import format_of, translate_documents
 from specmt.serve.errors import RefusedError
 
@@ -55,7 +56,7 @@ class Uploads:
         """
         stem, dot, suffix = re.split(r"[/\\]", name)[-1].rpartition(".")
         suffix = dot + suffix.lower()
-        file_format = format_of(suffix)
+        file_format = format_of(suffix, content[:HEAD])
         if file_format is None:
             raise RefusedError(400, "Invalid request: file format not supported")
         if not content:

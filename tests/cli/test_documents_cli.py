@@ -56,9 +56,11 @@ def test_a_damaged_document_leaves_no_output(tiny_model: Path, tmp_path: Path, h
     error = result.stderr.decode()
     assert error.startswith(f"specmt: error: {bad}: line 4 is not well-formed XML") and error.count("\n") == 1
     assert result.stdout == b"" and not (tmp_path / "c.xlf").exists()
-    result = here("translate", good, bad, "-o", out, *model_options(tiny_model), "-q")
+    result = here("translate", bad, good, "-o", out, *model_options(tiny_model), "-q")
     assert result.returncode == 65
-    assert {path.name for path in out.iterdir()} <= {"a.xlf"}
+    assert error in result.stderr.decode()
+    assert result.stderr.decode().endswith("specmt: error: 1 document is left; the others are written.\n")
+    assert {path.name for path in out.iterdir()} == {"a.xlf"}
 
 
 CUT = {

@@ -21,7 +21,7 @@ FILES = {
     "latin.en": b"a\xe4\n" * 5,
     "empty.en": b"",
     "terms.tsv": b"Datei\n",
-    **dict.fromkeys(("a.po", "b.po", "c.md", "d.bin", "sub/a.po"), PO.encode()),
+    **dict.fromkeys(("a.po", "b.po", "c.md", "d.bin", "d.de", "sub/a.po"), PO.encode()),
 }
 EARLY: dict[str, list[tuple[list[str], int, str]]] = {
     "translate": [
@@ -65,15 +65,16 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
         (["a.po", "b.po"], 2, "`output` must be a folder for several files, but is left out."),
         (["a.po", "b.po", "-o", "c.md"], 2, "`output` must be a folder for several files, but is the file c.md."),
         (["a.po", "sub/a.po", "-o", "out"], 2, "a.po and sub/a.po would both be written to out/a.po."),
-        (["a.po", "d.bin", "-o", "out"], 2, "d.bin: has an unknown format; `--file-format` says it."),
+        (["a.po", "d.bin", "-o", "out"], 2, "d.bin: has a format that is not read (.bin)"),
+        (["d.bin"], 2, "d.bin: has a format that is not read (.bin); `--file-format text` translates its lines."),
         (["a.po", "--file-format", "doc"], 2, "`file_format` must be one of android, csv,"),
         (["a.po", "--format", "tsv"], 2, "`format` must be text for documents, but is 'tsv' instead."),
         (["a.po", "-o", "a.po"], 2, "`--output` and the input are the same file, a.po."),
         (["a.po", "--errors", "replace"], 2, "`errors` has no effect with documents; leave it out."),
         (["a.po", "--alignments"], 2, "`alignments` has no effect with documents; leave it out."),
         (["a.po", "--n-best", "2", "--strategy", "beam"], 2, "`n_best` has no effect with documents; leave it out."),
-        (["d.bin", "--no-fuzzy"], 2, "`fuzzy` has no effect with lines of text; leave it out."),
-        (["d.bin", "--all"], 2, "--all has no effect with lines of text; leave it out."),
+        (["d.de", "--no-fuzzy"], 2, "`fuzzy` has no effect with lines of text; leave it out."),
+        (["d.de", "--all"], 2, "--all has no effect with lines of text; leave it out."),
         (["none.po"], 66, "none.po: no such file."),
         (["in.de", "--alignments"], 2, "`--alignments` needs `--format tsv` or `--format jsonl`"),
         (["in.de", "--strategy", "beam", "--n-best", "2"], 2, "`--n-best` needs `--format tsv`"),

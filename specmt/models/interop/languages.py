@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from specmt.errors import UsageError
-from specmt.languages import find_code
+from specmt.languages import ISO, find_code
 
 _CODES: Final = """
 af:afr_Latn ak:aka_Latn am:amh_Ethi ar:arb_Arab as:asm_Beng ay:ayr_Latn az:azj_Latn/azb_Arab ba:bak_Cyrl be:bel_Cyrl
@@ -30,21 +30,6 @@ yo:yor_Latn zh:zho_Hans/zho_Hant zu:zul_Latn
 """
 _LONG: Final = {short: codes.split("/") for short, codes in (pair.split(":") for pair in _CODES.split())}
 """What codes of ISO 639-1 stand for in NLLB: usually one language in one script, sometimes several."""
-
-_PAIRS: Final = """
-aa:aar ab:abk af:afr ak:aka am:amh an:arg ar:ara as:asm av:ava ay:aym az:aze ba:bak be:bel bg:bul bi:bis bm:bam bn:ben
-bo:bod br:bre bs:bos ca:cat ce:che ch:cha co:cos cs:ces cv:chv cy:cym da:dan de:deu dv:div dz:dzo ee:ewe el:ell en:eng
-eo:epo es:spa et:est eu:eus fa:fas fi:fin fj:fij fo:fao fr:fra fy:fry ga:gle gd:gla gl:glg gn:grn gu:guj gv:glv ha:hau
-he:heb hi:hin hr:hrv ht:hat hu:hun hy:hye ia:ina id:ind ie:ile ig:ibo io:ido is:isl it:ita ja:jpn jv:jav ka:kat kk:kaz
-kl:kal km:khm kn:kan ko:kor ku:kur kw:cor ky:kir la:lat lb:ltz lg:lug li:lim ln:lin lo:lao lt:lit lv:lav mg:mlg mh:mah
-mi:mri mk:mkd ml:mal mn:mon mr:mar ms:msa mt:mlt my:mya nb:nob ne:nep nl:nld nn:nno no:nor nv:nav ny:nya oc:oci om:orm
-or:ori os:oss pa:pan pl:pol ps:pus pt:por qu:que rm:roh rn:run ro:ron ru:rus rw:kin sa:san sc:srd sd:snd se:sme sg:sag
-si:sin sk:slk sl:slv sm:smo sn:sna so:som sq:sqi sr:srp su:sun sv:swe sw:swa ta:tam te:tel tg:tgk th:tha ti:tir tk:tuk
-tl:tgl tn:tsn to:ton tr:tur ts:tso tt:tat ty:tah ug:uig uk:ukr ur:urd uz:uzb vi:vie vo:vol wa:wln wo:wol xh:xho yi:yid
-yo:yor zh:zho zu:zul
-"""
-_ISO: Final[Mapping[str, str]] = dict(pair.split(":") for pair in _PAIRS.split())
-"""ISO 639-1 to 639-3: older OPUS-MT models name languages by the one, newer ones by the other."""
 
 _CODE: Final = "[a-z]{2,3}(?:_[A-Za-z]+)?"
 _NAME: Final = re.compile(rf"(?:^|[-/])({_CODE})-({_CODE})$")
@@ -98,7 +83,7 @@ def split_pair(text: str) -> tuple[str, str] | None:
 
     ``None`` if they are none. One of two letters, as English, tells where the other begins.
     """
-    known = {*_ISO, *_ISO.values(), "hbs"}  # Serbo-Croatian
+    known = {*ISO, *ISO.values(), "hbs"}  # Serbo-Croatian
     pairs = [found.groups() for pattern in _SIDE_BY_SIDE if (found := pattern.fullmatch(text))]
     pairs = [pair for pair in pairs if {code.partition("_")[0] for code in pair} & known]
     best = sorted(pairs, key=lambda pair: sum(code.partition("_")[0] in known for code in pair))[-1:]
@@ -121,7 +106,7 @@ def name_languages(named: tuple[str | None, str | None], where: object) -> tuple
 def _tagged(code: str) -> str:
     """Returns a code as it is written elsewhere: ``de`` for ``deu``, ``zh-Hant`` for ``zh_hant``."""
     language, _, script = code.partition("_")
-    short = next((short for short, long in _ISO.items() if long == language), language)
+    short = next((short for short, long in ISO.items() if long == language), language)
     return f"{short}-{script.title()}" if script else short
 
 
@@ -153,8 +138,8 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
     codes = {_code(each): each for each in tokens}
     if language is None:
         raise UsageError(f"The model has several targets; name one with --to or --target-token: {_listed(tokens)}.")
-    language = find_code(language, {*codes, *_ISO}) or language
-    names = [language, _ISO.get(language, language), *(short for short, long in _ISO.items() if long == language)]
+    language = find_code(language, {*codes, *ISO}) or language
+    names = [language, ISO.get(language, language), *(short for short, long in ISO.items() if long == language)]
     for name in names:
         found = [code for code in codes if code == name] or [code for code in codes if code.startswith(f"{name}_")]
         if len(found) == 1:
@@ -172,7 +157,7 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
 def language_of(token: str) -> str:
     """Returns the language that a token stands for, by its short code if it has one."""
     code = _code(token)
-    return next((short for short, long in _ISO.items() if long == code), code)
+    return next((short for short, long in ISO.items() if long == code), code)
 
 
 def _code(token: str) -> str:

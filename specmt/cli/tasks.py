@@ -1,0 +1,196 @@
+"""Which files `specmt translate` reads as documents, what of a folder is left, and the languages that files name."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from specmt.errors import InputNotFoundError, UsageError
+from specmt.formats import all_suffixes, find_format, format_in_folder, format_of
+from specmt.formats.known import HEAD, has_magic, is_binary, is_lines, kind_of, said_languages
+from specmt.languages import primary
+from specmt.text.lines import STDIN, open_input, reading
+
+_MOST_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A document to translate."""
+
+    source: Path | None
+    """``None``: standard input."""
+
+    target: Path | None
+    """``None``: standard output."""
+
+    file_format: str
+
+    said: tuple[str | None, str | None] = (None, None)
+    """The languages that the document says it is in, and is to be translated into."""
+
+    insists: bool = False
+    """Whether the user knows better which language it is in."""
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return STDIN if self.source is None else str(self.source)
+
+
+class Found(NamedTuple):
+    """What is to be translated; no documents where there is one file, of lines."""
+
+    tasks: list[Task]
+    left: list[tuple[Path, str]]
+    """The files of folders that stay as they are, and what they are."""
+
+
+def find_tasks(
+    files: Sequence[Path | None],
+    output: Path | None,
+    file_format: str | None,
+    *,
+    language: str | None = None,
+    columns: Collection[str] = (),
+) -> Found:
+    """Returns the documents that are to be translated.
+
+    Of a folder these are the files of known formats in it, hidden ones left out.
+
+    :param language: that is translated from, if that is known
+    :param columns: of tables, without which those of folders are left
+    :raises UsageError: it is not clear where the translations belong, or what format a file has.
+    :raises InputNotFoundError: there is no such file, or nothing in a folder.
+    """
+    if file_format is not None:
+        find_format(file_format)
+    found: list[tuple[Path | None, Path, str, bytes]] = []
+    left: list[tuple[Path, str]] = []
+    is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
+    for path in files:
+        if path is not None and path.is_dir():
+            before = len(found)
+            for each in _walk(path):
+                head = _head(each)
+                known = file_format or format_in_folder(each.relative_to(path), head, language)
+                if known is None or (known == "csv" and not columns) or (is_binary(head) and known == "text"):
+                    left.append((each, kind_of(each.name, head)))
+                else:
+                    found.append((each, each.relative_to(path), known, head))
+            if len(found) == before:
+                raise InputNotFoundError(f"{path}: has no file of a known format.")
+            continue
+        head = b"" if path is None else _head(path)
+        known = file_format or (None if path is None else format_of(path.name, head))
+        if not is_many and file_format is None and (path is None or (is_lines(path.name) and not has_magic(head))):
+            return Found([], [])
+        if known is None:
+            raise UsageError(_unknown(path, head))
+        found.append((path, Path("-" if path is None else path.name), known, head))
+    if is_many and output is None:
+        raise UsageError("`output` must be a folder for several files, but is left out.")
+    into = output if output is not None and (is_many or output.is_dir()) else None
+    if is_many and output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"`output` must be a folder for several files, but is the file {output}.")
+    tasks = [
+        Task(path, output if into is None else into / relative, known, said_languages(known, head))
+        for path, relative, known, head in found
+    ]
+    targets: dict[Path, Path | None] = {}
+    for task in tasks:
+        if task.target is not None and targets.setdefault(task.target, task.source) is not task.source:
+            raise UsageError(f"{targets[task.target]} and {task.source} would both be written to {task.target}.")
+    return Found(tasks, left)
+
+
+def _unknown(path: Path | None, head: bytes) -> str:
+    if path is None:
+        return f"{STDIN}: has an unknown format; `--file-format` says it."
+    listed = " ".join(all_suffixes())
+    advice = "" if is_binary(head) else "; `--file-format text` translates its lines"
+    return f"{path}: has a format that is not read ({kind_of(path.name, head)}){advice}. Read are {listed}."
+
+
+def _head(path: Path) -> bytes:
+    """Returns how a file begins; nothing of a pipe, which can be read only once."""
+    if not path.is_file() and path.exists():
+        return b""
+    stream = open_input(path)
+    with reading(stream, str(path)):
+        return stream.read(HEAD)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
+
+
+def say_left(left: Sequence[tuple[Path, str]]) -> str:
+    """Returns what is said of files that are left as they are: the names of those that might have been documents."""
+    known = [f"{path} ({kind})" for path, kind in left if not kind.startswith((".", "no suffix", "a "))]
+    others = Counter(kind for _, kind in left if kind.startswith((".", "no suffix", "a ")))
+    named = known[:_MOST_NAMED] + ([f"{len(known) - _MOST_NAMED} more of such"] if len(known) > _MOST_NAMED else [])
+    return "left as they are: " + ", ".join(named + [f"{count} of {kind}" for kind, count in sorted(others.items())])
+
+
+def _choose(tasks: Sequence[Task], source: str | None, target: str | None) -> tuple[str | None, str | None]:
+    """Returns the languages to translate from and into, as the documents say where the user does not.
+
+    :raises UsageError: they say several.
+    """
+    if source is not None or target is not None:
+        return source, target
+    chosen: list[str | None] = []
+    for number, option in enumerate(("from", "to")):
+        said = {primary(code): code for task in tasks if (code := task.said[number])}
+        if len(said) > 1:
+            raise UsageError(f"`{option}` must be given, as the documents say {', '.join(sorted(said))}.")
+        chosen.append(next(iter(said), None))
+    return chosen[0], chosen[1]
+
+
+def _contradiction(task: Task, source: str, target: str) -> str | None:
+    """Returns what is wrong where a document says other languages than it is to be translated between, if anything."""
+    pairs = zip(task.said, (source, target), strict=True)
+    if all(said is None or primary(said) == primary(code) for said, code in pairs):
+        return None
+    said = f"{task.said[0] or '…'} to {task.said[1]}" if task.said[1] else f"{task.said[0]}"
+    return f"{task.name}: says that it is {said}, not {source} to {target}."
+
+
+def in_languages(
+    tasks: list[Task], model: str | None, loading: dict[str, Any], damaged: list[str], *, is_sure: bool
+) -> list[Task]:
+    """Returns the documents that are in the language of the model, which is theirs where the user names none.
+
+    :param damaged: takes what is wrong with others of several
+    :param is_sure: whether the user names the language, which web pages know less well
+    :raises UsageError: the only one says another language.
+    """
+    from specmt.models.folder import find
+
+    if model is None:
+        loading["source"], loading["target"] = _choose(tasks, loading["source"], loading["target"])
+    folder = find(model, source=loading["source"], target=loading["target"])
+    kept = []
+    for task in tasks:
+        problem = _contradiction(task, folder.source, folder.target)
+        if problem is None:
+            kept.append(task)
+        elif is_sure and task.file_format == "html":
+            click.echo(f"specmt: warning: {problem}", err=True)
+            kept.append(replace(task, insists=True))
+        elif len(tasks) == 1:
+            raise UsageError(problem)
+        else:
+            click.echo(f"specmt: error: {problem}", err=True)
+            damaged.append(problem)
+    return kept

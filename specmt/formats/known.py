@@ -1,0 +1,110 @@
+"""What a file is, by its name and by how it begins: lines of text, what its suffix says, or what nobody reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Final
+
+from specmt.languages import is_code, primary
+
+HEAD: Final = 1 << 14
+"""How many bytes at the beginning of a file say what it is."""
+
+_MAGIC: Final = (
+    (b"%PDF", "PDF"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"PK\3\4", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document"),
+    (b"SQLite", "an SQLite database"),
+    (b"\x7fELF", "a program"),
+    (b"{\\rtf", "RTF"),
+)
+_MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0?\0", b"\0<\0?")
+"""How UTF-16 and UTF-32 begin, in which there are zero bytes."""
+
+_KINDS: Final = {
+    "adoc": "AsciiDoc", "dita": "DITA", "epub": "EPUB", "ini": "INI", "php": "PHP", "pptx": "PowerPoint",
+    "resx": "RESX", "rst": "reStructuredText", "strings": "Apple's strings", "tbx": "TBX", "tex": "LaTeX",
+    "toml": "TOML", "ts": "TypeScript", "xlsx": "Excel", "xml": "XML", "yaml": "YAML", "yml": "YAML",
+}  # fmt: skip
+_PROLOG: Final = re.compile(rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>", re.DOTALL)
+_ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
+_ROOTS: Final = {b"resources": "android", b"xliff": "xliff", b"tmx": "tmx"}
+_CODE: Final = rb"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
+_LANGUAGES: Final = {
+    "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
+    "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
+    "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
+    "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),
+    "xliff": (
+        rb"""\s(?:source-language|srcLang)\s*=\s*["'](%b)["']""",
+        rb"""\s(?:target-language|trgLang)\s*=\s*["'](%b)["']""",
+    ),
+}
+"""Where documents say the languages that they are in, and are to be translated into."""
+
+_JSON_KEY: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")")
+
+
+def is_lines(name: str) -> bool:
+    """Whether a name is one of lines of text: without a suffix, or with the code of a language, each with ``.gz``."""
+    suffix = PurePath(name.lower().removesuffix(".gz")).suffix[1:]
+    return suffix in ("", "txt", "src", "ref", "hyp") or (is_code(suffix) and suffix != "ts")
+
+
+def xml_format(head: bytes) -> str | None:
+    """Returns the format of XML whose root element has it alone."""
+    place = 0
+    while ahead := _PROLOG.match(head, place):
+        place = ahead.end()
+    found = _ROOT.match(head, place)
+    return _ROOTS.get(found[1]) if found else None
+
+
+def kind_of(name: str, head: bytes) -> str:
+    """Returns what a file that is not read is called."""
+    found = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    if found is None and is_binary(head):
+        return "binary data"
+    suffix = PurePath(name.lower().removesuffix(".gz")).suffix
+    return found or _KINDS.get(suffix[1:], suffix or "no suffix")
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether a file cannot be text."""
+    return has_magic(head) or (b"\0" in head and not head.startswith(_MARKS))
+
+
+def has_magic(head: bytes) -> bool:
+    """Whether a file begins as none of text does."""
+    return any(head.startswith(magic) for magic, _ in _MAGIC)
+
+
+def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
+    """Whether a JSON file is one of messages: its name, its folder or its first key is the code of a language.
+
+    :param language: the only one that counts, if it is known
+    """
+    stem = path.stem
+    said = [path.parent.name, stem, *re.split(r"[._]", stem)[-1:], *re.findall(r"[._-]([a-z]{2}[-_][A-Z]{2})$", stem)]
+    key = _JSON_KEY.match(head)
+    if key is not None:
+        said += [key[1].decode(errors="replace")] if key[2] == b"{" else []
+        if key[1] == b"@@locale":
+            return True
+    return any(is_code(each) and (language is None or primary(each) == primary(language)) for each in said)
+
+
+def said_languages(file_format: str, head: bytes) -> tuple[str | None, str | None]:
+    """Returns the languages that a document says it is in, and is to be translated into."""
+    found: list[str | None] = []
+    for pattern in _LANGUAGES.get(file_format, ()):
+        match = re.search(pattern.replace(b"%b", _CODE), head)
+        code = match[1].decode() if match else ""
+        found.append(code if is_code(code) else None)
+    return (found[0], found[1]) if found else (None, None)
