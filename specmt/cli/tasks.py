@@ -111,8 +111,8 @@ def find_tasks(
 
 
 def _unknown(path: Path | None, head: bytes) -> str:
-    if path is None:
-        return f"{STDIN}: has an unknown format; `--file-format` says it."
+    if path is None or (is_lines(path.name) and not has_magic(head)):
+        return f"{STDIN if path is None else path}: has an unknown format; `--file-format` says it."
     listed = " ".join(all_suffixes())
     advice = "" if is_binary(head) else "; `--file-format text` translates its lines"
     return f"{path}: has a format that is not read ({kind_of(path.name, head)}){advice}. Read are {listed}."
