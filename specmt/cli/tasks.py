@@ -113,14 +113,16 @@ def find_tasks(
 def _unknown(path: Path | None, head: bytes) -> str:
     if path is None or (is_lines(path.name) and not has_magic(head)):
         return f"{STDIN if path is None else path}: has an unknown format; `--file-format` says it."
+    if not path.exists():
+        raise InputNotFoundError(f"{path}: no such file.")
     listed = " ".join(all_suffixes())
     advice = "" if is_binary(head) else "; `--file-format text` translates its lines"
     return f"{path}: has a format that is not read ({kind_of(path.name, head)}){advice}. Read are {listed}."
 
 
 def _head(path: Path) -> bytes:
-    """Returns how a file begins; nothing of a pipe, which can be read only once."""
-    if not path.is_file() and path.exists():
+    """Returns how a file begins; nothing of a pipe, which can be read only once, and of none."""
+    if not path.is_file():
         return b""
     stream = open_input(path)
     with reading(stream, str(path)):
