@@ -17,9 +17,9 @@ from specmt.engine.fused import Confidence, Drafting, FusedLoop, Ran, Sentences
 from specmt.engine.kernels.verifier import KernelVerifier
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
-from specmt.text.shortlist import Shortlist
-from specmt.types import BOS, EOS, UNK, Hypothesis
+from specmt.types import BOS, EOS, Hypothesis
 from tests.decoding_helpers import NotFused, counts, same, with_doubts
+from tests.unit.test_shortlist import made_shortlist, only_eos
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -172,21 +172,9 @@ def test_shortlists_in_the_fused_loop(
 
 @pytest.mark.parametrize("way", ["masked tree", "autoregressive tree"])
 def test_lists_shorter_than_trees_are_broad(native: Model, sources: list[list[int]], way: str) -> None:
-    pieces = len(native.pieces)
-    native.__dict__["shortlist"] = Shortlist(
-        np.array([EOS], dtype=np.int32), np.zeros(pieces + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    )
+    native.__dict__["shortlist"] = only_eos(len(native.pieces))
     for h in decode(native, sources[:5], DecodingOptions(shortlist=True, **WAYS[way])):
         assert h.tokens == []
-
-
-def made_shortlist(pieces: int) -> Shortlist:
-    """Returns a shortlist by chance, in which every piece allows itself."""
-    generator = np.random.default_rng(5)
-    targets = generator.integers(4, pieces, (pieces, 3), dtype=np.int32)
-    targets[:, 0] = np.arange(pieces)
-    frequent = np.unique([UNK, EOS, *generator.integers(4, pieces, 40)]).astype(np.int32)
-    return Shortlist(frequent, np.arange(pieces + 1) * 3, targets.ravel())
 
 
 def open_rows(model: Model, sources: list[list[int]], limits: list[int]) -> tuple[State, Sentences]:
