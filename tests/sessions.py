@@ -7,6 +7,7 @@ from pathlib import Path
 
 from specmt.decoding.request import Request
 from specmt.text.lexicon import Lexicon
+from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 
 
@@ -80,3 +81,10 @@ def reverse(sources: Sequence[list[int]]) -> list[Hypothesis]:
         Hypothesis(ids[::-1], -float(len(ids)), Stats(sentences=1, tokens=len(ids) + 1, verifier_calls=1))
         for ids in sources
     ]
+
+
+def fake_translator(
+    decode: Callable[[Sequence[list[int]]], list[Hypothesis]] = reverse, model: FakeModel | None = None
+) -> Translator:
+    """Returns a translator whose model says what a function says."""
+    return Translator(model or FakeModel(), session=FakeSession(decode))  # type: ignore[arg-type]

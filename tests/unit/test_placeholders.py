@@ -20,12 +20,10 @@ from specmt.text.pieces import PieceModel
 from specmt.text.placeholders import find_copied, mask, restore, stand_ins
 from specmt.text.rules import Rules
 from specmt.text.segment import LAYOUT
-from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 from tests.golden.robustness import LISTED, listed
 from tests.growth import assert_linear
-from tests.sessions import FakeSession
-from tests.unit.test_translator import FakeModel
+from tests.sessions import FakeModel, fake_translator
 
 
 @pytest.mark.parametrize(
@@ -274,8 +272,7 @@ class Careless:
 def translate(*lines: str, **options: object) -> tuple[list[str], list[str], list[int]]:
     """Returns translations, what the model saw, and the tokens counted for each line."""
     decode = Careless()
-    translator = Translator(decode.model, session=FakeSession(decode))  # type: ignore[arg-type]
-    done = list(translator.translate(lines, DecodingOptions(**options)))  # type: ignore[arg-type]
+    done = list(fake_translator(decode, decode.model).translate(lines, DecodingOptions(**options)))  # type: ignore[arg-type]
     assert not any(each.warnings for each in done)
     return [each.text for each in done], decode.seen, [each.stats.tokens for each in done]
 

@@ -15,7 +15,7 @@ from specmt.models.hub import load_model
 from specmt.serve.clients import Keys
 from specmt.translator import Translator
 from tests.serving import serving
-from tests.sessions import FakeModel, FakeSession, reverse
+from tests.sessions import fake_translator
 
 GERMAN = "Der Hund schläft nicht ."
 REVERSED = ". nicht schläft Hund Der"
@@ -23,10 +23,7 @@ REVERSED = ". nicht schläft Hund Der"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    def load() -> Translator:
-        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-
-    with serving(load, keys=Keys({"sesam": None, "poor": 3})) as found:
+    with serving(fake_translator, keys=Keys({"sesam": None, "poor": 3})) as found:
         yield found
 
 

@@ -23,7 +23,7 @@ from specmt.serve.clients import Keys, Limits
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
 from tests.serving import serving
-from tests.sessions import FakeModel, FakeSession, reverse
+from tests.sessions import FakeModel, fake_translator, reverse
 
 TEXT = "Ein Satz.\r\n\n  Noch einer, länger als der erste: %s!\nUnd &amp; so weiter"
 LIMITS = Limits(characters=2000, texts=50, upload=1 << 20)
@@ -256,10 +256,7 @@ def test_deepl_joins_lines_where_they_do_not_end_sentences(client: httpx.Client)
 
 
 def test_deepl_cuts_lines_but_where_it_is_told_not_to() -> None:
-    def load() -> Translator:
-        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-
-    with serving(load) as client:
+    with serving(fake_translator) as client:
         body = {"text": ["Da bellt. Er geht"], "target_lang": "EN", "source_lang": "DE"}
         html = {"text": ["<p>Da bellt. Er geht</p>"], "tag_handling": "html"}
         for more in ({}, html, {}):  # cached, too
@@ -270,11 +267,8 @@ def test_deepl_cuts_lines_but_where_it_is_told_not_to() -> None:
 
 
 def test_an_etag_stands_for_rules_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> Translator:
-        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-
     def etag(**options: bool) -> str:
-        with serving(load, options=DecodingOptions(**options)) as client:
+        with serving(fake_translator, options=DecodingOptions(**options)) as client:
             return str(ask(client).headers["etag"])
 
     plain = etag()
@@ -304,7 +298,7 @@ def test_nothing_is_answered_or_cached_before_the_last_attempt() -> None:
         held = [[i for i in ids if model.pieces.words[i][0] == "%"] for ids in sources]
         return [Hypothesis(one + other, 0.0, Stats(sentences=1)) for one, other in zip(kept, held, strict=True)]
 
-    with serving(lambda: Translator(model, session=FakeSession(lose))) as client:  # type: ignore[arg-type]
+    with serving(lambda: fake_translator(lose, model)) as client:
         for _ in range(2):
             said = client.post(
                 "/translate", json={"q": "da 12 bellt. Er geht\n7 e", "source": "de", "target": "en"}
@@ -419,10 +413,7 @@ def test_metrics_are_there_for_prometheus(client: httpx.Client) -> None:
 
 
 def test_keys_and_quotas() -> None:
-    def load() -> Translator:
-        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-
-    with serving(load, keys=Keys({"sesam": 8, "other": None})) as client:
+    with serving(fake_translator, keys=Keys({"sesam": 8, "other": None})) as client:
         body = {"q": "a b", "source": "de", "target": "en"}
         assert client.post("/translate", json=body).json()["error"].startswith("Please contact")
         assert client.post("/translate", json=body | {"api_key": "no"}).json() == {"error": "Invalid API key"}
@@ -451,7 +442,7 @@ def test_too_many_requests_and_too_full_a_queue() -> None:
         return reverse(sources)
 
     def load() -> Translator:
-        return Translator(FakeModel(), session=FakeSession(decode))  # type: ignore[arg-type]
+        return fake_translator(decode)
 
     body = {"q": "a b", "source": "de", "target": "en"}
     with serving(load, limits=Limits(requests=2)) as client:
@@ -484,7 +475,7 @@ def test_it_says_when_it_is_ready_and_refuses_until_then() -> None:
 
     def load() -> Translator:
         assert may_load.wait(60)
-        return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
+        return fake_translator()
 
     with serving(load, is_ready=lambda client: client.get("/health").status_code == 200) as client:
         ready = client.get("/readyz")

@@ -8,20 +8,15 @@ import threading
 from load_test import Round, ask, table
 
 from specmt.serve.clients import Limits
-from specmt.translator import Translator
 from tests.serving import serving
-from tests.sessions import FakeModel, FakeSession, reverse
+from tests.sessions import fake_translator
 
 TEXTS = ["a b", "c d e", "f"]
 REVERSED = ["b a", "e d c", "f"]
 
 
-def load() -> Translator:
-    return Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-
-
 def test_answers_are_counted_and_compared() -> None:
-    with serving(load, limits=Limits(cache=0)) as client:
+    with serving(fake_translator, limits=Limits(cache=0)) as client:
         url = str(client.base_url).rstrip("/")
         found = ask(url, TEXTS, REVERSED, 4, requests=50)
         assert (len(found.latencies), found.wrong, found.lost) == (50, 0, 0)
@@ -31,7 +26,7 @@ def test_answers_are_counted_and_compared() -> None:
 
 
 def test_refusals_are_no_answers() -> None:
-    with serving(load, limits=Limits(requests=5)) as client:
+    with serving(fake_translator, limits=Limits(requests=5)) as client:
         found = ask(str(client.base_url).rstrip("/"), TEXTS, REVERSED, 1, requests=8)
     assert (len(found.latencies), found.refused, found.wrong, found.lost) == (5, 3, 0, 0)
 

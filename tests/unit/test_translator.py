@@ -18,15 +18,11 @@ from specmt.feeder import AHEAD, CHUNK
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Line, Stats
-from tests.sessions import FakeModel, FakeSession, reverse
-
-
-def translator(model: FakeModel | None = None) -> Translator:
-    return Translator(model or FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
+from tests.sessions import FakeModel, FakeSession, fake_translator, reverse
 
 
 def texts(*lines: str | Line) -> list[str]:
-    return [translation.text for translation in translator().translate(lines)]
+    return [translation.text for translation in fake_translator().translate(lines)]
 
 
 def test_lines_are_translated_in_order_and_blank_ones_bypass_the_model() -> None:
@@ -49,14 +45,14 @@ def test_a_mark_of_no_width_is_kept_at_the_ends_and_in_what_is_copied_and_left_o
 
 def test_lines_keep_index_and_ending() -> None:
     line = Line(41, "a b", "\r\n")
-    (translation,) = translator().translate([line])
+    (translation,) = fake_translator().translate([line])
     assert translation.line is line
     assert translation.tokens == ["b", "a"]
     assert translation.warnings == []
 
 
 def test_a_long_line_is_translated_in_parts_with_a_warning() -> None:
-    (translation,) = translator().translate(["a b c. d e f g h i j"])
+    (translation,) = fake_translator().translate(["a b c. d e f g h i j"])
     assert translation.text == "c. b a h g f e d j i"
     what = "a sentence is longer than 5 pieces; its 3 parts were translated by themselves"
     assert translation.warnings == [what]
@@ -76,8 +72,7 @@ def test_attempts_and_what_is_left_are_counted() -> None:
         return found
 
     lines = ["a b", "a 12 b", "x 34 b", "y 56 b"]
-    translator = Translator(model, session=FakeSession(lose))  # type: ignore[arg-type]
-    found = list(translator.translate(lines, DecodingOptions(check=True)))
+    found = list(fake_translator(lose, model).translate(lines, DecodingOptions(check=True)))
     assert [each.text for each in found] == lines
     assert [each.stats.attempts for each in found] == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
     assert [each.warnings for each in found] == [[]] * 3 + [["'y' stays as it is: what the model says is damaged"]]
@@ -87,20 +82,20 @@ def test_attempts_and_what_is_left_are_counted() -> None:
 
 def test_scores_only_where_asked_for() -> None:
     lines = ["a b c", ""]
-    assert all(math.isnan(each.score) for each in translator().translate(lines))
-    scored = translator().translate(lines, DecodingOptions(scores=True))
+    assert all(math.isnan(each.score) for each in fake_translator().translate(lines))
+    scored = fake_translator().translate(lines, DecodingOptions(scores=True))
     assert [each.score for each in scored] == [-3.0, 0.0]
 
 
 def test_lossless_comes_from_the_options() -> None:
-    assert [each.lossless for each in translator().translate(["a"])] == [True]
-    assert [each.lossless for each in translator().translate(["a"], DecodingOptions(tolerance=1.0))] == [False]
+    assert [each.lossless for each in fake_translator().translate(["a"])] == [True]
+    assert [each.lossless for each in fake_translator().translate(["a"], DecodingOptions(tolerance=1.0))] == [False]
 
 
 def test_a_decoded_line_break_becomes_a_space() -> None:
     model = FakeModel()
     model.pieces.words = ["a\nb"]
-    fixed = Translator(model, session=FakeSession(lambda _: [Hypothesis([0], math.nan)]))  # type: ignore[arg-type]
+    fixed = fake_translator(lambda _: [Hypothesis([0], math.nan)], model)
     assert [each.text for each in fixed.translate(["x"])] == ["a b"]
 
 
@@ -125,7 +120,7 @@ class Numbered:
 
 def test_it_reads_some_batches_ahead_and_no_more() -> None:
     lines = Numbered(100_000, there=100_000)
-    translations = translator().translate(lines, DecodingOptions(batch_size=4))
+    translations = fake_translator().translate(lines, DecodingOptions(batch_size=4))
     assert lines.read == 0
     for _ in range(3):
         next(translations)
@@ -135,7 +130,7 @@ def test_it_reads_some_batches_ahead_and_no_more() -> None:
 @pytest.mark.parametrize("there", [0, 1, 5])
 def test_a_translation_does_not_wait_for_the_next_line(there: int) -> None:
     lines = Numbered(10, there=there)
-    translations = translator().translate(lines)
+    translations = fake_translator().translate(lines)
     next(translations)
     assert lines.read == max(1, there)
     for number in range(lines.read + 1, 11):
@@ -150,7 +145,7 @@ def test_lines_before_a_failure_of_the_input_come_first() -> None:
         yield "c d"
         raise DataError("bad")
 
-    translations = translator().translate(lines())
+    translations = fake_translator().translate(lines())
     assert [next(translations).text, next(translations).text] == ["b a", "d c"]
     with pytest.raises(DataError, match="bad"):
         next(translations)
@@ -166,7 +161,7 @@ def test_what_is_not_wanted_any_more_is_taken_back() -> None:
 
 
 def test_several_threads_are_served_by_one_session() -> None:
-    shared = translator()
+    shared = fake_translator()
 
     def work(number: int) -> list[str]:
         return [each.text for each in shared.translate([f"a{number} b{k}" for k in range(200)])]
@@ -267,9 +262,9 @@ def test_options_are_checked_before_anything_is_read() -> None:
     model = FakeModel(has_drafter=False)
     for options in (DecodingOptions(drafter="masked"), DecodingOptions(tolerance=1.0)):
         with pytest.raises(ModelError, match="no masked drafter"):
-            translator(model).translate([], options)
-    translator(model).translate([], DecodingOptions(strategy="greedy"))
-    translator(model).translate([], DecodingOptions(drafter="none"))
+            fake_translator(model=model).translate([], options)
+    fake_translator(model=model).translate([], DecodingOptions(strategy="greedy"))
+    fake_translator(model=model).translate([], DecodingOptions(drafter="none"))
 
 
 def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +272,7 @@ def test_a_pickled_translator_loads_its_model_again(monkeypatch: pytest.MonkeyPa
 
     def from_pretrained(name: str, **loading: object) -> Translator:
         calls.append((name, loading))
-        return translator()
+        return fake_translator()
 
     original = Translator(FakeModel(Path("folder")), session=FakeSession(reverse), threads=2)  # type: ignore[arg-type]
     data = pickle.dumps(original)
@@ -334,13 +329,13 @@ def test_a_memory_has_stand_ins_where_the_model_sees_them(tmp_path: Path) -> Non
 def test_the_signature_says_what_is_protected() -> None:
     greedy = DecodingOptions(strategy="greedy")
     found = [
-        translator().signature(options)["protect"]
+        fake_translator().signature(options)["protect"]
         for options in (greedy, replace(greedy, protect=False), replace(greedy, temperature=0.5))
     ]
     assert found == [True, False, True]
     model = FakeModel()
     model.protects = False
-    free, held = (translator(model).signature(DecodingOptions(protect=protect)) for protect in (None, True))
+    free, held = (fake_translator(model=model).signature(DecodingOptions(protect=protect)) for protect in (None, True))
     assert {name: held[name] for name in held if held[name] != free.get(name)} == {"stand_ins": True}
 
 
@@ -350,26 +345,26 @@ def test_whether_there_are_stand_ins_is_up_to_the_model_where_nobody_says(
 ) -> None:
     model = FakeModel()
     model.protects = False
-    rules = translator(model).cutter(DecodingOptions(protect=protect)).rules
+    rules = fake_translator(model=model).cutter(DecodingOptions(protect=protect)).rules
     assert [part.text for part in rules.split("a {x} b")] == seen
 
 
 def test_what_is_wrong_with_a_memory_is_said_before_anything_is_read(tmp_path: Path) -> None:
     path = tmp_path / "memory.tsv"
     with pytest.raises(InputNotFoundError, match="no such file"):
-        translator().translate([], DecodingOptions(memory=path))
+        fake_translator().translate([], DecodingOptions(memory=path))
     path.write_text("a b")
     with pytest.raises(DataError, match="line 1 must be"):
-        translator().translate([], DecodingOptions(memory=path))
-    translator().translate([], DecodingOptions(memory=path, strategy="greedy"))
+        fake_translator().translate([], DecodingOptions(memory=path))
+    fake_translator().translate([], DecodingOptions(memory=path, strategy="greedy"))
 
 
 def test_lookups_are_exact_and_depend_on_what_came_before() -> None:
     options = DecodingOptions(memory=Path("memory.tsv"), block_size=5)
-    assert translator().drafts_are_fixed(DecodingOptions(block_size=5))
-    assert not translator().drafts_are_fixed(options)
-    assert translator().signature(options)["memory"] == "memory.tsv"
-    assert "memory" not in translator().signature(DecodingOptions())
+    assert fake_translator().drafts_are_fixed(DecodingOptions(block_size=5))
+    assert not fake_translator().drafts_are_fixed(options)
+    assert fake_translator().signature(options)["memory"] == "memory.tsv"
+    assert "memory" not in fake_translator().signature(DecodingOptions())
     with pytest.raises(UsageError, match="`tolerance` must be 0 with the drafter lookup"):
         DecodingOptions(memory=Path("memory.tsv"), tolerance=1.0)
 

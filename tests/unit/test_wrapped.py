@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from specmt.text.lines import lines_of, read_lines
 from specmt.text.wrapped import MOST_LINES, WrapCounter, deal_out, join_lines, paragraphs, part_lines, unwrap
-from specmt.translator import Translator
 from specmt.types import Line
-from tests.sessions import FakeModel, FakeSession, reverse
+from tests.sessions import fake_translator
 
 
 def groups(text: str) -> list[list[str]]:
@@ -126,8 +125,7 @@ def test_whether_text_is_wrapped(lines: list[str], is_wrapped: bool) -> None:
 
 def test_paragraphs_are_translated_whole_and_dealt_out() -> None:
     text = "> Das ist\r\n> ein Satz.\n\n- eins\n- zwei drei"
-    translator = Translator(FakeModel(), session=FakeSession(reverse))  # type: ignore[arg-type]
-    found = list(translator.translate(join_lines(lines_of(text))))
+    found = list(fake_translator().translate(join_lines(lines_of(text))))
     assert [each.line.text for each in found] == ["Das ist ein Satz.", "", "- eins", "- zwei drei"]
     assert "".join(map(part_lines, found)) == "> Satz. ein\r\n> ist Das\n\n- eins\n- drei zwei"
     assert [each.line.index for each in found] == [0, 2, 3, 4]
