@@ -15,6 +15,7 @@ from specmt.options import DecodingOptions
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, sentences
 from specmt.text.rules import Rules
+from specmt.text.segment import MOST
 from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Pending:
     """The line without pairs of placeholders around words, and those."""
 
     missing: int = 0
-    """How many of its sentences are not finished."""
+    """How many of its sentences are not finished, and one while it is not cut to its end."""
 
 
 @dataclass
@@ -213,13 +214,22 @@ class Feeder:
 
     def cut(self, line: Line) -> None:
         """Cuts a line into sentences, which wait from then on."""
-        rules = self.cutter.rules
-        tagged = take_markers(line.text) if rules.protects else Tagged(line.text)
-        pending = Pending(self, line, rules.split(tagged.text), tagged)
+        for _ in self.cutting(line):
+            pass
+
+    def cutting(self, line: Line) -> Iterator[None]:
+        """Cuts a line piece by piece: there is always one at least, and none takes long."""
+        rules, numbers = self.cutter.rules, count()
+        tagged = take_markers(line.text) if rules.protects and len(line.text) <= MOST else Tagged(line.text)
+        pending = Pending(self, line, [], tagged, missing=1)  # what is not cut
         self.pending.append(pending)
-        for number, part in enumerate(sentences(pending.parts)):
-            self.waiting.append(Sentence(pending, part, number))
-            pending.missing += 1
+        for parts in rules.parts(tagged.text):
+            pending.parts += parts
+            for part in sentences(parts):
+                self.waiting.append(Sentence(pending, part, next(numbers)))
+                pending.missing += 1
+            yield
+        pending.missing -= 1
 
     def submit(self, sentence: Sentence) -> None:
         """Gives a sentence to the session."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @number_option("char_limit", 100_000, "Most characters of a request; 0 for any number.")
 @number_option("batch_limit", 1000, "Most texts of a request; 0 for any number.")
 @number_option("req_limit", 0, "Most requests a minute, of a key or an address; 0 for any number.")
-@number_option("max_queue", 10_000, "Refuse requests (429) while so many lines wait for their model.", least=1)
+@number_option("max_queue", 4_000_000, "Refuse requests (429) while so many characters wait for models.", least=1)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

@@ -91,7 +91,7 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
     def count(status: int) -> None:
         service.metrics.responses.labels(str(status)).inc()
 
-    return Gate(app, most_bytes=most, log=log, count=count)
+    return Gate(app, service.room, most_bytes=most, log=log, count=count)
 
 
 async def _ready(request: Request) -> Response:

@@ -9,6 +9,7 @@ from specmt.serve.clients import Account
 from specmt.serve.dispatch import Gone
 from specmt.serve.glossaries import Terms
 from specmt.serve.languages import Detected
+from specmt.serve.room import Claim
 
 Pair = tuple[str, str]
 """A source and a target language."""
@@ -28,6 +29,7 @@ class Caller(NamedTuple):
     client: str
     account: Account | None
     gone: Gone
+    claim: Claim
 
     @property
     def owner(self) -> str:

@@ -32,8 +32,8 @@ class Limits:
     requests: int | None = None
     """A minute, of a client."""
 
-    queue: int = 10_000
-    """Lines that wait for a model."""
+    queue: int = 4_000_000
+    """Characters that wait for models, those included that are arriving."""
 
     seconds: float = 300.0
     """Until a request is given up."""

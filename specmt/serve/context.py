@@ -48,7 +48,7 @@ def caller_of(request: Request, key: str | None) -> Caller:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return Caller(client, account, gone)
+    return Caller(client, account, gone, request.scope["state"]["claim"])
 
 
 def not_modified(request: Request, etag: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from specmt.serve.engine import Engine, Job, QueueFullError, StoppedError
+from specmt.serve.engine import Engine, Job, StoppedError
 from specmt.serve.errors import RefusedError
 
 Gone = Callable[[], Awaitable[object]]
@@ -51,8 +51,6 @@ async def run_jobs(work: Sequence[tuple[Engine, Job]], gone: Gone, seconds: floa
             taken.append(engine)
         if (error := await end) is not None:
             raise error
-    except QueueFullError:
-        raise RefusedError(429, "Too many requests are waiting; try again later", retry_after=1) from None
     except StoppedError:
         raise RefusedError(503, "The server is stopping", retry_after=5) from None
     finally:

@@ -8,18 +8,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import StringIO
 from typing import TYPE_CHECKING, Final, final
 
 from specmt.feeder import Cutter, Feeder, Mailbox
 from specmt.options import DecodingOptions
 from specmt.serve.fair import FairQueue
-from specmt.types import Line, Tally, Translation
+from specmt.types import Line, Stats, Tally, Translation
 
 if TYPE_CHECKING:
     from specmt.decoding.request import Recorder
     from specmt.translator import Translator
 
 logger = logging.getLogger(__name__)
+
+CUT_AT_ONCE: Final = 32
+"""How many pieces of texts are cut, at most, before the session does a step."""
 
 READY: Final = 0.5
 """How many batches of sentences wait in the session itself, where they are sorted by length; the rest waits in front,
@@ -28,50 +33,72 @@ where clients take turns."""
 _loading: Final = threading.Lock()
 
 
-class QueueFullError(Exception):
-    """Too many lines wait."""
-
-
 class StoppedError(Exception):
     """The text was cancelled, or the engine has stopped."""
 
 
 @final
 class Job:
-    """A text on its way through an engine; a line is cut into sentences when its turn comes."""
+    """A text on its way through an engine; a line is cut into sentences, piece by piece, when its turn comes."""
 
     def __init__(
         self,
         lines: Iterable[Line],
         options: DecodingOptions,
         *,
+        characters: int = 0,
+        keeps: bool = False,
         client: str = "",
         cutter: Cutter | None = None,
         recorder: Recorder | None = None,
         done: Callable[[Job], None] = lambda job: None,
     ) -> None:
         """
+        :param characters: how many the lines have
+        :param keeps: whether translations are wanted line by line, and not only their text
         :param client: whose it is; clients take turns
         :param cutter: makes sentences of the lines; by default the translator's
         :param done: is called, in any thread, when there are translations or an error
         """
-        self.lines = deque(lines)  # not cut yet
+        self.lines = lines
+        self.characters = characters  # not cut yet
         self.options = options
         self.client = client
         self.cutter = cutter
         self.recorder = recorder
         self.done = done
+        self.keeps = keeps
         self.translations: list[Translation] = []
+        self.stats = Stats()
         self.error: BaseException | None = None
         self.is_done = False
         self.submitted = time.perf_counter()
         self.started = 0.0  # when its first sentence came into the session
         self.feeder: Feeder | None = None  # once it has come in
+        self.pieces: Iterator[None] = iter(())  # cuts the next one
+        self.is_cut = False
+        self._said = StringIO()
 
     @property
     def text(self) -> str:
         """The translation, with line endings as they were."""
-        return "".join(each.text + each.line.ending for each in self.translations)
+        return self._said.getvalue()
+
+    def add(self, translation: Translation) -> None:
+        """Takes the translation of the next line."""
+        self._said.write(translation.text + translation.line.ending)
+        self.stats += translation.stats
+        if self.keeps:
+            self.translations.append(translation)
+
+    def cut(self, feeder: Feeder, cut: Callable[[int], None]) -> Iterator[None]:
+        """Cuts the lines piece by piece.
+
+        :param cut: is told how many characters of the text have been cut
+        """
+        for line in self.lines:
+            yield from feeder.cutting(line)
+            cut(len(line.text) + len(line.ending))
 
     def finish(self, error: BaseException | None = None) -> None:
         """Tells whoever waits that there are translations, or an error."""
@@ -83,16 +110,12 @@ class Job:
 class Engine:
     """Loads a model and translates with it, in a thread of its own."""
 
-    def __init__(
-        self, load: Callable[[], Translator], *, batch_size: int, max_queue: int, name: str = "specmt-engine"
-    ) -> None:
+    def __init__(self, load: Callable[[], Translator], *, batch_size: int, name: str = "specmt-engine") -> None:
         """
         :param batch_size: how many sentences are decoded side by side
-        :param max_queue: how many lines may wait before texts are refused
         """
         self._load = load
         self._room = int((1.0 + READY) * batch_size)
-        self._max_queue = max_queue
         self._changed = threading.Condition()
         # Under the lock:
         self._arrived: list[Job] = []
@@ -111,7 +134,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """How many lines wait."""
+        """How many characters wait to be cut into sentences."""
         return self._waiting
 
     @property
@@ -131,15 +154,12 @@ class Engine:
     def submit(self, jobs: list[Job]) -> None:
         """Takes in texts, all of them or none.
 
-        :raises QueueFullError: too many lines wait.
         :raises StoppedError: the engine takes no more.
         """
         with self._changed:
             if self._stopping or not self._thread.is_alive():
                 raise StoppedError
-            if self._waiting >= self._max_queue:
-                raise QueueFullError
-            self._waiting += sum(len(job.lines) for job in jobs)
+            self._waiting += sum(job.characters for job in jobs)
             self._arrived += jobs
             self._changed.notify()
 
@@ -168,7 +188,7 @@ class Engine:
             self.ready.set()
         while self.error is None and self._receive():
             self._fill()
-            if self._jobs:
+            if self.running:
                 self._step()
         with self._changed:
             left, self._arrived, self._stopping = self._arrived, [], True
@@ -197,18 +217,21 @@ class Engine:
         cutter = job.cutter or translator.cutter(job.options)
         feeder = Feeder(translator.session, cutter, job.options, recorder=job.recorder, mailbox=self._mailbox)
         job.feeder, self._jobs[feeder] = feeder, job
+        job.pieces = job.cut(feeder, partial(self._count, job))
         self._queue.add(job.client, feeder)
-        self._cut(job, feeder)
+        self._cut(job, feeder, 1)
 
     def _fill(self) -> None:
         """Gives sentences to the session while it has room for them."""
-        while self._queue and self.running < self._room:
+        left = CUT_AT_ONCE
+        while self._queue and self.running < self._room and left:
             feeder = self._queue.turn()
             job = self._jobs[feeder]
             with self._failing(job):
-                feeder.submit(feeder.waiting.popleft())
-                job.started = job.started or time.perf_counter()
-                self._cut(job, feeder)
+                if feeder.waiting:
+                    feeder.submit(feeder.waiting.popleft())
+                    job.started = job.started or time.perf_counter()
+                left = self._cut(job, feeder, left)
 
     def _step(self) -> None:
         """Lets the session do some work, and hands on what is finished."""
@@ -229,21 +252,32 @@ class Engine:
                 feeder.take(sentence, said)
                 self._hand_on(job, feeder)
 
-    def _cut(self, job: Job, feeder: Feeder) -> None:
-        """Cuts lines of a text until there is a sentence; without one it has no turns."""
-        while job.lines and not feeder.waiting:
-            line = job.lines.popleft()
-            with self._changed:
-                self._waiting -= 1
-            feeder.cut(line)
-        if not feeder.waiting:
+    def _cut(self, job: Job, feeder: Feeder, left: int) -> int:
+        """Cuts a text until there is a sentence; without one it has no turns.
+
+        :param left: how many pieces may be cut
+        :returns: how many more may be
+        """
+        while left and not feeder.waiting and not job.is_cut:
+            left -= 1
+            job.is_cut = next(job.pieces, self) is self
+        if job.is_cut and not feeder.waiting:
             self._queue.remove(job.client, feeder)
         self._hand_on(job, feeder)
+        return left
+
+    def _count(self, job: Job, cut: int) -> None:
+        """Counts characters of a text that wait no more."""
+        cut = min(cut, job.characters)
+        job.characters -= cut
+        with self._changed:
+            self._waiting -= cut
 
     def _hand_on(self, job: Job, feeder: Feeder) -> None:
         """Takes the lines that are translated, and finishes a text without others."""
-        job.translations += map(self._loaded().translation, feeder.finished())
-        if not (job.lines or feeder.pending):
+        for each in map(self._loaded().translation, feeder.finished()):
+            job.add(each)
+        if job.is_cut and not feeder.pending:
             del self._jobs[feeder]
             job.finish()
 
@@ -255,8 +289,7 @@ class Engine:
             self._queue.remove(job.client, job.feeder)
             self._jobs.pop(job.feeder, None)
             job.feeder.session.cancel(job.feeder)
-        with self._changed:
-            self._waiting -= len(job.lines)
+        self._count(job, job.characters)
         job.finish(error)
 
     @contextmanager

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specmt.serve.errors import RefusedError
+from specmt.serve.room import Claim, Room
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,13 @@ class Gate:
     """Wraps the application: limits, the log, and failures that show nothing of the inside."""
 
     def __init__(
-        self, app: ASGIApp, *, most_bytes: int, log: Callable[[str], object] | None, count: Callable[[int], object]
+        self,
+        app: ASGIApp,
+        room: Room,
+        *,
+        most_bytes: int,
+        log: Callable[[str], object] | None,
+        count: Callable[[int], object],
     ) -> None:
         """
         :param most_bytes: of a body
@@ -54,6 +61,7 @@ class Gate:
         :param count: is told the status of each response
         """
         self._app = app
+        self._room = room
         self._most_bytes = most_bytes
         self._log = log
         self._count = count
@@ -84,7 +92,11 @@ class Gate:
 
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
-        reader = _Reader(receive, self._most_bytes, has_all=length == b"0" and b"transfer-encoding" not in headers)
+        claim = Claim(self._room, is_document=headers.get(b"content-type", b"").startswith(b"multipart/"))
+        scope.setdefault("state", {})["claim"] = claim
+        reader = _Reader(
+            receive, claim, self._most_bytes, has_all=length == b"0" and b"transfer-encoding" not in headers
+        )
         try:
             if not length.isdigit() or int(length[:20]) > self._most_bytes:
                 raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most_bytes} bytes)")
@@ -100,6 +112,7 @@ class Gate:
             if status == 0:
                 await _answer(scope["path"], refused, send_on)
         finally:
+            claim.close()
             self._count(status)
             if self._log is not None:
                 self._log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
@@ -109,8 +122,9 @@ class Gate:
 class _Reader:
     """Receives a body within limits."""
 
-    def __init__(self, receive: Receive, most: int, *, has_all: bool) -> None:
+    def __init__(self, receive: Receive, claim: Claim, most: int, *, has_all: bool) -> None:
         self._receive = receive
+        self._claim = claim
         self._most = most
         self._until = time.monotonic() + BODY_SECONDS
         self.has_all = has_all
@@ -118,7 +132,7 @@ class _Reader:
 
     async def __call__(self) -> Message:
         """
-        :raises RefusedError: too much comes, or too slowly.
+        :raises RefusedError: too much comes, or too slowly, or while too much is there already.
         """
         if self.has_all:
             return await self._receive()
@@ -127,6 +141,7 @@ class _Reader:
         except asyncio.TimeoutError:
             raise RefusedError(408, "The request took too long to arrive") from None
         self.read += len(message.get("body", b""))
+        self._claim.add(len(message.get("body", b"")))
         self.has_all = not message.get("more_body", False)
         if self.read > self._most:
             raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most} bytes)")

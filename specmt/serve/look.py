@@ -19,7 +19,6 @@ from specmt.decoding.request import Recorder
 from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration
 from specmt.feeder import place_of
-from specmt.serve.asked import Caller
 from specmt.serve.context import caller_of, schema, service_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.parameters import Parameters
@@ -66,7 +65,7 @@ async def look(request: Request) -> StreamingResponse:
         try:
             recorder = _Teller(options, model.pieces, lambda event: tell("step", event))
             # Whoever goes away is noticed by the stream.
-            patient = Caller(caller.client, caller.account, asyncio.Event().wait)
+            patient = caller._replace(gone=asyncio.Event().wait)
             tell("done", {"text": await service.watch(text, pair, options, recorder, patient)})
         except RefusedError as error:
             tell("error", {"error": error.message})

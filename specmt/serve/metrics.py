@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from specmt.serve.engine import Engine, Job
-from specmt.types import Stats
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -64,7 +63,7 @@ class Metrics:
             return Gauge(f"specmt_{name}", text, ("model_name",), registry=self.registry)
 
         self._running = gauge("num_requests_running", "Sentences in the session.")
-        self._waiting = gauge("num_requests_waiting", "Lines that wait for it.")
+        self._waiting = gauge("num_requests_waiting", "Characters that wait for it.")
         success = counter("request_success", "Texts translated.", "model_name")
         prompt = counter("prompt_tokens", "Source pieces read.", "model_name")
         generated = counter("generation_tokens", "Target pieces committed.", "model_name")
@@ -84,14 +83,14 @@ class Metrics:
         self.cache_hits = counter("cache_hits", "Texts found there.")
 
     def watch(self, model: str, engine: Engine) -> None:
-        """Shows how many sentences are in a session, how many lines wait for it, and what came of its drafts."""
+        """Shows how many sentences are in a session, how many characters wait for it, and what came of its drafts."""
         self._running.labels(model).set_function(lambda: engine.running)
         self._waiting.labels(model).set_function(lambda: engine.waiting)
         self._drafting.engines[model] = engine
 
     def count(self, model: str, job: Job, now: float) -> None:
         """Counts a text that is translated."""
-        stats = sum((each.stats for each in job.translations), Stats())
+        stats = job.stats
         for counter, amount in zip(
             self._counters(model),
             (1, stats.source_tokens, stats.tokens, stats.verifier_calls, stats.drafted, stats.accepted),

@@ -19,13 +19,14 @@ from specmt.options import DecodingOptions
 from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
 from specmt.serve.cache import Cache, size_of
 from specmt.serve.clients import Keys, Limits, Rate
-from specmt.serve.dispatch import Gone, run_jobs
+from specmt.serve.dispatch import run_jobs
 from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
+from specmt.serve.room import Room
 from specmt.text.lines import lines_of
 from specmt.text.rules import VERSION
 from specmt.types import Line, Translation
@@ -77,13 +78,12 @@ class Service:
         for source in sources:
             if source.pair not in self._engines:
                 name = "-".join(source.pair)
-                engine = Engine(
-                    source.load, batch_size=options.batch_size, max_queue=self.limits.queue, name=f"specmt-{name}"
-                )
+                engine = Engine(source.load, batch_size=options.batch_size, name=f"specmt-{name}")
                 self._engines[source.pair] = engine
                 self.metrics.watch(name, engine)
                 self._hashes.append(source.sha256)
         self.languages: Final = Languages(self._engines.keys())
+        self.room: Final = Room(self.limits.queue, lambda: sum(each.waiting for each in self._engines.values()))
 
     def start(self) -> None:
         """Starts to load all models, and what detects languages."""
@@ -221,11 +221,13 @@ class Service:
             elif (pair, text) not in answers and (pair, text) not in missing:
                 known = self._find_known((pair, how, text))
                 if known is None:
-                    missing[pair, text] = Job(lines_of(text), options, client=caller.client, cutter=cutter)
+                    missing[pair, text] = Job(
+                        lines_of(text), options, characters=len(text), client=caller.client, cutter=cutter
+                    )
                 else:
                     answers[pair, text] = known.text
         if missing:
-            await self._run([(pair, job) for (pair, _), job in missing.items()], caller.gone)
+            await self._run([(pair, job) for (pair, _), job in missing.items()], caller)
             for (pair, text), job in missing.items():
                 answers[pair, text] = said = job.text
                 self._cache.put((pair, how, text), Answer(said), size_of(text, said))
@@ -268,8 +270,9 @@ class Service:
 
         :raises RefusedError: as :meth:`translate`
         """
-        job = Job(lines, options, client=caller.client, cutter=cutter)
-        await self._run([(pair, job)], caller.gone)
+        size = sum(len(line.text) + len(line.ending) for line in lines)
+        job = Job(lines, options, characters=size, keeps=True, client=caller.client, cutter=cutter)
+        await self._run([(pair, job)], caller)
         return job.translations
 
     async def alternatives(
@@ -307,11 +310,11 @@ class Service:
 
         :raises RefusedError: as :meth:`translate`
         """
-        job = Job(lines_of(text), options, client=caller.client, recorder=recorder)
-        await self._run([(pair, job)], caller.gone)
+        job = Job(lines_of(text), options, characters=len(text), client=caller.client, recorder=recorder)
+        await self._run([(pair, job)], caller)
         return job.text
 
-    async def _run(self, work: Iterable[tuple[Pair, Job]], gone: Gone) -> None:
+    async def _run(self, work: Iterable[tuple[Pair, Job]], caller: Caller) -> None:
         """Has engines do work, for as long as somebody waits for it.
 
         :raises RefusedError: they do not.
@@ -319,7 +322,8 @@ class Service:
         found = list(work)
         for pair, _ in found:
             self.translator(pair)  # must be there
-        await run_jobs([(self._engines[pair], job) for pair, job in found], gone, self.limits.seconds)
+        caller.claim.pass_on()
+        await run_jobs([(self._engines[pair], job) for pair, job in found], caller.gone, self.limits.seconds)
         now = time.perf_counter()
         for pair, job in found:
             self.metrics.count("-".join(pair), job, now)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
+import re
 import stat
 import sys
 import threading
@@ -29,6 +29,7 @@ STDOUT: Final = "standard output"
 _STREAMS: Final = ("/dev/std", "/dev/fd/", "/proc/")
 """Where an existing name stands for an open stream, which a rename would cut off."""
 
+_ENDING: Final = re.compile(r"\r?\n(?:[ \t\r]{0,99}\n){0,999}")
 _BOM: Final = b"\xef\xbb\xbf"
 
 _MOST_LINES: Final = 1024
@@ -122,11 +123,16 @@ def open_input(path: Path | None) -> BinaryIO:
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """Yields the lines of a text, as if it came from a file.
-
-    :raises UnicodeEncodeError: it has half of a surrogate pair.
-    """
-    return _lines(io.BytesIO(text.encode()), "the text", None)
+    """Yields the lines of a text, as if it came from a file, but for blank ones: those are part of an ending."""
+    place = number = 0
+    if text.startswith("\ufeff"):
+        place = 1
+    while place < len(text):
+        found = _ENDING.search(text, place)
+        start, end = found.span() if found else (len(text), len(text))
+        yield Line(number, text[place:start], text[start:end])
+        number += text.count("\n", start, end)
+        place = end
 
 
 def _name(path: Path | None) -> str:

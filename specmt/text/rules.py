@@ -35,7 +35,16 @@ from specmt.text.placeholders import (
     stand_ins,
 )
 from specmt.text.required import are_met
-from specmt.text.segment import LAYOUT, MAX_CHARACTERS_PER_PIECE, Segment, segment, split_layout, split_sentences
+from specmt.text.segment import (
+    LAYOUT,
+    MAX_CHARACTERS_PER_PIECE,
+    MOST,
+    Segment,
+    in_pieces,
+    segment,
+    split_layout,
+    split_sentences,
+)
 from specmt.text.view import ANSI, INVISIBLE, plain, view
 from specmt.types import Found, Hypothesis
 
@@ -100,6 +109,18 @@ class Rules:
 
         :param depth: how many elements it is in
         """
+        return [*chain.from_iterable(self.parts(line, depth))]
+
+    def parts(self, line: str, depth: int = 0) -> Iterator[list[Part]]:
+        """Yields the parts of a line piece by piece: mostly it is one."""
+        for piece, separator in in_pieces(line, self.languages[0]):
+            # What is so long and has no space is an address, or data.
+            parts = self._split(piece, depth) if len(piece) <= MOST else [Part("", piece)]
+            parts[-1].separator += separator
+            yield parts
+            depth = max(depth, 1)  # prefixes are those of lines
+
+    def _split(self, line: str, depth: int) -> list[Part]:
         head, core, tail = _parted(line)
         if not _LETTER.search(core):
             converted = convert_letterless(core, *self.languages) if self.keeps_numbers else core
@@ -111,7 +132,7 @@ class Rules:
                 for masked in self._masked(cell, depth):
                     parts += self._parts(masked, depth)
             else:
-                parts += self.split(cell, depth)
+                parts += self._split(cell, depth)
             parts[-1].separator += separator
         parts[-1].separator += tail
         return parts

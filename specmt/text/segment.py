@@ -15,6 +15,10 @@ Segment = tuple[str, str]
 MAX_CHARACTERS_PER_PIECE: Final = 32
 """A text with more characters per allowed piece than this is split without counting."""
 
+MOST: Final = 4096
+"""How many characters of a line are masked and cut at a time: more than a paragraph has, and no long time."""
+
+_RUN: Final = re.compile("[!-~]+")
 _OWN: Final = {"de": "de", "deu": "de", "en": "en", "eng": "en"}
 """The languages that the rules here know."""
 
@@ -59,6 +63,39 @@ def split_layout(text: str) -> list[Segment]:
     if LAYOUT.search(text) is None:
         return [(text, "")]
     return list(_cut(text, (run.span() for run in _SPACE.finditer(text) if LAYOUT.search(run[0]))))
+
+
+def in_pieces(text: str, language: str) -> Iterator[Segment]:
+    """Yields a text in pieces of at most :data:`MOST` characters: whole sentences, if they are not that long.
+
+    An address or the like, which is longer and has no space, is a piece of its own.
+    """
+    start = 0
+    while len(text) - start > MOST:
+        left, right = _end_of_piece(text, start, language)
+        yield text[start:left], text[left:right]
+        start = right
+    if start < len(text) or not text:
+        yield text[start:], ""
+
+
+def _end_of_piece(text: str, start: int, language: str) -> tuple[int, int]:
+    """Returns the span of the white space behind a piece."""
+    end = start + MOST
+    *others, last = split_sentences(text[start:end], language)
+    rest = len(last[0]) + len(last[1])
+    if others and rest < MOST // 2:
+        return end - rest - len(others[-1][1]), end - rest
+    left = end
+    while left > start and not text[left - 1].isspace():
+        left -= 1
+    while left > start and text[left - 1].isspace():
+        left -= 1
+    if left == start:
+        run = _RUN.match(text, start)
+        left = run.end() if run and run.end() > end else _character_break(text, start, end)
+    space = _SPACE.match(text, left)
+    return left, space.end() if space else left
 
 
 def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]:

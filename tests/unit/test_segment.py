@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from specmt.text.segment import segment, split_layout, split_sentences
+from specmt.text.segment import MOST, in_pieces, segment, split_layout, split_sentences
 from tests.growth import assert_linear
 
 
@@ -126,6 +126,22 @@ def test_a_long_line_takes_linear_time(unit: str) -> None:
         assert all(len(part) // 4 <= 100 for part, _ in parts)
 
     assert_linear(check, 12_500)
+
+
+@pytest.mark.parametrize(
+    "unit", ["Ein Satz. ", "wort ", "ä", "語", "語。", " ", "Das ist 1. ", "a" * 5000 + " ", "ä " + "é" * 4090]
+)
+def test_a_long_line_comes_in_pieces(unit: str) -> None:
+    def check(size: int) -> None:
+        found = list(in_pieces(unit * (size // len(unit)), "de"))
+        assert join(found) == unit * (size // len(unit))
+        assert all(len(piece) <= MOST or (piece.isascii() and " " not in piece) for piece, _ in found)
+        assert len(found) <= 3 * size / MOST + 2
+        if unit[-2:] == ". ":
+            assert all(piece[-1] == "." and space == " " for piece, space in found[:-1])
+
+    assert_linear(check, 25_000)
+    assert list(in_pieces(unit[:10], "de")) == [(unit[:10], "")]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ from specmt.decoding.session import Session
 from specmt.feeder import Cutter
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
-from specmt.serve.engine import Engine, Job, QueueFullError, StoppedError
+from specmt.serve.engine import Engine, Job, StoppedError
+from specmt.serve.errors import RefusedError
 from specmt.serve.fair import FairQueue
+from specmt.serve.room import Claim, Room
 from specmt.text.lines import lines_of
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Line
@@ -51,9 +54,9 @@ class Gated:
 
 
 @contextmanager
-def running(session: object, *, max_queue: int = 1000) -> Iterator[Engine]:
+def running(session: object) -> Iterator[Engine]:
     translator = Translator(FakeModel(), session=session)  # type: ignore[arg-type]
-    engine = Engine(lambda: translator, batch_size=2, max_queue=max_queue)
+    engine = Engine(lambda: translator, batch_size=2)
     engine.start()
     assert engine.ready.wait(10)
     try:
@@ -69,13 +72,13 @@ class Waiting:
 
     def __init__(self, text: str, client: str = "", options: DecodingOptions = OPTIONS) -> None:
         self.done = threading.Event()
-        self.job = Job(lines_of(text), options, client=client, done=lambda _: self.done.set())
+        self.job = Job(lines_of(text), options, characters=len(text), client=client, done=lambda _: self.done.set())
 
     def text(self) -> str:
         assert self.done.wait(20)
         if self.job.error is not None:
             raise self.job.error
-        return "".join(each.text + each.line.ending for each in self.job.translations)
+        return self.job.text
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -148,19 +151,68 @@ def test_what_is_cancelled_leaves_the_session_at_once() -> None:
     assert len(session.cancelled) >= 1
 
 
-def test_a_full_queue_refuses_all_or_nothing() -> None:
-    session = Gated()
-    with running(session, max_queue=4) as engine:
-        book = Waiting("\n".join("abcdefgh"))
-        engine.submit([book.job])
-        eventually(lambda: engine.running == 3)
-        with pytest.raises(QueueFullError):
-            engine.submit([Waiting("x").job, Waiting("y").job])
-        session.gate.release(100)
-        book.text()
-        late = Waiting("x y")
-        engine.submit([late.job])
-        assert late.text() == "y x"
+def test_a_text_in_one_line_waits_as_one_in_many_does() -> None:
+    sentences = "Ein Wort. " * 3000
+    for text in (sentences, sentences.replace(" Ein", "\nEin")):
+        session = Gated()
+        with running(session) as engine:
+            book, other = Waiting(text, "reader"), Waiting("z y", "passer-by")
+            engine.submit([book.job])
+            eventually(lambda: engine.running == 3)
+            assert engine.waiting > 20_000
+            assert book.job.feeder is not None and len(book.job.feeder.waiting) < 1000
+            engine.submit([other.job])
+            session.gate.release(5)
+            assert other.text() == "y z"
+            engine.cancel([book.job])
+            session.gate.release(1)
+            eventually(lambda: engine.waiting == 0)
+
+
+def test_blank_lines_hold_nobody_up_and_take_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        with running(FakeSession(reverse)) as engine:
+            blank, other = Waiting("\n \r\n\t\n1\n" * 100_000, "a"), Waiting("z y", "b")
+            engine.submit([blank.job])
+            eventually(lambda: engine.waiting < 800_000)
+            engine.submit([other.job])
+            assert other.text() == "y z"
+            assert not blank.done.is_set()
+            engine.cancel([blank.job])
+            with pytest.raises(StoppedError):
+                blank.text()
+            assert tracemalloc.get_traced_memory()[1] < 20 * 800_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_there_is_room_for_so_many_characters_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = 0
+    room = Room(100, lambda: waiting)
+    first, second, third, document = (Claim(room, is_document=each) for each in (False, False, False, True))
+    first.add(70)
+    document.add(1000)
+    second.add(30)
+    with pytest.raises(RefusedError) as refused:
+        third.add(10)  # which arrives, too
+    assert (refused.value.status, refused.value.retry_after) == (429, 1)
+    third.close()
+    first.pass_on()
+    waiting = 70
+    assert room.arriving == 30
+    waiting = 100
+    with pytest.raises(RefusedError):
+        second.pass_on()
+    first.pass_on()  # what was let in is so
+    second.close()
+    first.close()
+    assert (room.arriving, room.bytes) == (0, 1000)
+    monkeypatch.setattr("specmt.serve.room.MOST_BYTES", 2000)
+    with pytest.raises(RefusedError):
+        document.add(1000)
+    document.close()
+    assert room.bytes == 0
 
 
 def test_it_finishes_what_it_has_when_it_is_stopped() -> None:
@@ -209,7 +261,7 @@ def test_a_model_that_cannot_be_loaded_fails_whoever_waits() -> None:
     def load() -> Translator:
         raise ValueError("damaged")
 
-    engine = Engine(load, batch_size=2, max_queue=1)
+    engine = Engine(load, batch_size=2)
     engine.start()
     assert engine.ready.wait(10)
     assert isinstance(engine.error, ValueError)
@@ -229,7 +281,7 @@ def test_answers_do_not_depend_on_company(model: Model) -> None:
         lines: list[Line] = list(lines_of(text))
         alone.append("".join(each.text + each.line.ending for each in translator.translate(lines, options)))
     session = Session(model)
-    engine = Engine(lambda: Translator(model, session=session), batch_size=8, max_queue=10_000)
+    engine = Engine(lambda: Translator(model, session=session), batch_size=8)
     engine.start()
     jobs = [Waiting(text, f"client {number % 5}", options) for number, text in enumerate(texts)]
     unwanted = [Waiting(text, "other", options) for text in texts[::3]]
