@@ -191,8 +191,8 @@ def test_documents_are_dropped_after_a_time() -> None:
 
 
 def test_the_lines_of_a_text_are_those_of_a_file() -> None:
-    found = [(line.text, line.ending) for line in lines_of("\ufeffa\r\n\u2028b\n\nc\r")]
-    assert found == [("a", "\r\n"), ("\u2028b", "\n"), ("", "\n"), ("c\r", "")]
+    found = [(line.index, line.text, line.ending) for line in lines_of("\ufeffa\r\n\u2028b\n \r\n\nc\r")]
+    assert found == [(0, "a", "\r\n"), (1, "\u2028b", "\n \r\n\n"), (4, "c\r", "")]
     assert list(lines_of("")) == []
 
 
