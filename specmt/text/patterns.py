@@ -171,7 +171,7 @@ _KINDS: Final = {
         | (?<!\w)\(\d{3}\)\ ?\d{3}-\d{4}(?![\w-])
         | (?<![\w.,/-])(?<!\d\ )(?:\(0\d{1,5}\)\ ?|0\d{2,5}\ ?[\ /-]\ ?)\d{2,8}(?:[\ /-]\d{2,8}){0,4}
             (?![\w/-]|[\ .,]\d)""",
-    "emoji": rf"(?:(?:[{_PICTURES}]|[{_SYMBOLS}]\ufe0f|[0-9\#*]\ufe0f?\u20e3)[{_MODIFIERS}]{{0,50}})+",
+    "emoji": rf"(?:(?:[{_PICTURES}]|[{_SYMBOLS}]\ufe0f|[0-9\#*]\ufe0f?\u20e3)[{_MODIFIERS}]{{0,50}}){{1,500}}",
     # Rules, leaders and gaps made of marks; of ????? behind a word the first one is the sentence's.
     "run": r"""
           (?<=(?P<stop>[.!?…]))(?P=stop){3,} | (?<!\S)(?P<leader>[.!?…])(?:\ ?(?P=leader)){3,}

@@ -144,7 +144,7 @@ UNITS = (
 @pytest.mark.parametrize("unit", [*UNITS.split("|"), "-", ". ", "DE89 1234 ", "http://(", "<b>x</b>", "[a](b"])
 def test_masking_takes_linear_time(unit: str) -> None:
     def check(size: int) -> None:
-        text, rules = unit * (size // len(unit)), Rules(Characters(), 200)
+        text, rules = unit * (size // len(unit)), Rules(Characters(), 200, ("de", "en"))
         assert join(answer(rules, rules.split(text), str)) == text
 
     assert_linear(check, 3_125)
