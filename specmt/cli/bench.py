@@ -129,8 +129,7 @@ def _load(
     from specmt.models.folder import find
 
     folder = find(name, source=loading["source"], target=loading["target"])
-    there = {"masked": folder.drafter, "autoregressive": folder.autoregressive, "self": folder.verifier}
-    if there[options.drafter] is None:
+    if options.drafter not in (*folder.drafters, "self"):
         raise ModelError(
             f"{folder.path}: the model has no {options.drafter} drafter; train one with `specmt train drafter`, "
             "or name another with --drafter."

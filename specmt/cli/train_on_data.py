@@ -87,6 +87,7 @@ def train_drafter(
     :param model: the verifier, to validate and calibrate the drafter with; it is in there then
     :param seconds: how long training may take
     """
+    from specmt.models.parameters import drafter_shapes
     from specmt.models.reference.weights import to_tensors
     from specmt.training.factory import drafter_trainer, load_teacher
     from specmt.training.validate import equip, weights_of
@@ -121,7 +122,7 @@ def train_drafter(
         equip(model, plan.config, weights)
         calibration = validator.calibration(model, plan.kind, plan.block_size)
         equip(model, plan.config, weights, calibration)
-    return Trained({name: weights[name] for name in plan.shapes}, calibration)
+    return Trained({name: weights[name] for name in drafter_shapes(plan.config)}, calibration)
 
 
 def run_trainer(trainer: Trainer, seconds: float = math.inf) -> dict[str, Tensor] | None:

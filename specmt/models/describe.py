@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specmt.models import folder
-from specmt.models.folder import AUTOREGRESSIVE, CARD, DRAFTER, VERIFIER, ModelFolder
+from specmt.models.folder import CARD, DRAFTERS, VERIFIER, ModelFolder
 from specmt.models.reading import check_regular, read_bytes
 from specmt.models.tensors import read_shapes
 
@@ -40,14 +40,10 @@ def describe(model: ModelFolder) -> dict[str, Any]:
     :raises ModelError: a file is missing, or is no safetensors file.
     """
     drafters: dict[str, Any] = {}
-    if model.drafter is not None:
-        drafters["masked"] = {"config": asdict(model.drafter), "parameters": count_parameters(model.path / DRAFTER)}
-    if model.autoregressive is not None:
-        parameters = count_parameters(model.path / AUTOREGRESSIVE)
-        drafters["autoregressive"] = {"config": asdict(model.autoregressive), "parameters": parameters}
-    for name, calibration in model.calibrations.items():
-        if name in drafters:
-            drafters[name]["calibration"] = asdict(calibration)
+    for kind, config in model.drafters.items():
+        drafters[kind] = {"config": asdict(config), "parameters": count_parameters(model.path / DRAFTERS[kind])}
+        if kind in model.calibrations:
+            drafters[kind]["calibration"] = asdict(model.calibrations[kind])
     card = read_card(model)
     return {
         "name": model.path.name,

@@ -13,11 +13,13 @@ from typing import Any, Final
 
 import platformdirs
 
+from specmt.engine.protocols import Kind
 from specmt.engine.weights import Weight
 from specmt.errors import ModelError, UsageError
 from specmt.languages import check_pair, find_code
 from specmt.models.config import (
     AutoregressiveConfig,
+    DecoderConfig,
     DrafterConfig,
     ShortlistConfig,
     VerifierConfig,
@@ -43,7 +45,10 @@ VERIFIER: Final = "verifier.safetensors"
 DRAFTER: Final = "drafter.safetensors"
 AUTOREGRESSIVE: Final = "autoregressive.safetensors"
 SHORTLIST: Final = "shortlist.safetensors"
-NETWORKS: Final = (VERIFIER, DRAFTER, AUTOREGRESSIVE)
+DRAFTERS: Final[Mapping[Kind, str]] = {"masked": DRAFTER, "autoregressive": AUTOREGRESSIVE}
+"""The files of drafters, by kind."""
+
+NETWORKS: Final = (VERIFIER, *DRAFTERS.values())
 
 FORMAT: Final = 2
 """The latest version of a folder, in which weights may be in int8; a folder of a later one is refused."""
@@ -100,6 +105,12 @@ class ModelFolder:
         except (KeyError, TypeError, ValueError, UsageError) as error:
             reason = printable(str(error)).rstrip(".")
             raise ModelError(f"{path / CONFIG}: is not a model configuration of this version ({reason}).") from error
+
+    @property
+    def drafters(self) -> dict[Kind, DecoderConfig]:
+        """The configurations of the drafters that there are, by kind."""
+        configs: dict[Kind, DecoderConfig | None] = {"masked": self.drafter, "autoregressive": self.autoregressive}
+        return {kind: config for kind, config in configs.items() if config is not None}
 
     @property
     def alignment_heads(self) -> AlignmentHeads:

@@ -19,9 +19,9 @@ from specmt.engine.protocols import Backend, DraftNetwork, Scorer, Verifier
 from specmt.engine.threads import choose_threads, processor, thread_count, use_threads
 from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
 from specmt.errors import ModelError
-from specmt.models.config import DecoderConfig, VerifierConfig
-from specmt.models.folder import AUTOREGRESSIVE, CONFIG, DRAFTER, SHORTLIST, VERIFIER, ModelFolder, find
-from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes, find_misfit, verifier_shapes
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
+from specmt.models.folder import CONFIG, DRAFTERS, SHORTLIST, VERIFIER, ModelFolder, find
+from specmt.models.parameters import Shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.models.reads import count_weights, share_of
 from specmt.models.tensors import read_arrays, read_outline
 from specmt.options import AlignmentHeads, Calibration, check_threads
@@ -49,6 +49,9 @@ class Model:
 
     costs: dict[str, dict[float, float]] = field(default_factory=dict)
     """Seconds of calls (specmt.decoding.tables)."""
+
+    networks: dict[str, DraftNetwork] = field(default_factory=dict)
+    """Of drafters, as far as they were asked for."""
 
     _prices: dict[str, float] = field(default_factory=dict)
 
@@ -127,9 +130,7 @@ class Model:
     @property
     def drafters(self) -> tuple[str, ...]:
         """The names of the network drafters that it has, and `self` where the verifier has a replica."""
-        parts = {"masked": self.folder.drafter, "autoregressive": self.folder.autoregressive}
-        names = tuple(name for name, part in parts.items() if part is not None)
-        return (*names, "self") if self._has_replica else names
+        return (*self.folder.drafters, *["self"] * self._has_replica)
 
     @property
     def _has_replica(self) -> bool:
@@ -145,7 +146,13 @@ class Model:
 
         :raises ModelError: it is damaged.
         """
-        return self.drafter if name == "masked" else self.autoregressive
+        for kind, config in self.folder.drafters.items():
+            if kind == name and kind not in self.networks:
+                weights = open_weights(self.folder, DRAFTERS[kind], drafter_shapes(config))
+                if isinstance(config, DrafterConfig) and not config.own_table:
+                    weights = with_table(weights, self.weights)
+                self.networks[kind] = self.backend.drafter(kind, weights, decoder_sizes(config))
+        return self.networks.get(name)
 
     def share(self, name: str) -> float:
         """Returns the share of the bytes of a call of the verifier that one of a drafter, or of the replica, reads."""
@@ -153,7 +160,7 @@ class Model:
 
     def price(self, name: str) -> float:
         """Returns the seconds that making the network of a drafter takes, or the replica; 0 once it is there."""
-        if {"masked": "drafter", "self": "replica"}.get(name, name) in self.__dict__:
+        if name in self.networks or (name == "self" and "replica" in self.__dict__):
             return 0.0
         if name not in self._prices:
             is_kept = name == "self" and self.backend.is_kept(self.weights, verifier_sizes(self.folder.verifier))
@@ -169,31 +176,6 @@ class Model:
         if not self._has_replica:
             return self.verifier
         return self.backend.replica(self.weights, verifier_sizes(self.folder.verifier))
-
-    @cached_property
-    def drafter(self) -> DraftNetwork | None:
-        """The masked drafter, if the folder has one.
-
-        :raises ModelError: it is damaged.
-        """
-        config = self.folder.drafter
-        if config is None:
-            return None
-        own = open_weights(self.folder, DRAFTER, drafter_shapes(config))
-        whole = own if config.own_table else with_table(own, self.weights)
-        return self.backend.drafter("masked", whole, decoder_sizes(config))
-
-    @cached_property
-    def autoregressive(self) -> DraftNetwork | None:
-        """The autoregressive drafter, if the folder has one.
-
-        :raises ModelError: it is damaged.
-        """
-        config = self.folder.autoregressive
-        if config is None:
-            return None
-        weights = open_weights(self.folder, AUTOREGRESSIVE, autoregressive_shapes(config))
-        return self.backend.drafter("autoregressive", weights, decoder_sizes(config))
 
     @cached_property
     def shortlist(self) -> Shortlist:

@@ -26,25 +26,19 @@ def verifier_shapes(config: VerifierConfig) -> Shapes:
     }
 
 
-def drafter_shapes(config: DrafterConfig) -> Shapes:
-    """Returns the weights of a masked drafter, without a table that is the verifier's."""
-    decoder = autoregressive_shapes(config)
-    if not config.own_table:
-        del decoder["embed.weight"]
-    return {
-        **decoder,
-        "mask_embedding": (config.model_dim,),
-        **_linear("correction.gates", 2 * config.model_dim + config.correction_rank, 2 * config.correction_rank),
-        "correction.output.weight": (config.model_dim, config.correction_rank),
-    }
-
-
-def autoregressive_shapes(config: DecoderConfig) -> Shapes:
-    """Returns the weights of an autoregressive drafter, which a masked one of the same layers has too."""
-    return {
+def drafter_shapes(config: DecoderConfig) -> Shapes:
+    """Returns the weights of a drafter of either kind, without a table that is the verifier's."""
+    shapes = {
         "embed.weight": (config.vocab_size, config.model_dim),
         **_stack("decoder", config.layers, config, cross=True),
     }
+    if isinstance(config, DrafterConfig):
+        if not config.own_table:
+            del shapes["embed.weight"]
+        inputs, outputs = 2 * config.model_dim + config.correction_rank, 2 * config.correction_rank
+        shapes |= {"mask_embedding": (config.model_dim,), **_linear("correction.gates", inputs, outputs)}
+        shapes["correction.output.weight"] = (config.model_dim, config.correction_rank)
+    return shapes
 
 
 def find_misfit(wanted: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from specmt.engine.protocols import Backend
 from specmt.models.folder import ModelFolder
-from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes, verifier_shapes
+from specmt.models.parameters import drafter_shapes, verifier_shapes
 
 LISTED: Final = 2000
 """About how many pieces a shortlist has for a sentence."""
@@ -32,11 +32,8 @@ def share_of(folder: ModelFolder, backend: Backend, name: str) -> float:
 
 def count_weights(folder: ModelFolder, name: str) -> int:
     """Returns how many weights a network is made from, named as for a backend's `bits`."""
-    shapes: Shapes = {}
     if name in ("verifier", "self"):
         shapes = verifier_shapes(folder.verifier)
-    elif name == "masked" and folder.drafter is not None:
-        shapes = drafter_shapes(folder.drafter)
-    elif name == "autoregressive" and folder.autoregressive is not None:
-        shapes = autoregressive_shapes(folder.autoregressive)
+    else:
+        shapes = drafter_shapes(next(config for kind, config in folder.drafters.items() if kind == name))
     return sum(map(prod, shapes.values()))

@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from specmt.engine.arrays import Array, to_bfloat16, to_floats
+from specmt.engine.protocols import Kind
 from specmt.engine.weights import Rounded, Weight, Weights, floats
 from specmt.files import whole, write_whole
 from specmt.models.config import DecoderConfig, DrafterConfig, ShortlistConfig, VerifierConfig
 from specmt.models.folder import (
-    AUTOREGRESSIVE,
     CONFIG,
-    DRAFTER,
+    DRAFTERS,
     FORMAT,
     NETWORKS,
     SHORTLIST,
@@ -96,13 +96,13 @@ def add_drafter(
 
     :raises ModelError: a file of the other folder is missing or damaged.
     """
-    name = DRAFTER if isinstance(config, DrafterConfig) else AUTOREGRESSIVE
+    kind: Kind = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
+    name = DRAFTERS[kind]
     path.mkdir(parents=True, exist_ok=True)
     if path.resolve() != model.path.resolve():
         for kept in model.files:
             if kept != name:
                 shutil.copyfile(model.verified(kept), path / kept)
-    kind = "masked" if name == DRAFTER else "autoregressive"
     record = _calibrated(read_record(model.path), kind, calibration)
     _add_file(path, {**record, "files": dict(model.files)}, name, _half(weights), config)
     return ModelFolder.read(path)

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from specmt.engine.protocols import Kind
 from specmt.engine.weights import Weights
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, autoregressive_config_for, drafter_config_for
-from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, ModelFolder
+from specmt.models.folder import DRAFTERS, VERIFIER, ModelFolder
 from specmt.models.hub import fitting_weights
-from specmt.models.parameters import Shapes, autoregressive_shapes, drafter_shapes
-from specmt.options import AHEAD, DrafterName
+from specmt.models.parameters import drafter_shapes
+from specmt.options import AHEAD
 from specmt.training.drafter import BlockOptions
 from specmt.training.options import TrainOptions
 
@@ -23,7 +24,7 @@ class DrafterPlan:
     parent: ModelFolder
     """That of the verifier."""
 
-    kind: DrafterName
+    kind: Kind
     config: DrafterConfig | AutoregressiveConfig
 
     block_size: int
@@ -36,7 +37,7 @@ class DrafterPlan:
     """Whose drafter it starts from; by default some of the verifier's layers."""
 
     @staticmethod
-    def of(parent: ModelFolder, *, kind: DrafterName, initial: Path | None, **values: Any) -> DrafterPlan:
+    def of(parent: ModelFolder, *, kind: Kind, initial: Path | None, **values: Any) -> DrafterPlan:
         """Returns the plan that options of the command line make.
 
         :param values: those of `TrainOptions` and `BlockOptions`, and of the drafter's shape; ``None`` for defaults
@@ -70,13 +71,7 @@ class DrafterPlan:
     @property
     def file(self) -> str:
         """The file of a model folder that such a drafter is in."""
-        return DRAFTER if self.kind == "masked" else AUTOREGRESSIVE
-
-    @property
-    def shapes(self) -> Shapes:
-        """The weights that are stored."""
-        config = self.config
-        return drafter_shapes(config) if isinstance(config, DrafterConfig) else autoregressive_shapes(config)
+        return DRAFTERS[self.kind]
 
     @property
     def identity(self) -> dict[str, object]:
@@ -93,4 +88,4 @@ class DrafterPlan:
 
         :raises ModelError: they have another shape, or are not there.
         """
-        return {} if self.initial is None else fitting_weights(self.initial, self.file, self.shapes)
+        return {} if self.initial is None else fitting_weights(self.initial, self.file, drafter_shapes(self.config))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from sacrebleu.metrics.bleu import BLEU
@@ -13,8 +14,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from specmt.decoding.session import decode
+from specmt.engine.protocols import Kind
 from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
-from specmt.models.folder import ModelFolder
+from specmt.models.folder import DRAFTERS, ModelFolder
 from specmt.models.hub import Model, choose_backend, decoder_sizes, make_verifier
 from specmt.models.reference.weights import to_arrays
 from specmt.options import Calibration, DecodingOptions
@@ -103,19 +105,14 @@ def equip(
 
     :param weights: its table among them, even where that is the verifier's
     """
-    arrays, sizes = to_arrays(weights), decoder_sizes(config)
-    name = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
-    calibrations = {**model.folder.calibrations}
-    calibrations.pop(name, None)
+    kind: Kind = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
+    calibrations = {name: each for name, each in model.folder.calibrations.items() if name != kind}
     if calibration is not None:
-        calibrations[name] = calibration
-    # Networks are set, so that they are not looked for in the folder.
-    if isinstance(config, DrafterConfig):
-        model.drafter = model.backend.drafter("masked", arrays, sizes)
-        model.folder = replace(model.folder, drafter=config, calibrations=calibrations)
-    else:
-        model.autoregressive = model.backend.drafter("autoregressive", arrays, sizes)
-        model.folder = replace(model.folder, autoregressive=config, calibrations=calibrations)
+        calibrations[kind] = calibration
+    changed: dict[str, Any] = {"calibrations": calibrations, Path(DRAFTERS[kind]).stem: config}
+    model.folder = replace(model.folder, **changed)
+    # Set, so that it is not looked for in the folder.
+    model.networks[kind] = model.backend.drafter(kind, to_arrays(weights), decoder_sizes(config))
 
 
 def weights_of(module: Module) -> dict[str, Tensor]:

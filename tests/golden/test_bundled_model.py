@@ -105,7 +105,7 @@ def test_drafts_in_codes_change_nothing_and_are_accepted_nearly_as_often(
     monkeypatch.setattr(backend_module, "NARROW", 0)
     other = load_model(name)
     drafted = decode(other, sources, options)
-    assert isinstance(other.autoregressive, KernelDecoder) and other.autoregressive.format == "codes"
+    assert isinstance(drafter := other.network("autoregressive"), KernelDecoder) and drafter.format == "codes"
     assert tokens(drafted) == tokens(greedy)
     assert total(drafted).mean_accepted_length >= 0.95 * total(usual).mean_accepted_length
 

@@ -41,7 +41,7 @@ from specmt.models.config import (
 )
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, decoder_sizes, make_verifier, verifier_sizes
-from specmt.models.parameters import autoregressive_shapes, drafter_shapes, verifier_shapes
+from specmt.models.parameters import drafter_shapes, verifier_shapes
 from specmt.models.reference.modules import (
     create_autoregressive,
     create_drafter,
@@ -122,8 +122,8 @@ def make_model(config: VerifierConfig, *, kernels: bool) -> Model:
     weights = [to_arrays(weights_of(drafter)) for drafter in drafters]
     verifier = make_verifier(to_arrays(weights_of(module)), config, backend)
     model = Model(folder, None, backend, verifier, {})  # type: ignore[arg-type]
-    model.drafter = backend.drafter("masked", weights[0], decoder_sizes(masked))
-    model.autoregressive = backend.drafter("autoregressive", weights[1], decoder_sizes(autoregressive))
+    model.networks["masked"] = backend.drafter("masked", weights[0], decoder_sizes(masked))
+    model.networks["autoregressive"] = backend.drafter("autoregressive", weights[1], decoder_sizes(autoregressive))
     model.reference = module
     return model
 
@@ -300,7 +300,7 @@ def test_weights_have_the_names_and_shapes_that_a_configuration_calls_for(config
     masked, autoregressive = drafter_config_for(config), autoregressive_config_for(config)
     assert shapes_of(create_verifier(config, CPU)) == verifier_shapes(config)
     assert shapes_of(create_drafter(masked, CPU)) == drafter_shapes(masked)
-    assert shapes_of(create_autoregressive(autoregressive, CPU)) == autoregressive_shapes(autoregressive)
+    assert shapes_of(create_autoregressive(autoregressive, CPU)) == drafter_shapes(autoregressive)
     assert masked.norm == autoregressive.norm == config.norm
     check_fit(masked, config)
 

@@ -16,7 +16,7 @@ from specmt.engine.kernels.structures import LEVELS
 from specmt.engine.window import Window
 from specmt.models.config import AutoregressiveConfig
 from specmt.models.hub import decoder_sizes
-from specmt.models.parameters import autoregressive_shapes
+from specmt.models.parameters import drafter_shapes
 from specmt.models.reference.modules import create_autoregressive
 from specmt.training.validate import weights_of
 from tests.networks import packed
@@ -79,7 +79,7 @@ def test_the_kernels_compute_with_the_levels(rows: int, listed: bool) -> None:
 def test_wide_drafters_alone_are_in_codes(width: int, heads: int, wanted: str, format: str) -> None:
     """Whatever format their verifier is in."""
     config = AutoregressiveConfig(layers=1, vocab_size=99, model_dim=width, num_heads=heads, ffn_dim=64, max_length=16)
-    weights = {name: np.ones(shape, dtype=np.float32) for name, shape in autoregressive_shapes(config).items()}
+    weights = {name: np.ones(shape, dtype=np.float32) for name, shape in drafter_shapes(config).items()}
     drafter = KernelBackend(format).drafter("autoregressive", weights, decoder_sizes(config))
     assert isinstance(drafter, KernelDecoder)
     assert drafter.format == wanted

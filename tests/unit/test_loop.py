@@ -253,12 +253,12 @@ def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: 
     wanted = run(model, sources, acceptor=NeverEnd())
     assert [len(tokens) for tokens in tokens_of(wanted)] == [127, 127]
     truth = make_truth(sources, wanted)
-    assert model.drafter is not None
+    assert model.network("masked") is not None
     ways = [*(("oracle", k) for k in (1, 5, 12, 60)), ("oracle tree", 4), ("varying tree", 25)]
     for name, block_size in ways if model.backend.name == "kernels" else ways[1::2]:
         got = run(model, sources, HOSTILE[name](truth), block_size, acceptor=NeverEnd())
         assert tokens_of(got) == tokens_of(wanted)
-        masked = MaskedDrafter(lambda: model.drafter, 2)
+        masked = MaskedDrafter(lambda: model.network("masked"), 2)
         assert tokens_of(run(model, sources, masked, block_size, rows=2, acceptor=NeverEnd())) == tokens_of(wanted)
 
 
@@ -323,9 +323,9 @@ def test_what_follows_the_verifiers_own_token_is_never_read(model: Model, texts:
             behind = np.arange(found.tokens.shape[1]) > found.counts[:, None]
             return found._replace(tokens=np.where(behind, noise, found.tokens))
 
-    assert model.drafter is not None
+    assert model.network("masked") is not None
     got, wanted = (
-        run(model, texts, MaskedDrafter(lambda: model.drafter, 8), 7, acceptor=acceptor)
+        run(model, texts, MaskedDrafter(lambda: model.network("masked"), 8), 7, acceptor=acceptor)
         for acceptor in (Noisy(), EXACTLY)
     )
     assert_same(got, greedy)

@@ -74,7 +74,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def load(path: Path, dtype: str) -> Model:
     """Loads a model, and its masked drafter at once."""
     model = load_model(path, device="cpu", dtype=dtype)
-    assert model.drafter is not None
+    assert model.network("masked") is not None
     return model
 
 
@@ -353,7 +353,7 @@ folder.read_tensors = note
 print("ready", flush=True)
 sys.stdin.readline()
 model = load_model(Path(sys.argv[1]), device="cpu", dtype="float32", threads=1)
-assert model.drafter is not None
+assert model.network("masked") is not None
 print(len(read), zlib.crc32(model.verifier.encode([[7, 9, 300, 8, 7]]).states.tobytes()), flush=True)
 """
 

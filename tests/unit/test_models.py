@@ -187,12 +187,12 @@ def test_an_autoregressive_drafter_is_loaded_when_it_is_wanted(folder: Path, sou
     model = load_model(folder, device="cpu")
     decode(model, sources[:2], DecodingOptions(drafter="masked"))
     with pytest.raises(ModelError, match=f"{AUTOREGRESSIVE}: cannot be read"):
-        _ = model.autoregressive
+        _ = model.network("autoregressive")
 
 
 def test_the_autoregressive_drafter_is_in_the_format_to_draft_in(model: Model) -> None:
-    drafter = model.autoregressive
-    assert drafter is not None and drafter is model.autoregressive
+    drafter = model.network("autoregressive")
+    assert drafter is not None and drafter is model.network("autoregressive")
     if model.backend.name == "kernels":
         assert isinstance(drafter, KernelDecoder)
         assert drafter.format == "int8"

@@ -245,7 +245,7 @@ def test_it_stops_after_so_many_iterations_and_goes_on_from_there(native: Model,
 
 def tree_drafting(model: Model, sources: list[list[int]]) -> Drafting:
     """Returns how the autoregressive drafter drafts trees for sentences that are about to begin."""
-    network = model.autoregressive
+    network = model.network("autoregressive")
     assert network is not None
     state = network.new_state(len(sources))
     network.start(state, np.arange(len(sources)), model.verifier.encode(sources))

@@ -389,11 +389,12 @@ def test_sentences_wait_for_the_drafter_until_it_drafts(
     tiny_model: Path, sources: Sources, monkeypatch: pytest.MonkeyPatch, policy: Policy, wanted: list[int]
 ) -> None:
     model = load_model(tiny_model)
-    assert model.drafter is not None
+    drafter = model.network("masked")
+    assert drafter is not None
     started: list[int] = []
-    start: Callable[..., None] = model.drafter.start
+    start: Callable[..., None] = drafter.start
     monkeypatch.setattr(
-        model.drafter, "start", lambda state, rows, encoded: (started.append(len(rows)), start(state, rows, encoded))
+        drafter, "start", lambda state, rows, encoded: (started.append(len(rows)), start(state, rows, encoded))
     )
     monkeypatch.setattr(session, "make_policy", lambda *_: policy)
     decode(model, sources, DecodingOptions(drafter="masked", batch_size=8))

@@ -343,11 +343,11 @@ def test_drafts_are_on_a_list_of_their_own(model: Model, sources: list[list[int]
     narrow = model.shortlist.narrow(10, 2)
     plan = Plan(Arm(0, 4, 4, 12) if tree else Arm(0, 4))
     if drafter == "masked":
-        assert model.drafter is not None
-        proposer: Drafter = MaskedDrafter(lambda: model.drafter, 3, lambda: narrow)
+        assert model.network("masked") is not None
+        proposer: Drafter = MaskedDrafter(lambda: model.network("masked"), 3, lambda: narrow)
     else:
-        assert model.autoregressive is not None
-        proposer = AutoregressiveDrafter(lambda: model.autoregressive, 3, lambda: narrow)
+        assert model.network("autoregressive") is not None
+        proposer = AutoregressiveDrafter(lambda: model.network("autoregressive"), 3, lambda: narrow)
     encoded, state = model.verifier.encode(sources), model.verifier.new_state(3)
     proposer.start(state, ROWS, encoded, wishes(sources))
     drafts = proposer.propose(np.full((3, 1), BOS), np.ones(3, dtype=np.int64), plan)
@@ -389,7 +389,7 @@ def test_tolerated_outputs_do_not_depend_on_whether_lists_save_work(
     outputs = []
     for kernels in (True, False):
         model = load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
-        model.drafter = exact_drafter(model, kernels)
+        model.networks["masked"] = exact_drafter(model, kernels)
         model.__dict__["draft_shortlist"] = made_shortlist(len(model.pieces), always=100)
         options = DecodingOptions(beta=5, tolerance=50.0, block_size=4)
         outputs.append(said(decode(model, sources, options)))

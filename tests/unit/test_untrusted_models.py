@@ -71,7 +71,7 @@ def error_of(call: Callable[[], object]) -> str:
 
 def load_all(folder: Path) -> None:
     model = load_model(folder, device="cpu")
-    _ = model.drafter, model.autoregressive
+    _ = model.network("masked"), model.network("autoregressive")
 
 
 def shown(capfd: pytest.CaptureFixture[str], *arguments: str | Path, code: int) -> str:
