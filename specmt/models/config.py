@@ -1,4 +1,7 @@
-"""Configurations of the verifier and of the drafters, checked field by field; needs neither torch nor fairseq2."""
+"""Configurations of the verifier and of the drafters, checked field by field; needs neither torch nor fairseq2.
+
+What checks or reads a value raises `UsageError` where it is none, or `TypeError` where a record has other fields.
+"""
 
 from __future__ import annotations
 
@@ -188,10 +191,7 @@ SHARED: Final = ("model_dim", "num_heads", "vocab_size", "max_length")
 
 
 def verifier_config(arch: str, **changes: int | float) -> VerifierConfig:
-    """Returns a named verifier configuration with fields replaced.
-
-    :raises UsageError: ``arch`` is not known, or a field has an impossible value.
-    """
+    """Returns a named verifier configuration with fields replaced."""
     if arch not in ARCHS:
         raise UsageError(f"`arch` must be one of {', '.join(ARCHS)}, but is {arch!r} instead.")
     return VerifierConfig(**{**ARCHS[arch], **changes})  # type: ignore[arg-type]
@@ -218,10 +218,7 @@ def _shared(verifier: VerifierConfig) -> dict[str, Any]:
 
 
 def read_network(kind: type[Config], record: Mapping[str, Any]) -> Config:
-    """Returns the configuration of a network from that of a folder, which may have `copies`, of which there is one.
-
-    :raises TypeError, UsageError: it is none.
-    """
+    """Returns the configuration of a network from that of a folder, which may have `copies`, of which there is one."""
     values = dict(**record)
     copies = values.pop("copies", 1)
     if type(copies) is not int or copies != 1:
@@ -233,7 +230,6 @@ def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "
     """Checks that a drafter can draft for a verifier.
 
     :param kind: what to call it in an error
-    :raises UsageError: it cannot.
     """
     for name in SHARED:
         wanted, actual = getattr(verifier, name), getattr(drafter, name)
@@ -275,10 +271,7 @@ def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> No
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> int:
-    """Returns a whole number of a configuration.
-
-    :raises UsageError: it is none, or out of range.
-    """
+    """Returns a whole number of a configuration."""
     if type(value) is not int or not least <= value <= most:
         raise UsageError(
             f"`{name}` must be a whole number from {least} to {most:,}, but is {shortened(value)} instead."
@@ -287,50 +280,35 @@ def check_whole(name: str, value: object, least: int, most: int) -> int:
 
 
 def check_bool(name: str, value: object) -> bool:
-    """Returns a truth value of a configuration.
-
-    :raises UsageError: it is none.
-    """
+    """Returns a truth value of a configuration."""
     if not isinstance(value, bool):
         raise UsageError(f"`{name}` must be true or false, but is {shortened(value)} instead.")
     return value
 
 
 def check_dtype(value: object) -> str:
-    """Returns the name of a number format of a configuration.
-
-    :raises UsageError: it is none.
-    """
+    """Returns the name of a number format of a configuration."""
     if value not in DTYPES:
         raise UsageError(f"`dtype` must be one of {', '.join(DTYPES)}, but is {shortened(value)} instead.")
     return str(value)
 
 
 def check_number(name: str, value: object, least: float, most: float) -> float:
-    """Returns a number of a configuration.
-
-    :raises UsageError: it is none, or out of range; NaN is.
-    """
+    """Returns a number of a configuration."""
     if not (isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most):
         raise UsageError(f"`{name}` must be a number from {least:g} to {most:g}, but is {shortened(value)} instead.")
     return float(value)
 
 
 def check_language(name: str, value: object) -> str:
-    """Returns the name of a language.
-
-    :raises UsageError: it is none that can be shown.
-    """
+    """Returns the name of a language."""
     if not (isinstance(value, str) and value.isprintable() and len(value) <= MOST_NAME):
         raise UsageError(f"`{name}` must name a language, but is {shortened(value)} instead.")
     return value
 
 
 def check_files(record: object) -> dict[str, str]:
-    """Returns the names of a model's files, all in its own folder, and their sha256.
-
-    :raises UsageError: a name is not that of a file in the folder, or a sha256 is none.
-    """
+    """Returns the names of a model's files, all in its own folder, and their sha256."""
     if not isinstance(record, dict):
         raise UsageError(f"`files` must be an object, but is {shortened(record)} instead.")
     for name, digest in record.items():
@@ -343,10 +321,7 @@ def check_files(record: object) -> dict[str, str]:
 
 
 def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads: object) -> AlignmentHeads:
-    """Returns the attention heads for alignments from a configuration.
-
-    :raises UsageError: they are none of the verifier's.
-    """
+    """Returns the attention heads for alignments from a configuration."""
     check_whole("layer", layer, 0, verifier.decoder_layers - 1)
     if not (isinstance(heads, list) and heads):
         raise UsageError(f"`heads` must be a list of heads, but is {shortened(heads)} instead.")
@@ -360,21 +335,14 @@ def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads:
 
 
 def read_calibrations(record: object) -> dict[str, Calibration]:
-    """Returns the calibrations of drafters, by name, from a configuration.
-
-    :raises TypeError: one has other fields.
-    :raises UsageError: they are none, or of drafters without a network.
-    """
+    """Returns the calibrations of drafters, by name, from a configuration."""
     if not (isinstance(record, dict) and record.keys() <= {*get_args(Kind)}):
         raise UsageError(f"`calibrations` must be of {', '.join(get_args(Kind))}, but is {shortened(record)} instead.")
     return {name: _read_calibration(**each) for name, each in record.items()}
 
 
 def _read_calibration(*, acceptance: object, scale: object, shift: object) -> Calibration:
-    """Returns the calibration of a drafter from a configuration.
-
-    :raises UsageError: it is none.
-    """
+    """Returns the calibration of a drafter from a configuration."""
     most = LIMITS["block_size"][1]
     if not (isinstance(acceptance, list) and 1 <= len(acceptance) <= most):
         raise UsageError(f"`acceptance` must be a list of 1 to {most} shares, but is {shortened(acceptance)} instead.")

@@ -1,4 +1,8 @@
-"""Checks of what is handed to the C++ kernels, which read memory as they are told to."""
+"""Checks of what is handed to the C++ kernels, which read memory as they are told to.
+
+Here, and in whatever of the kernels is handed arrays, `TypeError` says that one is of another type, `ValueError` that
+its shape or what it holds does not fit.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,13 @@ def checked(name: str, array: Array, dtype: npt.DTypeLike, *shape: int | None) -
     """Returns an array that is only read, without gaps; it has to outlive the call that is given its address.
 
     :param shape: ``None`` for dimensions of any size
-    :raises TypeError: it is of another type.
-    :raises ValueError: it has another shape.
     """
     _check(name, array, np.dtype(dtype), shape)
     return np.ascontiguousarray(array)
 
 
 def writable(name: str, array: Array, dtype: npt.DTypeLike, *shape: int | None) -> Array:
-    """Returns an array that is written to: its last dimension must have no gaps.
-
-    :raises TypeError: it is of another type.
-    :raises ValueError: it has another shape, gaps, or may not be written to.
-    """
+    """Returns an array that is written to: its last dimension must have no gaps."""
     _check(name, array, np.dtype(dtype), shape)
     if array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
         raise ValueError(f"`{name}` must be without gaps, but has strides of {array.strides} bytes instead.")
@@ -52,10 +50,7 @@ def _check(name: str, array: Array, dtype: np.dtype[np.generic], shape: tuple[in
 
 
 def check_range(name: str, numbers: Ids, begin: int, end: int) -> None:
-    """Checks whole numbers.
-
-    :raises ValueError: there are none, or one is under ``begin``, or not under ``end``.
-    """
+    """Checks whole numbers."""
     if numbers.size == 0:
         raise ValueError(f"`{name}` must not be empty.")
     if (lowest := int(numbers.min())) < begin or (highest := int(numbers.max())) >= end:
@@ -77,8 +72,6 @@ def check_state(state: State, forms: tuple[Form, Form], rows: int) -> None:
 
     :param forms: those of the caches of target tokens and of source tokens
     :param rows: how many there must be at least
-    :raises TypeError: they are in another type.
-    :raises ValueError: they have another shape, or too few rows.
     """
     for name, cache, form in zip(("own", "cross"), (state.own, state.cross), forms, strict=True):
         data = writable(name, cache.data, form.dtype, *form.shape)
@@ -95,8 +88,6 @@ def check_counts(sentences: Sentences, room: int) -> None:
     """Checks how many tokens sentences have, and may have.
 
     :param room: the most
-    :raises TypeError: they are not in int64.
-    :raises ValueError: they do not fit.
     """
     lengths, limits = sentences.lengths, sentences.limits
     for name, counts in (("lengths", lengths), ("limits", limits)):
@@ -114,8 +105,6 @@ def check_beams(beams: Beams, room: int, vocab_size: int) -> None:
     """Checks the hypotheses of a beam search.
 
     :param room: the most places of the cache that they may have used
-    :raises TypeError: an array is of another type, or has gaps.
-    :raises ValueError: they do not fit.
     """
     rows, width, length = beams.tokens.shape
     shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}

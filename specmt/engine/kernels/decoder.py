@@ -20,11 +20,7 @@ class KernelDecoder(KernelNetwork, Scorer, DraftNetwork):
 
     @override
     def score(self, window: Window, state: State) -> KernelLogits:
-        """Runs a window and returns what follows each of its tokens.
-
-        :raises TypeError: an array is of another type.
-        :raises ValueError: they do not fit.
-        """
+        """Runs a window and returns what follows each of its tokens."""
         return KernelLogits(self.library, self.step(window, state), window.tokens.shape[1], window.counts)
 
     @override

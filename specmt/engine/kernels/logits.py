@@ -36,11 +36,7 @@ class KernelLogits(Logits):
 
     @override
     def log_probs(self, tokens: Ids, places: Ids) -> Floats:
-        """Returns the log-probabilities (B, M) of tokens behind places, with the bits of a fused loop.
-
-        :raises TypeError: an array is of another type.
-        :raises ValueError: there are no such tokens or places.
-        """
+        """Returns the log-probabilities (B, M) of tokens behind places, with the bits of a fused loop."""
         tokens, rows = self._asked(tokens, places)
         found: Floats = np.empty(tokens.shape, dtype=np.float32)
         if not tokens.size:
@@ -54,11 +50,7 @@ class KernelLogits(Logits):
 
     @override
     def ranks(self, tokens: Ids, places: Ids) -> tuple[Ids, Floats]:
-        """Returns ranks and distances (B, M) of tokens behind places.
-
-        :raises TypeError: an array is of another type.
-        :raises ValueError: there are no such tokens or places.
-        """
+        """Returns ranks and distances (B, M) of tokens behind places."""
         tokens, rows = self._asked(tokens, places)
         ranks, gaps = np.empty(tokens.size, dtype=np.int64), np.empty(tokens.size, dtype=np.float32)
         for number, (row, token) in enumerate(zip(rows.tolist(), tokens.ravel().tolist(), strict=True)):

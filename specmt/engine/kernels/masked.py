@@ -76,7 +76,6 @@ class KernelMaskedDrafter(KernelNetwork, DraftNetwork):
         :param before: (B, W) the tokens
         :param states: (B, W, R) of the correction, that they were scored with; zeros before the first slot
         :returns: candidates, log-probabilities and the new states (B, W, R)
-        :raises TypeError: an array is of another type.
         :raises ValueError: they do not fit, or there is no such slot.
         """
         rows, block_size, _ = slots.hidden.shape
@@ -120,8 +119,6 @@ class KernelMaskedDrafter(KernelNetwork, DraftNetwork):
         """Returns a call that chooses tokens for slots, and what has to outlive it.
 
         :param results: fields of the call, where what it finds is to be written
-        :raises TypeError: an array is of another type.
-        :raises ValueError: they do not fit.
         """
         hidden = checked("hidden", slots.hidden, np.float32, None, None, self.width)
         rows, block_size, _ = hidden.shape

@@ -91,11 +91,7 @@ class KernelNetwork(Network):
 
     @override
     def start(self, state: State, rows: Ids, encoded: EncoderOutput) -> None:
-        """Gives rows (B') new sentences with the encoder's output for them, and what may be said of each.
-
-        :raises TypeError: the output is another backend's, or an array is of another type.
-        :raises ValueError: they do not fit.
-        """
+        """Gives rows (B') new sentences with the encoder's output for them, and what may be said of each."""
         if not isinstance(encoded, KernelEncoderOutput):
             raise TypeError(f"`encoded` must be of the kernels, but is of type {type(encoded).__name__} instead.")
         rows = checked("rows", rows, np.int64, None)
@@ -165,8 +161,6 @@ class KernelNetwork(Network):
         :param ahead: how many tokens more to make room for
         :param hidden: (B slots, D) where to write the last hidden states of slots
         :param compact: whether logits may be those of shortlists alone, one after the other; else the others are −inf
-        :raises TypeError: an array is of another type.
-        :raises ValueError: they do not fit.
         """
         tokens = checked("tokens", window.tokens, np.int64, None, None)
         count, width = tokens.shape

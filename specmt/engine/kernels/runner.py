@@ -43,11 +43,7 @@ class KernelRunner(KernelDecoder, FusedLoop, FusedBeam):
         enough: int,
         rule: Rule = EXACT,
     ) -> Ran:
-        """Runs iterations as `FusedLoop.run` says.
-
-        :raises TypeError: an array is of another type, or a drafter is not on the kernels.
-        :raises ValueError: they do not fit.
-        """
+        """Runs iterations as `FusedLoop.run` says."""
         count = len(sentences.lengths)
         tokens = writable("tokens", sentences.tokens, np.int64, count, None)
         check_counts(sentences, tokens.shape[1])
@@ -97,11 +93,7 @@ class KernelRunner(KernelDecoder, FusedLoop, FusedBeam):
 
     @override
     def search(self, state: State, beams: Beams, drafting: Drafting, *, iterations: int, enough: int) -> None:
-        """Goes on with hypotheses as `FusedBeam.search` says.
-
-        :raises TypeError: an array is of another type, or the drafter is not on the kernels.
-        :raises ValueError: they do not fit.
-        """
+        """Goes on with hypotheses as `FusedBeam.search` says."""
         count, width, length = beams.tokens.shape
         ahead = drafting.nodes
         if not 0 <= ahead <= MOST_AHEAD:

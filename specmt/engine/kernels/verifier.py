@@ -31,10 +31,7 @@ class KernelVerifier(KernelRunner, Verifier):
 
     @override
     def encode(self, sources: Sequence[Sequence[int]]) -> KernelEncoderOutput:
-        """Returns the encoder's output for sources given as ids without prefix and EOS.
-
-        :raises ValueError: there is no such token.
-        """
+        """Returns the encoder's output for sources given as ids without prefix and EOS."""
         encoder = self._encoder.struct
         # Lists: sentences are short, and calls on arrays are not.
         flat = [token for source in sources for token in (*self.prefixes.source, *source, EOS)]
@@ -61,10 +58,7 @@ class KernelVerifier(KernelRunner, Verifier):
     def attention(
         self, state: State, rows: Sequence[int], targets: Sequence[Sequence[int]], heads: AlignmentHeads
     ) -> list[Floats]:
-        """Returns the attention (T, S) that each token of targets has to each id of its source.
-
-        :raises ValueError: there is no such token or row.
-        """
+        """Returns the attention (T, S) that each token of targets has to each id of its source."""
         read = self.prefixes.read(targets, heads)
         tokens = np.array([token for target in read for token in target], dtype=np.int64)
         starts = begins([len(target) for target in read])
