@@ -1,4 +1,4 @@
-"""What decoding asks of a model (specmt.models.hub.Model)."""
+"""What decoding asks of a model (specmt.models.hub.Model): `ModelError` says that a part is absent or damaged."""
 
 from __future__ import annotations
 
@@ -52,10 +52,7 @@ class Model(HasDrafters, Protocol):
         """What those depend on."""
 
     def network(self, name: str) -> DraftNetwork | None:
-        """Returns the network of a drafter, if there is one.
-
-        :raises ModelError: it is damaged.
-        """
+        """Returns the network of a drafter, if there is one."""
 
     def price(self, name: str) -> float:
         """Returns the seconds that making the network of a drafter takes, or the replica; 0 once it is there."""
@@ -69,10 +66,7 @@ class Model(HasDrafters, Protocol):
 
     @property
     def shortlist(self) -> Shortlist:
-        """What may be said of a sentence.
-
-        :raises ModelError: there is none.
-        """
+        """What may be said of a sentence."""
 
     @property
     def draft_shortlist(self) -> Shortlist | None:

@@ -58,6 +58,9 @@ class JobFolder:
 
     A shard is a file: a line of JSON that says what is in it, then its part of the output as it stands. It is written
     aside, synced and renamed: whatever becomes of the process or the machine, a shard that has its name is whole.
+
+    :raises DataError: a shard that is asked for is missing or damaged.
+    :raises OutputError: something cannot be written.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -142,10 +145,7 @@ class JobFolder:
         return {number for number in numbers if number < self.manifest.shards}
 
     def write(self, shard: int, part: Shard) -> None:
-        """Writes a finished shard.
-
-        :raises OutputError: there is no room for it, or no right to write it.
-        """
+        """Writes a finished shard."""
         record = {
             "lines": len(self.manifest.span(shard)),
             "bytes": len(part.output),
@@ -160,10 +160,7 @@ class JobFolder:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
     def read(self, shard: int) -> Shard:
-        """Returns a shard.
-
-        :raises DataError: it is missing or damaged.
-        """
+        """Returns a shard."""
         path = self._path(shard)
         try:
             header, _, output = path.read_bytes().partition(b"\n")
@@ -181,8 +178,6 @@ class JobFolder:
         """Writes the output of all shards, whole or not at all, and removes the folder; returns the counts.
 
         :param warn: tells what the user should know of a line, by its position in the input
-        :raises DataError: a shard is missing or damaged.
-        :raises OutputError: the output cannot be written.
         """
         total = Stats()
         with Output(output) as out:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Model:
-    """A loaded model: pieces, verifier and, if it has them, drafters."""
+    """A loaded model: pieces, verifier and, if it has them, drafters; asking for a damaged part raises `ModelError`."""
 
     folder: ModelFolder
     pieces: PieceModel
@@ -142,10 +142,7 @@ class Model:
         return None if self.folder.drafter is None else self.folder.drafter.block_size
 
     def network(self, name: str) -> DraftNetwork | None:
-        """Returns the network of a drafter, if the folder has it.
-
-        :raises ModelError: it is damaged.
-        """
+        """Returns the network of a drafter, if the folder has it."""
         for kind, config in self.folder.drafters.items():
             if kind == name and kind not in self.networks:
                 weights = open_weights(self.folder, DRAFTERS[kind], drafter_shapes(config))
@@ -169,20 +166,14 @@ class Model:
 
     @cached_property
     def replica(self) -> Scorer:
-        """The verifier's decoder over the verifier's own caches, in a cheaper format where that has a cost.
-
-        :raises ModelError: its weights are damaged.
-        """
+        """The verifier's decoder over the verifier's own caches, in a cheaper format where that has a cost."""
         if not self._has_replica:
             return self.verifier
         return self.backend.replica(self.weights, verifier_sizes(self.folder.verifier))
 
     @cached_property
     def shortlist(self) -> Shortlist:
-        """What may be said of a sentence, memory-mapped.
-
-        :raises ModelError: the folder has no shortlist, or it is damaged.
-        """
+        """What may be said of a sentence, memory-mapped."""
         if self.folder.shortlist is None:
             raise ModelError(
                 f"{self.path}: the model has no shortlist; learn one with `specmt shortlist {self.path} FILES`, "
@@ -197,18 +188,12 @@ class Model:
 
     @cached_property
     def draft_shortlist(self) -> Shortlist | None:
-        """What drafts are chosen from; without a shortlist, all that may be said.
-
-        :raises ModelError: it is damaged.
-        """
+        """What drafts are chosen from; without a shortlist, all that may be said."""
         return None if self.folder.shortlist is None else self.shortlist.narrow(DRAFTED_ALWAYS, DRAFTED_EACH)
 
     @cached_property
     def reference(self) -> TransformerModel:
-        """The verifier as fairseq2 modules with the same weights, in its number format; in float32 for int8.
-
-        :raises ModelError: its weights are damaged.
-        """
+        """The verifier as fairseq2 modules with the same weights, in its number format; in float32 for int8."""
         import torch
 
         from specmt.models.reference.modules import reference_of

@@ -1,4 +1,7 @@
-"""Reads files that a stranger may have made: regular ones only, and nothing in them is trusted."""
+"""Reads files that a stranger may have made: regular ones only, and nothing in them is trusted.
+
+What is missing, too large or not what it should be raises `ModelError`.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,7 @@ MOST_JSON: Final = 1 << 28
 
 
 def check_regular(path: Path) -> Path:
-    """Returns a path after checking that it is a regular file: a FIFO would wait for ever, a device has no end.
-
-    :raises ModelError: it is not, or it is missing.
-    """
+    """Returns a path after checking that it is a regular file: a FIFO would wait for ever, a device has no end."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -33,7 +33,6 @@ def read_bytes(path: Path, *, most: int = MOST_JSON) -> bytes:
     """Returns what is in a regular file.
 
     :param most: the most bytes that it may have
-    :raises ModelError: it is missing or too large.
     """
     try:
         size = check_regular(path).stat().st_size
@@ -45,10 +44,7 @@ def read_bytes(path: Path, *, most: int = MOST_JSON) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a regular file in UTF-8.
-
-    :raises ModelError: it is missing, too large or no text.
-    """
+    """Returns the text of a regular file in UTF-8."""
     try:
         return read_bytes(path).decode()
     except UnicodeDecodeError as error:
@@ -59,7 +55,6 @@ def read_json(path: Path, *, most: int = MOST_JSON) -> dict[str, Any]:
     """Returns the object in a JSON file.
 
     :param most: the most bytes that it may have
-    :raises ModelError: the file is missing, too large, or has something else in it.
     """
     data = read_bytes(path, most=most)
     try:

@@ -3,6 +3,8 @@
 Matrices may be stored in int8, a scale an output row: what is stored is the model. A scale has the eight significant
 bits of bfloat16, so that its products are exact in float32. Whoever rounds such weights to int8 by row again, as the
 C++ kernels do, gets the same numbers and scales.
+
+A file that is damaged, or holds what is not read here, raises `ModelError`.
 """
 
 from __future__ import annotations
@@ -63,8 +65,6 @@ def read_tensors(path: Path) -> dict[str, Weight]:
     """Returns the weights in the safetensors file of a network, all of them finite.
 
     Nothing is read that is not looked at: the file is mapped, and its arrays, which may be written to, never reach it.
-
-    :raises ModelError: it is damaged or not what it should be.
     """
     entries = _read_head(path)
     arrays = _map(path, entries)
@@ -84,18 +84,12 @@ def read_tensors(path: Path) -> dict[str, Weight]:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Returns the tensors in a safetensors file as they are, mapped; those in bfloat16 by their bits.
-
-    :raises ModelError: it is damaged, or holds what is not read here.
-    """
+    """Returns the tensors in a safetensors file as they are, mapped; those in bfloat16 by their bits."""
     return _map(path, _read_head(path))
 
 
 def read_outline(path: Path) -> dict[str, Outline]:
-    """Returns the shapes and formats of the weights in the safetensors file of a network.
-
-    :raises ModelError: it is damaged, or holds what no network does.
-    """
+    """Returns the shapes and formats of the weights in the safetensors file of a network."""
     entries = _read_head(path)
     outline = {}
     for name, entry in entries.items():
@@ -108,10 +102,7 @@ def read_outline(path: Path) -> dict[str, Outline]:
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the tensors in a safetensors file but for scales, whatever their formats.
-
-    :raises ModelError: it is damaged.
-    """
+    """Returns the shapes of the tensors in a safetensors file but for scales, whatever their formats."""
     entries = _read_head(path)
     return {name: entry.shape for name, entry in entries.items() if not is_scale(name, entries)}
 

@@ -227,6 +227,9 @@ class Output:
     A path ending in ``.gz`` is compressed. An existing file keeps its mode, and a symbolic link stays one. Standard
     output (``None``), devices and pipes are written to directly, at once; standard output that goes to a file, by half
     seconds.
+
+    :raises OutputError: opening or writing failed.
+    :raises BrokenPipeError: nobody reads standard output any more.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -262,19 +265,11 @@ class Output:
             self._discard()
 
     def write(self, text: str) -> None:
-        """Writes text, of any number of lines.
-
-        :raises OutputError: writing failed.
-        :raises BrokenPipeError: nobody reads standard output any more.
-        """
+        """Writes text, of any number of lines."""
         self.write_bytes(text.encode("utf-8"))
 
     def write_bytes(self, data: bytes | bytearray) -> None:
-        """Writes bytes, of a picture for instance.
-
-        :raises OutputError: writing failed.
-        :raises BrokenPipeError: nobody reads standard output any more.
-        """
+        """Writes bytes, of a picture for instance."""
         with self._failing():
             if self._buffer is None:
                 self._pass_on(data)

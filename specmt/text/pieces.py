@@ -1,4 +1,4 @@
-"""Sentences to piece ids and back."""
+"""Sentences to piece ids and back; a file that is missing, or not what it should be, raises `ModelError`."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ class ImportedPieces(PieceModel):
         :param target: the one that joins translations, often the same file
         :param vocabulary: JSON, ``source`` and ``target`` with the pieces in the order of ids; no source: it is shared;
             perhaps ``silent``, those of them that have no text, such as names of languages
-        :raises ModelError: a file is not what it should be.
         """
         self._source = load_processor(source)
         self._target = self._source if target == source else load_processor(target)
@@ -206,7 +205,6 @@ def load_pieces(names: Container[str], locate: Callable[[str], Path]) -> PieceMo
 
     :param names: the names of the model's files
     :param locate: returns the path of a file of the model
-    :raises ModelError: a file is missing or is not what it should be.
     """
     if VOCABULARY not in names:
         return Pieces(locate(PIECES))
@@ -216,10 +214,7 @@ def load_pieces(names: Container[str], locate: Callable[[str], Path]) -> PieceMo
 
 
 def load_processor(path: Path) -> sentencepiece.SentencePieceProcessor:
-    """Loads a SentencePiece model.
-
-    :raises ModelError: the file is none.
-    """
+    """Loads a SentencePiece model."""
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError) as error:
