@@ -10,8 +10,9 @@ from specmt.engine.cache import State
 from specmt.engine.kernels.logits import KernelLogits
 from specmt.engine.kernels.network import KernelNetwork, counted
 from specmt.engine.kernels.structures import LAST
+from specmt.engine.levels import LevelExpander
 from specmt.engine.protocols import DraftNetwork, EncoderOutput, Expander, Scorer
-from specmt.engine.window import Branches, Window
+from specmt.engine.window import Window
 from specmt.types import EOS
 
 
@@ -39,35 +40,7 @@ class KernelDecoder(KernelNetwork, Scorer, DraftNetwork):
         read, counts = counted(read)
         logits = KernelLogits(self.library, self.step(read, state, LAST), 1)
         root = read._replace(starts=read.starts + counts - 1, counts=None)
-        return _LevelExpander(self, state, root, logits)
-
-
-class _LevelExpander(Expander):
-    """The distributions of a decoder: each level of a tree is an input for the next."""
-
-    def __init__(self, network: KernelDecoder, state: State, root: Window, logits: KernelLogits) -> None:
-        """
-        :param root: where the last committed tokens stand
-        :param logits: (B, 1, V) of what follows them
-        """
-        self.network, self.state, self.root = network, state, root
-        self.logits = logits
-        self.paths: Ids | None = None  # (B, W, P) of the last level
-        self.count = 1  # tokens in the tree so far, the root included
-
-    @override
-    def expand(self, tokens: Ids, parents: Ids) -> tuple[Ids, Floats]:
-        if self.paths is None:
-            self.paths = parents[:, :, None]  # the root, whose logits are there
-            return self.logits.candidates()
-        rows, width = tokens.shape
-        own = np.broadcast_to(np.arange(self.count, self.count + width), (rows, width))
-        before = np.take_along_axis(self.paths, parents[:, :, None], axis=1)
-        self.paths = np.concatenate([before, own[:, :, None]], axis=2)
-        depths = np.full((rows, width), self.paths.shape[2] - 1)
-        level = self.root._replace(tokens=tokens, branches=Branches(depths, self.paths, self.count))
-        self.count += width
-        return self.network.score(level, self.state).candidates()
+        return LevelExpander(lambda level: self.score(level, state).candidates(), root, logits.candidates())
 
 
 class KernelReplica(KernelDecoder):

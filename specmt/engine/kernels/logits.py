@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from typing_extensions import override
 
@@ -62,26 +64,25 @@ class KernelLogits(Logits):
 
     @override
     def likeliest(self, count: int) -> tuple[Ids, Floats]:
-        rows, vocab_size = self.values.shape
-        shape = rows, min(count, vocab_size)
-        ids, log_probs = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
-        outputs = ids.ctypes.data, log_probs.ctypes.data
-        self.library.specmt_likeliest(*_rows(self.values), vocab_size, shape[1], PAD, thread_count(), *outputs)
-        return self._by_place(ids), self._by_place(log_probs)
+        count = min(count, self.values.shape[1])
+        return self._best(self.library.specmt_likeliest, count, count, PAD)
 
     def candidates(self) -> tuple[Ids, Floats]:
         """Returns the best tokens (B, W, C), best first, and their log-probabilities among themselves."""
-        rows, vocab_size = self.values.shape
-        shape = rows, min(CANDIDATES, vocab_size)
-        ids, log_probs = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
-        outputs = ids.ctypes.data, log_probs.ctypes.data
-        self.library.specmt_candidates(*_rows(self.values), vocab_size, thread_count(), *outputs)
-        return self._by_place(ids), self._by_place(log_probs)
+        return self._best(self.library.specmt_candidates, min(CANDIDATES, self.values.shape[1]))
 
     @override
     def row(self, row: int, place: int) -> Floats:
         found: Floats = self.values[min(self._firsts[row] + place, self._lasts[row])]
         return found
+
+    def _best(self, call: Callable[..., object], count: int, *more: int) -> tuple[Ids, Floats]:
+        """Returns so many tokens, and log-probabilities, that a call finds for each row."""
+        shape = len(self.values), count
+        ids, log_probs = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
+        outputs = ids.ctypes.data, log_probs.ctypes.data
+        call(*_rows(self.values), self.values.shape[1], *more, thread_count(), *outputs)
+        return self._by_place(ids), self._by_place(log_probs)
 
     def _by_place(self, values: Array) -> Array:
         """Returns by sentence and place what there is of each row; (R, …) → (B, W, …)."""

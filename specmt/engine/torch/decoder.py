@@ -12,9 +12,10 @@ from typing_extensions import override
 
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State, round_up
-from specmt.engine.protocols import CANDIDATES, DraftNetwork, Expander, Scorer
+from specmt.engine.levels import LevelExpander
+from specmt.engine.protocols import DraftNetwork, Expander, Scorer
 from specmt.engine.torch.door import entered, to_floats, to_ids, to_tensor
-from specmt.engine.torch.logits import TorchLogits, top
+from specmt.engine.torch.logits import TorchLogits
 from specmt.engine.torch.network import TorchNetwork
 from specmt.engine.torch.windows import Seen, order, part, widen
 from specmt.engine.window import Branches, Window
@@ -47,7 +48,9 @@ class TorchDecoder(TorchNetwork, Scorer, DraftNetwork):
     @override
     @entered
     def expander(self, read: Window, ahead: int, state: State) -> Expander:
-        return _LevelExpander(self._score, state, read.rows, *self._read(read, state))
+        logits, last = self._read(read, state)
+        root, first = Window(read.tokens, last, rows=read.rows), TorchLogits(logits[:, None]).candidates()
+        return LevelExpander(lambda level: self.score(level, state).candidates(), root, first)
 
     def _read(self, read: Window, state: State) -> tuple[Tensor, Ids]:
         """Runs newly committed tokens; returns the logits (B, V) behind the last ones, and the positions of these."""
@@ -156,44 +159,3 @@ class TorchDecoder(TorchNetwork, Scorer, DraftNetwork):
         embedded = self.embed(tokens, positions)
         view = Seen(slice(len(tokens)), places, positions, cache.shape[4], seen)
         return self.project(self.decoder(embedded, cache, cross, lengths, view, self.shapes))
-
-
-class _LevelExpander(Expander):
-    """The distributions of an autoregressive drafter: each level of a tree is an input for the next."""
-
-    def __init__(
-        self,
-        score: Callable[[Window, State], Tensor],
-        state: State,
-        rows: Ids | None,
-        logits: Tensor,
-        starts: Ids,
-    ) -> None:
-        """
-        :param rows: (B) of the state; ``None``: the first B
-        :param logits: (B, V) of what follows the last committed tokens
-        :param starts: (B) the positions of these
-        """
-        self._score, self._state, self._rows = score, state, rows
-        self._logits, self._starts = logits, starts
-        self._paths: Ids | None = None  # (B, W, P) of the last level
-        self._count = 1  # tokens in the tree so far, the root included
-
-    @override
-    @entered
-    def expand(self, tokens: Ids, parents: Ids) -> tuple[Ids, Floats]:
-        if self._paths is None:
-            self._paths = parents[:, :, None]  # the root, whose logits are there
-            logits = self._logits[:, None]
-        else:
-            width = tokens.shape[1]
-            own = np.broadcast_to(np.arange(self._count, self._count + width), tokens.shape)
-            paths = np.take_along_axis(self._paths, parents[:, :, None], axis=1)
-            self._paths = np.concatenate([paths, own[:, :, None]], axis=2)
-            depths = np.full(tokens.shape, self._paths.shape[2] - 1)
-            level = Branches(depths, self._paths, self._count)
-            logits = self._score(Window(tokens, self._starts, rows=self._rows, branches=level), self._state)
-            self._count += width
-        values = logits.float()
-        ids = top(values, CANDIDATES)
-        return to_ids(ids), to_floats(values.gather(2, ids).log_softmax(2))

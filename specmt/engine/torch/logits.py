@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from specmt.engine.arrays import Floats, Ids
-from specmt.engine.protocols import Logits
+from specmt.engine.protocols import CANDIDATES, Logits
 from specmt.engine.torch.door import entered, to_floats, to_ids, to_tensor
 from specmt.types import PAD
 
@@ -58,6 +58,13 @@ class TorchLogits(Logits):
         ids = top(log_probs, count)
         values = log_probs.gather(2, ids)
         return self._at_places(to_ids(ids)), self._at_places(to_floats(values))
+
+    @entered
+    def candidates(self) -> tuple[Ids, Floats]:
+        """Returns the best tokens (B, W, C), best first, and their log-probabilities among themselves."""
+        values = self.values.float()
+        ids = top(values, CANDIDATES)
+        return to_ids(ids), to_floats(values.gather(2, ids).log_softmax(2))
 
     @override
     @entered
