@@ -8,7 +8,7 @@ from specmt import signals
 def main() -> None:
     """Runs the command line and exits with the code of DESIGN §6."""
     signals.install()  # before anything else is imported
-    gc.set_threshold(50_000)  # what a start makes stays: looking for garbage in it, time and again, would cost a tenth
+    gc.set_threshold(100_000)  # what a start makes stays: looking for garbage in it, time and again, would cost a tenth
     from specmt.cli.main import main as run
 
     run()

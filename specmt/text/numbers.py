@@ -13,8 +13,8 @@ _COMMA: Final = " bg ca cs da de el es fi fr hr hu id it lt lv nb nl no pl pt ro
 
 _SPACE: Final = "[ \u00a0\u2009\u202f]"
 _ADDRESS: Final = r"(?:[12]?\d\d?\.){3}[12]?\d\d?(?![.\d])"
-_NUMBER: Final = re.compile(
-    rf"""
+# These two are compiled where a text first has digits.
+_NUMBER: Final = rf"""
       (?P<parts>                                                            # several numbers that stay together:
           \d\d?([./-])\d\d?\2\d\d(?:\d\d)?(?!\d) | \d{{4}}([./-])\d\d?\3\d\d?(?!\d)         # dates
         | \d\d?\.\d\d?\.(?=[-–,;)]|{_SPACE}[-–(a-zäöü\d])                                   # 12.03. um
@@ -24,9 +24,7 @@ _NUMBER: Final = re.compile(
         (?: (?!(?P=mark))[.,](?P<decimals>\d+) )? (?!{_SPACE}?\d|[.,]\d)
     | (?P<row> \d{{2,}}(?:{_SPACE}\d{{2,}}){{2,}} )                                           # 4111 1111 1111
     | \d+(?:[.,]\d+)*
-    """,
-    re.VERBOSE,
-)
+"""
 TIME: Final = re.compile(r"(\d\d?)(?:[:.]([0-5]\d))?")
 """An hour, perhaps with minutes."""
 
@@ -53,7 +51,7 @@ _AFTER: Final = {
 _SIGNS: Final = ("$", "£", "¥", "€")
 _UNIT: Final = "[$£¥€%‰]|CHF|EUR|GBP|JPY|USD"
 _RUN: Final = rf"\d+(?:[.,'’]\d+|{_SPACE}\d{{3}}(?!\d))*"
-_AMOUNT: Final = re.compile(
+_AMOUNT: Final = (
     rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?:({_SPACE}?)({_UNIT}))?"
 )
 _NEVER: Final = re.compile("(?!)")
@@ -96,7 +94,7 @@ def find_numbers(text: str, language: str) -> list[Number]:
     done = 0
     # To search for a digit is ten times as fast as to search for a number.
     while digit := _DIGIT.search(text, done):
-        match = _NUMBER.match(text, digit.start())
+        match = re.compile(_NUMBER, re.VERBOSE).match(text, digit.start())
         assert match is not None
         first, last = start, end = match.span()
         while start > done and _LETTER.match(text, start - 1):
@@ -162,7 +160,7 @@ def convert_letterless(text: str, source: str, target: str) -> str:
             return match[0].replace(match[2], amount)
         return f"{amount}{space or ' '}{unit}" if _point(target) == "," else unit + amount
 
-    return _AMOUNT.sub(convert, text)
+    return re.sub(_AMOUNT, convert, text)
 
 
 def _point(language: str) -> str:
