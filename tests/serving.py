@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 
@@ -29,12 +30,16 @@ def serving(
     keys: Keys | None = None,
     log: Callable[[str], object] | None = None,
     is_ready: Callable[[httpx.Client], bool] = lambda client: client.get("/readyz").status_code == 200,
+    **how: Any,
 ) -> Iterator[httpx.Client]:
-    """Yields a client of a server that is ready; whatever the pair of languages, one model answers."""
+    """Yields a client of a server that is ready; whatever the pair of languages, one model answers.
+
+    :param how: further arguments of `create_app`
+    """
     sources = [Source(pair, "0" * 64, load) for pair in pairs]
     service = Service(sources, options or DecodingOptions(), limits, keys=keys)
     ports: list[int] = []
-    server = Server(create_app(service, log=log), "127.0.0.1", 0, started=ports.append)
+    server = Server(create_app(service, log=log, **how), "127.0.0.1", 0, started=ports.append)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

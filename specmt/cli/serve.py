@@ -43,6 +43,18 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Let in those alone whose key is in FILE: a key a line and, after a space, how many characters it may send.",
 )
+@click.option(
+    "--allow-origin",
+    "allowed",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let web pages of ORIGIN ask, such as https://example.org, or of every one (*), where there are no keys.",
+)
+@click.option(
+    "--public-url", default="", metavar="URL", help="Where others reach the server, through a proxy or by name."
+)
+@click.option("--metrics/--no-metrics", default=True, help="Figures for Prometheus at /metrics.  [default: on]")
+@click.option("--page/--no-page", default=True, help="Pages at / and /docs.  [default: on]")
 @number_option("char_limit", 100_000, "Most characters of a request; 0 for any number.")
 @number_option("batch_limit", 1000, "Most texts of a request; 0 for any number.")
 @number_option("req_limit", 0, "Most requests a minute, of a key or an address; 0 for any number.")
@@ -64,6 +76,10 @@ def serve(
     strategy: Any,
     batch_size: int,
     api_keys: Path | None,
+    allowed: tuple[str, ...],
+    public_url: str,
+    metrics: bool,
+    page: bool,
     char_limit: int,
     batch_limit: int,
     req_limit: int,
@@ -90,9 +106,11 @@ def serve(
 
     from specmt.serve.app import create_app
     from specmt.serve.clients import Keys, Limits
+    from specmt.serve.origins import Origins
     from specmt.serve.server import Server, run
     from specmt.serve.service import Service
 
+    origins = Origins(allowed=allowed, public_url=public_url, host=host)
     keys = None if api_keys is None else Keys.read(api_keys)
     limits = Limits(
         characters=char_limit or None,
@@ -112,7 +130,7 @@ def serve(
             pairs = ", ".join("→".join(pair) for pair in service.languages.pairs)
             note(f"serving {pairs} on http://{host}:{port}/")
 
-    app = create_app(service, log=None if quiet else log)
+    app = create_app(service, log=None if quiet else log, origins=origins, metrics=metrics, page=page)
     run(Server(app, host, port, started=started, failed=lambda: service.failure is not None))
     if service.failure is not None:
         raise service.failure

@@ -19,6 +19,7 @@ import specmt
 from specmt.serve import deepl, deepl_glossaries, libretranslate, look
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
+from specmt.serve.origins import Origins
 from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
 
@@ -37,11 +38,22 @@ _BYTES_OF_CHARACTER: Final = 12
 """In JSON, where every character may be written as two escapes."""
 
 
-def create_app(service: Service, *, log: Callable[[str], object] | None = None) -> Gate:
+def create_app(
+    service: Service,
+    *,
+    log: Callable[[str], object] | None = None,
+    origins: Origins | None = None,
+    metrics: bool = True,
+    page: bool = True,
+) -> Gate:
     """Returns the application of a service, which it starts and stops.
 
     :param log: writes a line for each request
+    :param origins: which web pages may ask where there are no keys; by default the server's own
+    :param metrics: whether there are figures for Prometheus
+    :param page: whether there is a page to type into, and one that describes the routes
     """
+    origins, has_keys = origins or Origins(), service.keys is not None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,7 +67,8 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
             expiry.cancel()
             with suppress(asyncio.CancelledError):
                 await expiry
-            await asyncio.to_thread(service.stop)
+            # Not in a thread of those that there are: texts may have them all.
+            await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), service.stop)
 
     uploads = Uploads()
     app = FastAPI(
@@ -67,21 +80,22 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service, app.state.uploads = service, uploads
-    app.add_middleware(
-        CORSMiddleware,
-        allow_origins=["*"],
-        allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["*"],
-        expose_headers=["ETag"],
-    )
+    app.state.service, app.state.uploads, app.state.origins = service, uploads, origins
+    if has_keys or origins.allowed:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=["*"] if has_keys else origins.allowed,
+            allow_methods=["GET", "POST", *(["DELETE"] if has_keys else [])],
+            allow_headers=["*"],
+            expose_headers=["ETag"],
+        )
     for router in (libretranslate.router, deepl.router, deepl_glossaries.router, look.router):
         app.include_router(router)
     app.add_api_route("/readyz", _ready, tags=["Operation"], summary="Whether the models are loaded")
-    app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")
-    app.add_api_route("/", _page, include_in_schema=False)
-    app.add_api_route("/docs", _docs, include_in_schema=False)
-    app.add_api_route("/page/{name}", _page, include_in_schema=False)
+    if metrics:
+        app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")
+    for path, route in (("/", _page), ("/docs", _docs), ("/page/{name}", _page)) if page else ():
+        app.add_api_route(path, route, include_in_schema=False)
     app.add_exception_handler(RefusedError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(Exception, _refuse)  # the gate writes it down
@@ -91,7 +105,8 @@ def create_app(service: Service, *, log: Callable[[str], object] | None = None) 
     def count(status: int) -> None:
         service.metrics.responses.labels(str(status)).inc()
 
-    return Gate(app, service.room, most_bytes=most, log=log, count=count)
+    check = (lambda scope: None) if has_keys else origins.check
+    return Gate(app, service.room, most_bytes=most, log=log, count=count, check=check)
 
 
 async def _ready(request: Request) -> Response:

@@ -27,14 +27,14 @@ class Caller(NamedTuple):
     """Who asks."""
 
     client: str
-    account: Account | None
+    account: Account
     gone: Gone
     claim: Claim
 
     @property
     def owner(self) -> str:
         """Whose glossaries it has: those of its key; without keys, all have the same."""
-        return "" if self.account is None else self.account.name
+        return self.account.name
 
 
 class Manner(NamedTuple):

@@ -6,7 +6,8 @@ import hashlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
@@ -47,7 +48,7 @@ class Limits:
 
 @dataclass
 class Account:
-    """What belongs to a key."""
+    """What belongs to a key, or to all who need none."""
 
     name: str
     """What logs call it by: the key itself stays out of them."""
@@ -58,13 +59,20 @@ class Account:
     used: int = 0
     """The characters that it has sent since the server started."""
 
-    def charge(self, characters: int) -> None:
-        """
+    @contextmanager
+    def charged(self, characters: int) -> Iterator[None]:
+        """Counts characters, which are given back where they are not answered: where the block fails.
+
         :raises RefusedError: it has not so many left.
         """
         if self.limit is not None and self.used + characters > self.limit:
             raise RefusedError(456, "Quota exceeded: the character limit of this key is reached.")
         self.used += characters
+        try:
+            yield
+        except BaseException:
+            self.used -= characters
+            raise
 
 
 def _digest(key: str) -> str:

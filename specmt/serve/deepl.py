@@ -78,10 +78,10 @@ async def translate(request: Request) -> Response:
     etag = service.etag(["v2", texts, source, target, manner.identity, split, shows_billed])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
-    service.charge(caller, size)
     joins = split != "1" and manner.kind == "text"
     asked = [_WRAPPED.sub(" ", text) for text in texts] if joins else texts
-    answers = await service.translate(asked, source, target, caller, manner)
+    with caller.account.charged(size):
+        answers = await service.translate(asked, source, target, caller, manner)
     translations = []
     for text, answer in zip(texts, answers, strict=True):
         language = answer.detected.language if answer.detected is not None else source or ""
@@ -108,10 +108,11 @@ async def languages(request: Request) -> Any:
 @router.get("/usage", summary="How many characters were sent, and how many may be")
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request) -> Any:
-    service = service_of(request)
     account = authorize(request, await Parameters.read(request)).account
-    used, limit = (service.used, None) if account is None else (account.used, account.limit)
-    return {"character_count": used, "character_limit": UNLIMITED if limit is None else limit}
+    return {
+        "character_count": account.used,
+        "character_limit": UNLIMITED if account.limit is None else account.limit,
+    }
 
 
 def authorize(request: Request, given: Parameters) -> Caller:

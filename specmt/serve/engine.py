@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Final, final
@@ -103,7 +103,8 @@ class Job:
     def finish(self, error: BaseException | None = None) -> None:
         """Tells whoever waits that there are translations, or an error."""
         self.is_done, self.error = True, error
-        self.done(self)
+        with suppress(Exception):  # it waits no more
+            self.done(self)
 
 
 @final
@@ -126,8 +127,13 @@ class Engine:
         self._jobs: dict[Feeder, Job] = {}  # that have come in and are not done
         self._queue: FairQueue[Feeder] = FairQueue()  # of those that have sentences to submit
         self._mailbox: Mailbox = deque()
+        self.running = 0
+        """How many sentences of its texts are in the session."""
+
         self.translator: Translator | None = None
         self.error: BaseException | None = None
+        """Why it takes no texts: the model could not be loaded, or its thread has ended."""
+
         self.ready = threading.Event()
         """Is set when the model is loaded, or could not be."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -136,11 +142,6 @@ class Engine:
     def waiting(self) -> int:
         """How many characters wait to be cut into sentences."""
         return self._waiting
-
-    @property
-    def running(self) -> int:
-        """How many sentences are in the session."""
-        return 0 if self.translator is None else len(self.translator.session)
 
     @property
     def tally(self) -> dict[str, Tally]:
@@ -182,18 +183,19 @@ class Engine:
             with _loading:
                 self.translator = self._load()
                 self.translator.session.open()
+            self.ready.set()
+            while self._receive():
+                self._fill()
+                if self.running:
+                    self._step()
         except BaseException as error:
             self.error = error
         finally:
             self.ready.set()
-        while self.error is None and self._receive():
-            self._fill()
-            if self.running:
-                self._step()
-        with self._changed:
-            left, self._arrived, self._stopping = self._arrived, [], True
-        for job in left:
-            job.finish(self.error or StoppedError())
+            with self._changed:
+                left, self._arrived, self._stopping = [*self._jobs.values(), *self._arrived], [], True
+            for job in left:
+                job.finish(self.error or StoppedError())
 
     def _receive(self) -> bool:
         """Waits until there is something to do, and takes it in; returns whether to go on."""
@@ -230,6 +232,7 @@ class Engine:
             with self._failing(job):
                 if feeder.waiting:
                     feeder.submit(feeder.waiting.popleft())
+                    self.running += 1
                     job.started = job.started or time.perf_counter()
                 left = self._cut(job, feeder, left)
 
@@ -249,7 +252,11 @@ class Engine:
                 self._drop(job, said)
                 continue
             with self._failing(job):
-                feeder.take(sentence, said)
+                before = feeder.running
+                try:
+                    feeder.take(sentence, said)
+                finally:
+                    self.running += feeder.running - before
                 self._hand_on(job, feeder)
 
     def _cut(self, job: Job, feeder: Feeder, left: int) -> int:
@@ -288,6 +295,7 @@ class Engine:
         if job.feeder is not None:
             self._queue.remove(job.client, job.feeder)
             self._jobs.pop(job.feeder, None)
+            self.running -= job.feeder.running
             job.feeder.session.cancel(job.feeder)
         self._count(job, job.characters)
         job.finish(error)

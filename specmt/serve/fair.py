@@ -1,9 +1,13 @@
-"""Whose turn it is: clients take turns, and so do the requests of a client."""
+"""Whose turn it is: clients take turns, and so do the requests of a client; and no client has all there is."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Generic, TypeVar, final
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -36,3 +40,20 @@ class FairQueue(Generic[T]):
             requests.remove(request)
             if not requests:
                 del self._clients[client]
+
+
+@final
+class Slots:
+    """So many pieces of work at a time, of which a client has so many at most, and waits for others with no more."""
+
+    def __init__(self, most: int, of_client: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._of_client = of_client
+        self._own: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of those who work or wait
+
+    @asynccontextmanager
+    async def of(self, client: str) -> AsyncIterator[None]:
+        """Waits until a client may work, which it does in the block."""
+        own = self._own.setdefault(client, asyncio.Semaphore(self._of_client))
+        async with own, self._all:
+            yield

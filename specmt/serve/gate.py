@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any, Final, final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specmt.serve.errors import RefusedError
+from specmt.serve.errors import RefusedError, refusal_of
 from specmt.serve.room import Claim, Room
 
-logger = logging.getLogger(__name__)
-
 BODY_SECONDS: Final = 30.0
-"""How long a client may take to send what it asks."""
+"""How long a client may take to send what it asks, beside its size at `BODY_RATE`."""
+
+BODY_RATE: Final = 16 << 10
+"""Bytes a second."""
 
 OVERHEAD: Final = 1 << 20
 """The bytes of a body beside its texts."""
@@ -54,9 +53,11 @@ class Gate:
         most_bytes: int,
         log: Callable[[str], object] | None,
         count: Callable[[int], object],
+        check: Callable[[Scope], object],
     ) -> None:
         """
         :param most_bytes: of a body
+        :param check: refuses whom it is not for, before anything of a body is read
         :param log: writes a line
         :param count: is told the status of each response
         """
@@ -65,6 +66,7 @@ class Gate:
         self._most_bytes = most_bytes
         self._log = log
         self._count = count
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request through."""
@@ -98,17 +100,14 @@ class Gate:
             receive, claim, self._most_bytes, has_all=length == b"0" and b"transfer-encoding" not in headers
         )
         try:
+            self._check(scope)
             if not length.isdigit() or int(length[:20]) > self._most_bytes:
                 raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most_bytes} bytes)")
             await self._app(scope, reader, send_on)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
-            refused = error if isinstance(error, RefusedError) else RefusedError(500, "Internal error")
-            if refused is not error:
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                # What the error says may have parts of a text in it.
-                logger.error("%s at %s:%d", type(error).__name__, where.filename, where.lineno or 0)
+            refused = refusal_of(error)
             if status == 0:
                 await _answer(scope["path"], refused, send_on)
         finally:
@@ -126,7 +125,7 @@ class _Reader:
         self._receive = receive
         self._claim = claim
         self._most = most
-        self._until = time.monotonic() + BODY_SECONDS
+        self._until = time.monotonic() + BODY_SECONDS  # and later, by what has come
         self.has_all = has_all
         self.read = 0
 
@@ -140,8 +139,9 @@ class _Reader:
             message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
         except asyncio.TimeoutError:
             raise RefusedError(408, "The request took too long to arrive") from None
-        self.read += len(message.get("body", b""))
-        self._claim.add(len(message.get("body", b"")))
+        self.read += (size := len(message.get("body", b"")))
+        self._until += size / BODY_RATE
+        self._claim.add(size)
         self.has_all = not message.get("more_body", False)
         if self.read > self._most:
             raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most} bytes)")

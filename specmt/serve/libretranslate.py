@@ -61,13 +61,14 @@ async def translate(request: Request) -> Response:
     etag = service.etag([texts, source, target, kind, count, given.is_list("q")])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
-    service.charge(caller, size)
-    answers = await service.translate(texts, source, target, caller, Manner(kind))
-    values: dict[str, list[Any]] = {"translatedText": [each.text for each in answers]}
-    if source is None:
-        values["detectedLanguage"] = [_detected(each.detected) for each in answers if each.detected is not None]
-    if count:
-        values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
+    values: dict[str, list[Any]] = {}
+    with caller.account.charged(size * (1 + count)):
+        answers = await service.translate(texts, source, target, caller, Manner(kind))
+        values["translatedText"] = [each.text for each in answers]
+        if source is None:
+            values["detectedLanguage"] = [_detected(each.detected) for each in answers if each.detected is not None]
+        if count:
+            values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
     found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}
     return JSONResponse(found, headers={"ETag": etag})
 
@@ -140,7 +141,7 @@ async def translate_file(request: Request) -> Any:
     assert file is not None and source is not None and target is not None
     wanted = None if source == "auto" else _find(request, source), _find(request, target)
     name = await uploads_of(request).translate(file.filename or "", await file.read(), *wanted, service, caller)
-    return {"translatedFileUrl": str(request.url_for("download_file", name=quote(name)))}
+    return {"translatedFileUrl": f"{request.app.state.origins.base(request)}/download_file/{quote(name)}"}
 
 
 @router.get("/download_file/{name}", summary="Fetch a translated document")

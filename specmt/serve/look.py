@@ -20,7 +20,7 @@ from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration
 from specmt.feeder import place_of
 from specmt.serve.context import caller_of, schema, service_of
-from specmt.serve.errors import RefusedError
+from specmt.serve.errors import RefusedError, refusal_of
 from specmt.serve.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ async def look(request: Request) -> StreamingResponse:
         raise RefusedError(400, f"{pair[0] or source[:40]} to {target[:40]} is not supported")
     model = service.translator(pair).model
     options = replace(one_drafter(service.options, model), batch_size=1)
-    service.charge(caller, len(text))
     events: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -66,9 +65,10 @@ async def look(request: Request) -> StreamingResponse:
             recorder = _Teller(options, model.pieces, lambda event: tell("step", event))
             # Whoever goes away is noticed by the stream.
             patient = caller._replace(gone=asyncio.Event().wait)
-            tell("done", {"text": await service.watch(text, pair, options, recorder, patient)})
-        except RefusedError as error:
-            tell("error", {"error": error.message})
+            with caller.account.charged(len(text)):
+                tell("done", {"text": await service.watch(text, pair, options, recorder, patient)})
+        except Exception as error:
+            tell("error", {"error": refusal_of(error).message})
 
     async def stream() -> AsyncIterator[str]:
         task = asyncio.create_task(work())

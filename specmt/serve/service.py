@@ -18,11 +18,12 @@ from specmt.feeder import Cutter
 from specmt.options import DecodingOptions
 from specmt.serve.asked import PLAIN, Answer, Caller, Manner, Pair
 from specmt.serve.cache import Cache, size_of
-from specmt.serve.clients import Keys, Limits, Rate
+from specmt.serve.clients import Account, Keys, Limits, Rate
 from specmt.serve.dispatch import run_jobs
 from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
+from specmt.serve.fair import Slots
 from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 _BUILT: Final = 4 * MOST_BYTES
 """The most bytes of glossaries that are held ready; what finds their terms takes some forty times that."""
+
+_THREADS: Final = (48, 12)
+"""How many threads wait for texts with markup at most: of all clients, and of each."""
 
 
 class Source(NamedTuple):
@@ -67,12 +71,14 @@ class Service:
         self.limits: Final = limits or Limits()
         self.keys: Final = keys
         self.metrics: Final = Metrics()
-        self.used = 0  # characters, of those who need no key
+        self.everyone: Final = Account("")
         self._detects = False
+        self._error: BaseException | None = None
         self._rate = Rate(self.limits.requests)
         self.glossaries: Final = Glossaries()
         self._cache: Cache[Answer] = Cache(self.limits.cache)
         self._cutters: Cache[Cutter] = Cache(_BUILT)
+        self._threads = Slots(*_THREADS)
         self._engines: dict[Pair, Engine] = {}
         self._hashes: list[str] = []
         for source in sources:
@@ -92,8 +98,11 @@ class Service:
             engine.start()
 
     def _load_detector(self) -> None:
-        self.languages.detect("")
-        self._detects = True
+        try:
+            self.languages.detect("")
+            self._detects = True
+        except BaseException as error:
+            self._error = error
 
     def stop(self) -> None:
         """Finishes what was taken in, and ends all threads."""
@@ -102,8 +111,9 @@ class Service:
 
     @property
     def failure(self) -> BaseException | None:
-        """Why a model could not be loaded."""
-        return next((engine.error for engine in self._engines.values() if engine.error is not None), None)
+        """Why a model could not be loaded, or answers no more, or why languages cannot be detected."""
+        errors = [self._error, *(engine.error for engine in self._engines.values())]
+        return next((error for error in errors if error is not None), None)
 
     @property
     def is_ready(self) -> bool:
@@ -155,15 +165,6 @@ class Service:
             if most is not None and size > most:
                 raise RefusedError(413, f"Invalid request: request ({size}) exceeds text limit ({most})")
         return characters
-
-    def charge(self, caller: Caller, characters: int) -> None:
-        """Counts characters of a client.
-
-        :raises RefusedError: it has not so many left.
-        """
-        if caller.account is not None:
-            caller.account.charge(characters)
-        self.used += characters
 
     def find_pairs(self, texts: Sequence[str], source: str | None, target: str) -> list[tuple[Pair, Detected | None]]:
         """Returns from which language each text is to be translated, and how sure that is where it had to be found out.
@@ -245,7 +246,10 @@ class Service:
         how = source, target, str(manner.identity), self._glossary
         answers = {text: self._find_known((how, text)) for text in dict.fromkeys(texts)}
         missing = [text for text, known in answers.items() if known is None]
-        written = await translate_texts(self, missing, source, target, caller, manner, cutter) if missing else []
+        written = []
+        if missing:
+            async with self._threads.of(caller.client):
+                written = await translate_texts(self, missing, source, target, caller, manner, cutter)
         for text, each in zip(missing, written, strict=True):
             answers[text] = answer = Answer(each.data.decode(), each.detected)
             self._cache.put((how, text), answer, size_of(text, answer.text))
@@ -293,17 +297,24 @@ class Service:
         size = self.options.batch_size
         options = DecodingOptions(strategy="beam", beam_size=max(5, count + 1), n_best=count + 1, batch_size=size)
 
-        async def rank(text: str, answer: Answer) -> list[str]:
-            pair = (source if answer.detected is None else answer.detected.language) or "", target
-            if pair[0] == pair[1]:
-                return []
-            if kind != "text":
-                ranks = await rank_texts(self, text, kind, pair, options, caller)
-            else:
-                ranks = _ranks(await self.translate_lines([*lines_of(text)], pair, options, caller))
-            return [each for each in dict.fromkeys(ranks) if each != answer.text][:count]
+        def make(text: str) -> Job:
+            return Job(lines_of(text), options, characters=len(text), keeps=True, client=caller.client)
 
-        return await asyncio.gather(*map(rank, texts, answers))
+        pairs = [((source if each.detected is None else each.detected.language) or "", target) for each in answers]
+        todo = [number for number, pair in enumerate(pairs) if pair[0] != pair[1]]
+        ranks: dict[int, list[str]] = {}
+        if kind == "text":
+            jobs = {number: make(texts[number]) for number in todo}
+            await self._run([(pairs[number], job) for number, job in jobs.items()], caller)
+            ranks = {number: _ranks(job.translations) for number, job in jobs.items()}
+        else:
+            for number in todo:  # one after another: each takes a thread
+                async with self._threads.of(caller.client):
+                    ranks[number] = await rank_texts(self, texts[number], kind, pairs[number], options, caller)
+        return [
+            [each for each in dict.fromkeys(ranks.get(number, ())) if each != answer.text][:count]
+            for number, answer in enumerate(answers)
+        ]
 
     async def watch(self, text: str, pair: Pair, options: DecodingOptions, recorder: Recorder, caller: Caller) -> str:
         """Translates a text while a recorder looks on.

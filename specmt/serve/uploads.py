@@ -15,6 +15,7 @@ from urllib.parse import quote
 from specmt.formats.known import HEAD
 from specmt.serve.documents import format_of, translate_documents
 from specmt.serve.errors import RefusedError
+from specmt.serve.fair import Slots
 
 if TYPE_CHECKING:
     from specmt.serve.asked import Caller
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 SECONDS: Final = 1800.0
 """How long a translated document can be fetched."""
 
-UNPACKED: Final = 2
+UNPACKED: Final = 8
 """How many documents are held unpacked at a time."""
+
+OF_CLIENT: Final = 2
+"""How many of these are a client's at most."""
 
 MOST: Final = 256 << 20
 """The most bytes of documents that are kept; the oldest go first."""
@@ -44,7 +48,7 @@ class Uploads:
         self._seconds = seconds
         self._clock = clock
         self._size = 0
-        self._unpacking = asyncio.Semaphore(UNPACKED)
+        self._unpacking = Slots(UNPACKED, OF_CLIENT)
         self._documents: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # the oldest first
 
     async def translate(
@@ -61,18 +65,18 @@ class Uploads:
             raise RefusedError(400, "Invalid request: file format not supported")
         if not content:
             raise RefusedError(400, "Invalid request: empty file")
-        service.charge(caller, len(content))
-        if file_format == "text":
-            try:
-                text = content.decode()
-            except UnicodeDecodeError as error:
-                raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
-            (answer,) = await service.translate([text], source, target, caller)
-            written = answer.text.encode()
-        else:
-            async with self._unpacking:
-                (document,) = await translate_documents(service, [content], file_format, source, target, caller)
-            written = document.data
+        with caller.account.charged(len(content)):
+            if file_format == "text":
+                try:
+                    text = content.decode()
+                except UnicodeDecodeError as error:
+                    raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
+                (answer,) = await service.translate([text], source, target, caller)
+                written = answer.text.encode()
+            else:
+                async with self._unpacking.of(caller.client):
+                    (document,) = await translate_documents(service, [content], file_format, source, target, caller)
+                written = document.data
         stem = unicodedata.normalize("NFC", stem)  # which browsers on macOS do not send
         letters = (each if each == "-" or unicodedata.category(each)[0] in "LMN" else "_" for each in stem)
         plain = re.sub("_+", "_", "".join(letters))[:60]

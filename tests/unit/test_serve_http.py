@@ -63,7 +63,7 @@ def test_json_forms_and_queries_have_the_answer_of_the_command_line(client: http
         client.post("/translate", content=json.dumps(values)),  # as some clients do
     ):
         assert (response.status_code, response.json()) == (200, {"translatedText": expected})
-        assert response.headers["access-control-allow-origin" if "origin" in response.request.headers else "etag"]
+        assert response.headers["etag"]
 
 
 def test_lists_keep_their_order_and_doubles(client: httpx.Client, expected: str) -> None:
@@ -113,10 +113,6 @@ def test_languages_health_and_settings(client: httpx.Client) -> None:
     assert {code for path in paths.values() for each in path.values() for code in each["responses"]} == {
         "200", "201", "204", "default",
     }  # fmt: skip
-    preflight = client.options(
-        "/translate", headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
-    )
-    assert preflight.headers["access-control-allow-origin"] == "*"
 
 
 def test_pages_need_nothing_from_other_servers(client: httpx.Client) -> None:

@@ -13,13 +13,15 @@ from specmt.cli import serve as command
 from specmt.engine import threads
 from specmt.errors import DataError
 from specmt.feeder import number_of, place_of
+from specmt.serve.asked import Caller
 from specmt.serve.cache import Cache, size_of
-from specmt.serve.clients import MOST_CLIENTS, Keys, Rate
+from specmt.serve.clients import MOST_CLIENTS, Account, Keys, Rate
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
 from specmt.serve.glossaries import Glossaries, Terms, read_entries
 from specmt.serve.languages import Languages
 from specmt.serve.metrics import Metrics
+from specmt.serve.room import Claim, Room
 from specmt.serve.uploads import MOST, Uploads
 from specmt.text.lines import lines_of
 from specmt.types import Tally
@@ -112,9 +114,8 @@ def test_keys_come_from_a_file(tmp_path: Path) -> None:
     assert (account.limit, other.limit) == (100, None)
     assert "sesam" not in account.name and account.name != other.name
     assert keys.find("") is keys.find("# ours") is keys.find("\ud800") is None
-    account.charge(100)
-    with pytest.raises(RefusedError) as caught:
-        account.charge(1)
+    with account.charged(100), pytest.raises(RefusedError) as caught, account.charged(1):
+        pass
     assert (caught.value.status, account.used) == (456, 100)
     for text in ("a b\n", "a 1 2\n", "a ²\n", "a -1\n", "\n"):
         path.write_text(text, encoding="utf-8")
@@ -198,13 +199,10 @@ def test_the_lines_of_a_text_are_those_of_a_file() -> None:
 
 def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     class Service:
-        def charge(self, *_: object) -> None:
-            return
-
         async def translate(self, texts: list[str], *_: object) -> list[Any]:
             return [type("Answer", (), {"text": text.upper()}) for text in texts]
 
-    uploads = Uploads()
+    uploads, caller = Uploads(), Caller("", Account(""), asyncio.Event().wait, Claim(Room(1, int)))
     for name, end in (
         ("..\\..\\x y.txt", ".x_y_en.txt"),
         ("/etc/ü.TXT", ".ü_en.txt"),
@@ -213,7 +211,7 @@ def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
         ("हिन्दी-1.txt", ".हिन्दी-1_en.txt"),
         ('a\u202e"\ud800;.txt', ".a__en.txt"),
     ):
-        found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), None))  # type: ignore[arg-type]
+        found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), caller))  # type: ignore[arg-type]
         assert found.endswith(end) and uploads.find(found) == b"ABC"
 
 
