@@ -238,7 +238,7 @@ SAMPLES = [
             "Das ist sehr fett mit {t1} und Verweis.",
             "Eins",
             "Zwei",
-            "{t1} Drei {t2}",
+            "Drei {t1}",
             "Bild",
             "a",
             "b | c",

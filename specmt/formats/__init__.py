@@ -7,6 +7,7 @@ the ends of the names of its files.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
@@ -28,7 +29,7 @@ _OURS: Final = {
     "fluent": (".ftl",),
     "html": (".html", ".htm", ".xhtml"),
     "json": (".json", ".arb"),
-    "markdown": (".md", ".markdown"),
+    "markdown": (".md", ".markdown", ".mdx", ".qmd"),
     "odt": (".odt",),
     "po": (".po", ".pot"),
     "properties": (".properties",),
@@ -61,6 +62,8 @@ def read_document(data: bytes, name: str, file_format: str, options: FormatOptio
     """
     try:
         check_size(len(data))
+        if file_format == "markdown" and name.lower().removesuffix(".gz").endswith(".mdx"):
+            options = replace(options, dialect="mdx")
         return find_format(file_format).read(data, options)
     except DataError as error:
         raise DataError(f"{name}: {str(error).rstrip('.')}.") from error

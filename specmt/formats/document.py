@@ -79,6 +79,27 @@ class Segment:
     """The file in the document that it is in."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a text, which is a segment's or is left as it is."""
+
+    start: int
+    end: int
+
+    reason: str
+    """Why it is left; nothing where it is a segment's."""
+
+
+def unread(text: str, parts: Iterable[Part]) -> list[Part]:
+    """Returns what of a text has letters and is in no part."""
+    place, found = 0, []
+    for part in [*sorted(parts, key=lambda part: part.start), Part(len(text), len(text), "")]:
+        if any(map(str.isalpha, text[place : part.start])):
+            found.append(Part(place, part.start, "not understood"))
+        place = max(place, part.end)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class TagRules:
     """What HTML and XML elements of some names are, whatever they would be."""
@@ -112,8 +133,11 @@ class FormatOptions:
     fuzzy: bool = True
     """Whether translations are marked to be reviewed, where the format can say so."""
 
-    keys: tuple[str, ...] = ("title", "description", "summary", "subtitle")
+    keys: tuple[str, ...] = ("title", "description", "summary", "subtitle", "linkTitle", "sidebar_label", "excerpt")
     """The keys of a Markdown file's front matter that are translated."""
+
+    dialect: str = ""
+    """What a Markdown file is written for, as ``mdx``; empty: not known."""
 
     tags: TagRules = TagRules()
     """What elements of HTML and XML are."""
@@ -150,12 +174,15 @@ class TextDocument:
         *,
         finish: Callable[[Mapping[int, Tagged]], Iterable[Edit]] = lambda _: (),
         escape: Callable[[str], str] | None = None,
+        parts: Sequence[Part] = (),
     ) -> None:
         """
         :param finish: returns what else changes where those segments are translated
         :param escape: writes a character that the encoding lacks
+        :param parts: what is known of parts of the text
         """
         self.segments: Final = segments
+        self.parts: Final = parts
         self._text = text
         self._encoding = encoding
         self._finish = finish

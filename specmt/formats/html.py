@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from html import unescape
 from typing import Final
@@ -55,6 +56,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments, finish=finish, escape=reference)
 
 
+def part_of_page(text: str, span: Span, options: FormatOptions, lines: Callable[[int], int]) -> Iterator[Segment]:
+    """Yields the texts in a part of a text that is HTML.
+
+    :param lines: returns the number of the line of a place
+    """
+    return _Page(text, replace(options, insists=True), lines).segments(span)
+
+
 def _decode(data: bytes) -> tuple[str, Encoding]:
     found = _CHARSET.search(data[:4096])
     if found is None:
@@ -86,20 +95,20 @@ class _Skipped:
 
 
 class _Page:
-    def __init__(self, text: str, options: FormatOptions) -> None:
+    def __init__(self, text: str, options: FormatOptions, lines: Callable[[int], int] | None = None) -> None:
         self.languages: list[Span] = []
         """Where the page says its language."""
         self._text = text
         self._options = options
         self._rules = options.tags
-        self._lines = LineNumbers(text)
+        self._lines = lines or LineNumbers(text)
         self._state: State = "new"
 
-    def segments(self) -> Iterator[Segment]:
-        """Yields the texts of the page."""
+    def segments(self, span: Span | None = None) -> Iterator[Segment]:
+        """Yields the texts of the page, or of a part of it."""
         inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
         skipped: _Skipped | None = None
-        for token in html_tokens(self._text):
+        for token in html_tokens(self._text, *(span or (0, None))):
             is_open = token.kind in ("open", "empty")
             if skipped is not None:
                 end = skipped.end_at(token)

@@ -198,12 +198,20 @@ def singles(tags: Sequence[Tag]) -> Iterator[Tag]:
         yield from singles(tag.children)
 
 
-def wrap(pieces: Pieces, column: int, width: int, line_break: str, may_start: re.Pattern[str] | None = None) -> Pieces:
+def wrap(
+    pieces: Pieces,
+    column: int,
+    width: int,
+    line_break: str,
+    may_start: re.Pattern[str] | None = None,
+    source: str = "",
+) -> Pieces:
     """Returns what is written, with spaces made line breaks where lines would be too long.
 
     :param column: where the first line starts
     :param line_break: the line break, and what every line starts with
     :param may_start: what a word must match that starts a line
+    :param source: the text of the document, for words that are parts of it
     """
     words: list[Pieces] = [[]]
     for piece in pieces:
@@ -215,8 +223,9 @@ def wrap(pieces: Pieces, column: int, width: int, line_break: str, may_start: re
     column += _length(words[0])
     for word in words[1:]:
         length = _length(word)
-        start = word[0] if isinstance(word[0], str) else ""
-        if column + 1 + length > width and (may_start is None or may_start.match(start)):
+        start = "".join(piece if isinstance(piece, str) else source[slice(*piece)] for piece in word)
+        is_escape = isinstance(out[-1], str) and out[-1].endswith("\\")
+        if column + 1 + length > width and not is_escape and (may_start is None or may_start.match(start)):
             out.append(line_break)
             column = indent + length
         else:
@@ -241,7 +250,7 @@ def wrap_alike(
     first, *rest = raw.split("\n")
     width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
     indent = rest[0][: len(rest[0]) - len(rest[0].lstrip(margin))]
-    return wrap(pieces, column, width, ("\r\n" if first.endswith("\r") else "\n") + indent, may_start)
+    return wrap(pieces, column, width, ("\r\n" if first.endswith("\r") else "\n") + indent, may_start, source)
 
 
 def _length(word: Pieces) -> int:

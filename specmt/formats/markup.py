@@ -92,14 +92,18 @@ def _tokens(text: str) -> Iterator[Token]:
         place = match.end()
 
 
-def html_tokens(text: str) -> Iterator[Token]:
-    """Yields the tokens of an HTML document, one for each of its characters, with names in lower case."""
-    place = 0
-    while place < len(text):
-        match = _HTML.match(text, place)
+def html_tokens(text: str, place: int = 0, last: int | None = None) -> Iterator[Token]:
+    """Yields the tokens of an HTML document, one for each of its characters, with names in lower case.
+
+    :param place: where it starts
+    :param last: where it ends; by default the text does
+    """
+    last = len(text) if last is None else last
+    while place < last:
+        match = _HTML.match(text, place, last)
         # A tag or a comment that does not end hides the rest, as in browsers.
-        if match is None or (match[0] == "<" and _STARTS_TAG.match(text, place)):
-            yield Token("other", place, len(text))
+        if match is None or (match[0] == "<" and _STARTS_TAG.match(text, place, last)):
+            yield Token("other", place, last)
             return
         kind = match.lastgroup
         name = match[kind].lower() if kind in ("open", "close") else ""
@@ -108,8 +112,8 @@ def html_tokens(text: str) -> Iterator[Token]:
         yield Token(kind, place, match.end(), name)  # type: ignore[arg-type]
         place = match.end()
         if kind == "open" and name in _RAW:
-            closing = re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE).search(text, place)
-            end = closing.start() if closing else len(text)
+            closing = re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE).search(text, place, last)
+            end = closing.start() if closing else last
             if place < end:
                 yield Token("text", place, end)
             place = end

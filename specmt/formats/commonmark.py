@@ -1,0 +1,340 @@
+"""Markdown's blocks and inline markup with their places, which markdown-it does not keep, and what sites add to it.
+
+Lines that are markup alone (``:::note``, ``{% tab %}``, ``[!NOTE]``, ``{: .class}``) are blocks of their own, so that
+the texts between them are, too; inline markup of sites (math, wiki links, macros) is one token that is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+
+from specmt.formats.jsx import jsx_block, jsx_inline
+
+_MACRO: Final = r"\{\{.{0,1000}?\}\}+|\{%.{0,1000}?%\}|\{\#(?!\w).{0,1000}?\#\}|<%.{0,1000}?%>"
+_BRACES: Final = r"""\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}"""
+_ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){_BRACES}"""
+_LINE: Final = re.compile(
+    rf""":{{3,}}[ \t]*(?:{_BRACES}|[\w.:-]+)?(?:\[(?P<label>[^\[\]\n]*)\])?[ \t]*(?:{_BRACES}[ \t]*)?
+            (?P<title>[^\n{{]*?)[ \t]*(?:{_BRACES})?[ \t]*:*
+        | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{_BRACES})?
+        | \[![\w|-]+\][+-]?(?:[ \t]+(?P<alert>.*))?
+        | (?:(?:{_MACRO})[ \t]*)+ | {_ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
+        | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
+        | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
+    re.VERBOSE,
+)
+"""A line that is markup, and the text in it."""
+
+_LINE_STARTS: Final = frozenset(":[{(-<@*$\\")
+_HEADER: Final = re.compile(
+    r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
+        | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
+    re.VERBOSE,
+)
+"""The first line of what has its body indented by four spaces."""
+
+_DEFINITION: Final = re.compile(r":[ \t]+(?=\S)")
+_OPTION: Final = re.compile(r":[\w-]+:.*|---")
+_KEPT_BLOCK: Final = (
+    (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:\([\w:-]+\)|\{[^}]*\})?[ \t]*\Z"), "math"),
+    (re.compile(r"\\\["), re.compile(r"\\\][ \t]*\Z"), "math"),
+    (
+        re.compile(r"\{%-?[ ]*(?:raw|highlight|code|codeblock|mermaid|math)\b"),
+        re.compile(r"\{%-?[ ]*end(?:raw|highlight|code|codeblock|mermaid|math)\b"),
+        "code",
+    ),
+    (
+        re.compile(r"\{\{[<%][ ]*(?:highlight|mermaid|math|code|raw\w*)\b(?!.*/[ ]*[>%]\}\})"),
+        re.compile(r"\{\{[<%][ ]*/[ ]*(?:highlight|mermaid|math|code|raw\w*)"),
+        "code",
+    ),
+    (re.compile(r"\{\{[<%](?!.*[>%]\}\})|\{%(?!.*%\})"), re.compile(r"[>%]\}"), "macro"),
+)
+"""How blocks begin and end that are left as they are, and what they are."""
+
+_INLINE: Final = re.compile(
+    rf"""(?P<macro>{_MACRO}) | (?P<attributes>{_ATTRIBUTES})
+        | (?P<math>\$\$(?!\$)[^$]{{1,2000}}?\$\$
+            | (?<![\w$])\$(?![\s$])(?:[^$\\\n]|\\.|\n(?!\s)){{0,300}}?(?<!\s)\$(?![\d\w$])
+            | \\\((?:(?!\\\)|(?<![\\A-Za-z])[A-Za-z]{{4}})[^\n]){{1,300}}\\\))
+        | (?P<wiki>!?\[\[[^\[\]\n]+\]\])
+        | (?P<mark>\[\^[^\]\s]+\])
+        | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{1, 500}?(?<!`)(?P=ticks)(?!`))
+        | (?P<icon>(?<![\w:]):[a-z][\w+]*(?:[_-][\w+]+)*:(?![\w:]))
+        | (?P<keys>\+\+(?:[\w"-]+\+)*[\w"-]+\+\+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_MACRO_TARGET: Final = re.compile(
+    rf"""\((?:[^\s(){{}}]*(?:{_MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
+)
+
+
+class _Places(StateInline):
+    """An inline state that writes down, in ``meta``, where tokens start."""
+
+    _text_at = 0
+    _pushed_at = -1
+
+    def append_pending(self, text: str) -> None:
+        if not self.pending:
+            self._text_at = self.pos
+        super().append_pending(text)
+
+    def pushPending(self) -> Token:  # noqa: N802  (theirs)
+        token = super().pushPending()
+        token.meta["at"] = self._text_at
+        return token
+
+    def push(self, ttype: str, tag: str, nesting: Any) -> Token:
+        before = self.tokens[-1] if self.tokens and not self.pending else None
+        token = super().push(ttype, tag, nesting)
+        is_run = before is not None and before.type == ttype == "text" and self._pushed_at == self.pos
+        token.meta["at"] = before.meta["at"] + len(before.content) if before is not None and is_run else self.pos
+        self._pushed_at = self.pos
+        return token
+
+
+class _InlineParser(ParserInline):
+    def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
+        state = _Places(src, md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
+
+
+def places(children: Sequence[Token], size: int) -> Iterator[tuple[Token, int, int]]:
+    """Yields inline tokens with where each starts and ends; an attribute list is part of what it is behind.
+
+    :param size: of the text that they are of
+    """
+    found: list[tuple[Token, int]] = []
+    for child in children:
+        if child.type in ("text", "text_special") and not child.content:
+            continue  # half of a mark for strong text
+        back = child.type == "strong_open" or (child.type == "link_open" and child.info != "auto")
+        is_part = child.info == "attributes" and found and found[-1][0].type in _WITH_ATTRIBUTES
+        if not is_part:
+            found.append((child, child.meta["at"] - back))
+    for number, (child, start) in enumerate(found):
+        end = found[number + 1][1] if number + 1 < len(found) else size
+        yield child, start, min(end, start + len(child.content)) if child.type == "text" else end
+
+
+_WITH_ATTRIBUTES: Final = frozenset(
+    ("link_close", "code_inline", "image", "kept", "strong_close", "em_close", "html_inline")
+)
+
+
+def parser(dialect: str) -> MarkdownIt:
+    """Returns a parser for a dialect: ``""``, ``gfm``, ``mdx``, ``myst`` and others."""
+    markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"]).disable("text_join")
+    inline = _InlineParser()
+    inline.ruler, inline.ruler2 = markdown.inline.ruler, markdown.inline.ruler2
+    markdown.inline = inline
+    inline.ruler2.disable("fragments_join")
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    block = markdown.block.ruler
+    if dialect == "mdx":
+        markdown.disable(["code", "html_block", "html_inline", "autolink"])
+        inline.ruler.before("escape", "jsx", jsx_inline)
+        block.before("fence", "jsx", jsx_block, interrupts)
+    footnote_plugin(markdown, inline=False, move_to_end=False)
+    inline.ruler.disable("footnote_ref")
+    inline.ruler.before("escape", "kept", _kept_inline)
+    inline.ruler.before("link", "macro_link", _macro_link)
+    block.before("fence", "line", _line, interrupts)
+    if dialect != "gfm":
+        deflist_plugin(markdown)
+        block.before("fence", "indented", _indented, interrupts)
+        block.before("paragraph", "definition", _definition)
+    if dialect in ("", "myst"):
+        block.before("fence", "directive", _directive, interrupts)
+    return markdown
+
+
+def _kept_inline(state: StateInline, silent: bool) -> bool:
+    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "{$\\[!:+<" else None
+    if match is None:
+        return False
+    kind, end = next(name for name, said in match.groupdict().items() if said is not None), match.end()
+    if kind == "wiki" and state.src[end : end + 1] in ("(", "["):
+        return False
+    bar = match[0].find("|")
+    if not silent and kind == "wiki" and bar > 0 and not match[0].startswith("!"):
+        start, most = state.pos, state.posMax
+        state.push("wiki_open", "", 1)
+        state.pos, state.posMax = start + bar + 1, end - 2
+        state.md.inline.tokenize(state)
+        state.push("wiki_close", "", -1)
+        state.posMax = most
+    elif not silent:
+        token = state.push("kept", "", 0)
+        token.info, token.content = kind, match[0]
+    state.pos = end
+    return True
+
+
+def _macro_link(state: StateInline, silent: bool) -> bool:
+    """Reads links and images whose target has a macro with spaces in it."""
+    start = state.pos + state.src.startswith("!", state.pos)
+    if not state.src.startswith("[", start):
+        return False
+    end = state.md.helpers.parseLinkLabel(state, start)
+    target = _MACRO_TARGET.match(state.src, end + 1, state.posMax) if end > 0 else None
+    if target is None:
+        return False
+    if not silent and start > state.pos:
+        token = state.push("kept", "", 0)
+        token.info, token.content = "image", state.src[state.pos : target.end()]
+    elif not silent:
+        most = state.posMax
+        state.pos, state.posMax = start + 1, end
+        state.push("link_open", "a", 1).attrs = {"href": target[0]}
+        state.md.inline.tokenize(state)
+        state.push("link_close", "a", -1)
+        state.posMax = most
+    state.pos = target.end()
+    return True
+
+
+def _source(state: StateBlock, line: int) -> str:
+    """Returns a line without what it is indented by."""
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _push_line(state: StateBlock, line: int, match: re.Match[str]) -> None:
+    """Pushes a line of markup, and the text in it as inline content."""
+    state.push("line", "", 0).map = [line, line + 1]
+    title = next((name for name, said in match.groupdict().items() if said and said.strip()), None)
+    span = match.span(title) if title else None
+    quoted = re.search(r'\btitle="([^"\n]*)"', match[0])
+    if quoted is not None and span is None:
+        span = quoted.span(1)
+    if span is not None:
+        token = state.push("inline", "", 0)
+        said = match.string[slice(*span)]
+        token.content, token.map, token.children = said.strip(), [line, line + 1], []
+        # From the end of the line, as what is in front of it is not known here.
+        token.meta = {"behind": len(match.string) - span[0] - (len(said) - len(said.lstrip()))}
+
+
+def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    if state.is_code_block(line):
+        return False
+    said = _source(state, line)
+    if said[:1] not in _LINE_STARTS:
+        return False
+    unclosed = state.env.setdefault("unclosed", set())
+    for first, closing, kind in _KEPT_BLOCK:
+        if first.match(said) is None or first in unclosed:
+            continue
+        end = line if closing.search(said, 2) and said[2:].strip() != "$$" else line + 1
+        while line < end < last and closing.search(_source(state, end)) is None:
+            end += 1
+        if end < last:
+            if not silent:
+                token = state.push("kept", "", 0)
+                token.map, token.info = [line, end + 1], kind
+                state.line = end + 1
+            return True
+        unclosed.add(first)
+    match = _LINE.fullmatch(said.rstrip())
+    if match is None:
+        return False
+    if not silent:
+        _push_line(state, line, match)
+        state.line = line + 1
+    return True
+
+
+def _indented(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads admonitions and tabs of MkDocs."""
+    match = None if state.is_code_block(line) else _HEADER.fullmatch(_source(state, line).rstrip())
+    if match is None:
+        return False
+    if silent:
+        return True
+    _push_line(state, line, match)
+    end = line + 1
+    while end < last and (state.isEmpty(end) or state.sCount[end] >= state.sCount[line] + 4):
+        end += 1
+    _nested(state, line + 1, end, state.sCount[line] + 4)
+    return True
+
+
+def _definition(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads definitions whose term is no paragraph but a comment or a macro."""
+    match = None if silent or state.is_code_block(line) else _DEFINITION.match(_source(state, line))
+    if match is None:
+        return False
+    indent, shift, count = state.sCount[line], state.tShift[line], state.sCount[line]
+    end = line + 1
+    while end < last and (state.isEmpty(end) or state.sCount[end] >= indent + 2):
+        end += 1
+    state.tShift[line], state.sCount[line] = shift + match.end(), count + match.end()
+    _nested(state, line, end, indent + 2)
+    state.tShift[line], state.sCount[line] = shift, count
+    return True
+
+
+def _nested(state: StateBlock, line: int, end: int, indent: int) -> None:
+    """Reads the blocks in some lines."""
+    before = state.blkIndent, state.lineMax, state.parentType
+    state.blkIndent, state.lineMax, state.parentType = indent, end, "root"
+    state.level += 1
+    state.md.block.tokenize(state, line, end)
+    state.level -= 1
+    state.blkIndent, state.lineMax, state.parentType = before
+    state.line = end
+
+
+DIRECTIVE: Final = re.compile(r"(?P<fence>`{3,}|~{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>[^`\n]*)")
+_NAMES: Final = (
+    "admonition attention caution danger error hint important note seealso tip warning dropdown card grid grid-item "
+    "grid-item-card tab-set tab-item versionadded versionchanged deprecated epigraph figure margin sidebar topic"
+)
+OF_TEXT: Final = frozenset(_NAMES.split())
+"""Directives of MyST whose body is Markdown."""
+
+
+def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads directives of MyST: ```` ```{note} Title ````."""
+    match = None if state.is_code_block(line) else DIRECTIVE.fullmatch(_source(state, line).rstrip())
+    if match is None or match["name"] not in OF_TEXT:
+        return False
+    unclosed = state.env.setdefault("unclosed", set())
+    closing = re.compile(f"{match['fence'][0]}{{{len(match['fence'])},}}[ \t]*")
+    end = last if closing in unclosed else line + 1
+    while end < last and closing.fullmatch(_source(state, end)) is None:
+        end += 1
+    if end == last:
+        unclosed.add(closing)
+        return False
+    if silent:
+        return True
+    titled = _TITLE.fullmatch(match.string) if match["name"] not in ("figure", "margin") else None
+    _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
+    body = line + 1
+    while body < end and _OPTION.fullmatch(_source(state, body).rstrip()):
+        state.push("line", "", 0).map = [body, body + 1]
+        body += 1
+    _nested(state, body, end, state.blkIndent)
+    state.push("line", "", 0).map = [end, end + 1]
+    state.line = end + 1
+    return True
+
+
+_TITLE: Final = re.compile(r"[`~:]+\{[\w:-]+\}[ \t]*(?P<title>.*)")
+_NO_TITLE: Final = re.compile(".*")

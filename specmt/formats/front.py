@@ -1,0 +1,87 @@
+"""The front matter of Markdown: values of chosen keys, in YAML or TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import yaml
+
+from specmt.formats.document import Edit, Segment
+from specmt.formats.inline import replacing
+from specmt.types import Span, Tagged
+
+FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_TOML: Final = re.compile(r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$""", re.MULTILINE)
+
+
+def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iterator[Segment]:
+    """Yields the texts of some keys, at any depth, and of lists below them; nothing where it is not well-formed.
+
+    :param found: what :data:`FRONT` has found
+    """
+    start, end = found.span(2)
+    if found[1] == "+++":
+        for match in _TOML.finditer(text, start, end):
+            if match[1] in keys and any(map(str.isalpha, match[2])):
+                said = json.loads(match[2]) if match[2][0] == '"' and "\\U" not in match[2] else match[2][1:-1]
+                line = text.count("\n", 0, match.start()) + 1
+                yield Segment(Tagged(said), line, replacing(match.span(2), _quoted), context=match[1])
+        return
+    try:
+        root = yaml.compose(text[start:end], Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError):
+        return
+    for key, node in _scalars(root, ""):
+        said = str(node.value).strip()
+        is_one = "\n" not in said or node.style not in ("|", ">")  # lines and paragraphs would be lost
+        if key in keys and is_one and node.tag == "tag:yaml.org,2002:str" and any(map(str.isalpha, said)):
+            span = start + node.start_mark.index, start + node.end_mark.index
+            line = text.count("\n", 0, span[0]) + 1
+
+            def edits(translation: Tagged, _: object, span: Span = span, node: yaml.ScalarNode = node) -> list[Edit]:
+                return [Edit(*span, [_written(translation.text, node, text[slice(*span)])])]
+
+            yield Segment(Tagged(" ".join(said.split())), line, edits, context=key)
+
+
+def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
+    """Yields scalars with the key that they are below."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            yield from _scalars(value, str(name.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _scalars(value, key)
+    elif isinstance(node, yaml.ScalarNode):
+        yield key, node
+
+
+def _written(said: str, node: yaml.ScalarNode, raw: str) -> str:
+    """Returns a scalar in the style of the one that it replaces, or in quotes where that cannot say it."""
+    if node.style in ("|", ">"):
+        head, _, body = raw.partition("\n")
+        indent = re.match(r"(?:[ \t]*\r?\n)*([ \t]*)", body)
+        tail = body[len(body.rstrip()) :]
+        return f"{head}\n{indent[1] if indent else '  '}{said}{tail}"
+    if node.style == "'":
+        return "'" + said.replace("'", "''") + "'"
+    if node.style is None and _is_plain(said):
+        return said
+    return _quoted(said)
+
+
+def _is_plain(said: str) -> bool:
+    """Whether a text is read as itself without quotes, by YAML 1.1 and 1.2."""
+    if re.match(r"[\W\d]", said) or re.fullmatch(r"(?:true|false|null|yes|no|on|off|[yn])", said, re.IGNORECASE):
+        return False
+    try:
+        return bool(yaml.safe_load(f"a: {said}") == {"a": said})
+    except yaml.YAMLError:
+        return False
+
+
+def _quoted(said: str) -> str:
+    return json.dumps(said, ensure_ascii=False)

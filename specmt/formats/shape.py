@@ -1,0 +1,276 @@
+"""The blocks of Markdown as cmark reads them, which is another parser than the reader's, and the check by them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple, final
+from xml.parsers import expat
+
+from specmt.formats.commonmark import DIRECTIVE, OF_TEXT
+from specmt.formats.document import Part, Segment, TextDocument
+from specmt.formats.encoding import decode
+from specmt.formats.front import FRONT
+from specmt.types import Span, Tagged
+
+_NAMES: Final = (
+    "block_quote list item tasklist code_block html_block paragraph heading thematic_break table table_header "
+    "table_row table_cell footnote_definition custom_block"
+)
+_BLOCKS: Final = frozenset(_NAMES.split())
+_LITERAL: Final = frozenset(("code", "code_block", "html_inline", "html_block", "text"))
+_EXTENSIONS: Final = (b"table", b"strikethrough", b"autolink", b"tasklist")
+_FOOTNOTES: Final = 1 << 13
+_SOURCE_POSITIONS: Final = 1 << 1
+_NO_XML: Final = bytes(n for n in range(32) if n not in b"\t\n\r")
+_TEXT_ATTRIBUTE: Final = re.compile(
+    r"""\b(title|alt|label|placeholder|aria-label|description|summary|caption|header|heading|subtitle|tooltip|content|value)
+        =(?:"[^"]*"|'[^']*')""",
+    re.VERBOSE,
+)
+_TAG: Final = re.compile(r"""<!--.*?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
+_HEADER: Final = re.compile(
+    r"^ *(?:`{3,}\{|~{3,}\{|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
+)
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_COPIED: Final = re.compile(
+    r"\{\{.*?\}\}|\{%.*?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:{3,}[\w-]*|\[\^[^\]\s]+\]|\[![A-Z]+\]|\{:[^}\n]*\}|^!!! *\w+"
+)
+"""What is text to cmark, but markup to those that a page is written for."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A block without what it says."""
+
+    kind: str
+    depth: int
+    lines: Span
+    """Its first and its last line, from 1."""
+
+    attributes: tuple[tuple[str, str], ...]
+    inlines: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """What inline markup there is, with the markup that it is in, its targets, code and tags."""
+
+    said: list[str] = field(default_factory=list)
+
+
+class Fault(NamedTuple):
+    """A block that is not in a translation as it is in the source."""
+
+    lines: Span
+    """Of the source."""
+
+    text: str
+
+
+@final
+class _Reader:
+    """Makes blocks of what cmark says."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._open: list[Block] = []
+        self._inlines: list[str] = []
+        self._literal: list[str] = []
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        where = attributes.pop("sourcepos", "")
+        attributes.pop("xml:space", None)
+        if name in _BLOCKS:
+            first, _, last = where.partition("-")
+            lines = int(first.partition(":")[0] or 0), int(last.partition(":")[0] or 0)
+            self._open.append(Block(name, len(self._open), lines, tuple(sorted(attributes.items()))))
+            self.blocks.append(self._open[-1])
+        elif name == "softbreak" and self._open:
+            self._open[-1].said.append("\n")
+        elif name not in ("document", "text"):
+            said = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
+            self._inlines.append(f"{name} {said}".rstrip())
+            if name not in _LITERAL and self._open:
+                self._open[-1].inlines[tuple(sorted(self._inlines))] += 1
+        self._literal = []
+
+    def text(self, said: str) -> None:
+        self._literal.append(said)
+
+    def end(self, name: str) -> None:
+        said = "".join(self._literal)
+        if name in _BLOCKS:
+            block = self._open.pop()
+            if name == "code_block":
+                block.inlines[said,] += 1
+            elif name == "html_block":
+                block.inlines.update((_plain(tag),) for tag in _TAG.findall(said))
+            else:
+                block.inlines.update((_plain(each),) for each in _COPIED.findall("".join(block.said)))
+            block.said = []
+        elif name == "text" and self._open:
+            self._open[-1].said.append(said)
+        elif name not in ("document", "softbreak"):
+            if name in _LITERAL and self._open:
+                self._open[-1].inlines[(*sorted(self._inlines), _plain(said))] += 1
+            self._inlines.pop()
+        self._literal = []
+
+
+def _plain(tag: str) -> str:
+    """Returns a tag without the texts in it, and code with plain spaces."""
+    return "<!---->" if tag.startswith("<!--") else " ".join(_TEXT_ATTRIBUTE.sub(r"\1", tag).split())
+
+
+def blocks_of(text: str, dialect: str = "") -> list[Block]:
+    """Returns the blocks of a page, its front matter aside."""
+    front = FRONT.match(text)
+    if front is not None:
+        text = "\n" * text.count("\n", 0, front.end()) + text[front.end() :]
+    text = _for_cmark(text, dialect)
+    reader = _Reader()
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.buffer_text = True
+    said = _cmark_xml(text.encode("utf-8", "replace").replace(b"\0", b"?")).translate(None, _NO_XML)
+    for raw, written in ((b"<unknown>", b"footnote"), (b"\xef\xbf\xbe", b"?"), (b"\xef\xbf\xbf", b"?")):
+        said = said.replace(raw, written)
+    parser.Parse(said, True)
+    return reader.blocks
+
+
+def _for_cmark(text: str, dialect: str) -> str:
+    """Returns a page with as many lines in which what is text to its site is no code to cmark.
+
+    That are the bodies of admonitions, tabs and definitions, of directives of MyST, and what is indented in MDX.
+    """
+    if dialect != "mdx" and _HEADER.search(text) is None:
+        return text
+    lines: list[str] = []
+    headers: list[int] = []  # how far the headers are indented whose bodies a line may be in
+    directives: list[str] = []
+    fence, depth, cut = "", 0, 0
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip(" \t" if dialect == "mdx" else " "))
+        if line.strip():
+            while headers and indent < headers[-1] + 4:
+                headers.pop()
+            if fence and depth > len(headers):  # what is not closed ends with what it is in
+                lines[-1] = lines[-1] or fence
+                fence = ""
+        if dialect == "mdx" and not fence:
+            cut = indent
+        said = line[min(indent, cut if dialect == "mdx" else 4 * len(headers)) :]
+        if dialect == "mdx" and not fence and said.startswith("<"):
+            said = f"\u200b{said}"  # no block of HTML, which would hide the marks of code
+        mark = _FENCE.match(said)
+        directive = DIRECTIVE.match(said.strip()) if mark is not None and not fence else None
+        if directive is not None and directive["name"] in OF_TEXT:
+            directives.append(directive["fence"])
+            said = said.replace(directive["fence"], ":::", 1)
+        elif not fence and directives and said.strip() == directives[-1]:
+            directives.pop()
+            said = ":::"
+        elif mark is not None and (not fence or (said.strip() == mark[1] and mark[1].startswith(fence))):
+            fence, depth = "" if fence else mark[1], len(headers)
+        if not fence and dialect != "mdx" and _HEADER.match(line) and mark is None:
+            headers.append(indent)
+        lines.append(said)
+    return "\n".join(lines)
+
+
+def compare(source: Sequence[Block], target: Sequence[Block]) -> Iterator[Fault]:
+    """Yields the blocks that differ; what follows one of another kind is not looked at."""
+    for number, (one, other) in enumerate(zip(source, target, strict=False)):
+        if (one.kind, one.depth, one.attributes) != (other.kind, other.depth, other.attributes):
+            before = source[number - 1] if number else one
+            yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {other.kind}")
+            return
+        if one.inlines != other.inlines:
+            lost, new = one.inlines - other.inlines, other.inlines - one.inlines
+            parts = [f"{said[-1]!r} is lost" for said in lost] + [f"{said[-1]!r} is new" for said in new]
+            yield Fault(one.lines, f"in a {one.kind}, {'; '.join(parts[:3])}")
+    if len(source) != len(target):
+        last = source[min(len(source), len(target)) - 1] if source and target else Block("", 0, (1, 1 << 30), ())
+        yield Fault(last.lines, f"there would be {len(target)} blocks instead of {len(source)}")
+
+
+@final
+class Checked:
+    """A document of Markdown that is read by another parser, too, whenever it is written."""
+
+    def __init__(self, document: TextDocument, text: str, dialect: str) -> None:
+        self.segments: Sequence[Segment] = document.segments
+        self.parts: Sequence[Part] = document.parts
+        self._document = document
+        self._text = text
+        self._dialect = dialect
+
+    def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        told: dict[tuple[int, str], None] = {}
+        left = dict(translations)
+        source: list[Block] | None = None
+        while True:
+            data = self._document.write(left, lambda number, what: told.setdefault((number, what)))
+            if not left:
+                break
+            source = source or blocks_of(self._text, self._dialect)
+            faults = list(compare(source, blocks_of(decode(data)[0], self._dialect)))
+            if not faults:
+                break
+            wrong = {
+                number: fault.text
+                for fault in faults
+                for number in left
+                if fault.lines[0] <= self.segments[number].line <= fault.lines[1]
+            }
+            for number, what in (wrong or dict.fromkeys(left, faults[0].text)).items():
+                told[number, f"kept as it was: {what}"] = None
+                del left[number]
+        for number, what in told:
+            tell(number, what)
+        return data
+
+
+@cache
+def _library() -> tuple[Any, Any]:
+    """Returns cmark, whose nodes the package's own functions never free, and C's."""
+    from cmarkgfm import _cmark, cmark
+
+    cmark.core_extensions_ensure_registered()
+    library, pointer = ctypes.CDLL(_cmark.__file__), ctypes.c_void_p
+    for name, result, *arguments in (
+        ("parser_new", pointer, ctypes.c_int),
+        ("find_syntax_extension", pointer, ctypes.c_char_p),
+        ("parser_attach_syntax_extension", ctypes.c_int, pointer, pointer),
+        ("parser_feed", None, pointer, ctypes.c_char_p, ctypes.c_size_t),
+        ("parser_finish", pointer, pointer),
+        ("parser_free", None, pointer),
+        ("render_xml", pointer, pointer, ctypes.c_int),
+        ("node_free", None, pointer),
+    ):
+        function = getattr(library, f"cmark_{name}")
+        function.restype, function.argtypes = result, arguments
+    own = ctypes.CDLL(None)
+    own.free.argtypes = [pointer]
+    return library, own
+
+
+def _cmark_xml(data: bytes) -> bytes:
+    """Returns what cmark, with GitHub's extensions, reads, as XML."""
+    library, own = _library()
+    options = _FOOTNOTES | _SOURCE_POSITIONS
+    parser = library.cmark_parser_new(options)
+    for name in _EXTENSIONS:
+        library.cmark_parser_attach_syntax_extension(parser, library.cmark_find_syntax_extension(name))
+    library.cmark_parser_feed(parser, data, len(data))
+    root = library.cmark_parser_finish(parser)
+    said = library.cmark_render_xml(root, options)
+    try:
+        return ctypes.string_at(said)
+    finally:
+        own.free(said)
+        library.cmark_node_free(root)
+        library.cmark_parser_free(parser)

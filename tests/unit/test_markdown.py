@@ -1,0 +1,227 @@
+# ruff: noqa: E501  (documents are shown as they are)
+"""Markdown as sites write it: what is text, what is left and why, and that another parser sees the same blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specmt.documents import translate_documents
+from specmt.formats import read_document
+from specmt.formats.document import Document, FormatOptions, Part, unread
+from specmt.formats.shape import Checked, blocks_of, compare
+from specmt.options import DecodingOptions
+from specmt.types import Tagged
+from tests.documents import Aligned, Shouting
+
+STAND_IN = re.compile(r"\{t+x*\d+\}")
+
+
+def read(source: str, name: str = "a.md", **options: Any) -> Document:
+    return read_document(source.encode(), name, "markdown", FormatOptions(**options))
+
+
+def shouted(source: str, name: str = "a.md", **options: Any) -> str:
+    """Returns a page with its texts in capitals, where it stays itself without them."""
+    document = read(source, name, **options)
+    assert document.write({}, print) == source.encode()
+    (done,) = translate_documents(Shouting(), [(name, document)], DecodingOptions())
+    assert not done.summary.warnings
+    return done.data.decode()
+
+
+CASES = {
+    "alert": ("> [!NOTE]\n> Das Haus.\n", "> [!NOTE]\n> DAS HAUS.\n"),
+    "callout": ("> [!tip]- Ein Titel\n> Das Haus.\n", "> [!tip]- EIN TITEL\n> DAS HAUS.\n"),
+    "admonition": ('!!! info "Titel"\n    Das Haus.\n', '!!! info "TITEL"\n    DAS HAUS.\n'),
+    "collapsed": ('??? note "Titel"\n\n    Das Haus.\n\n    - ein\n', '??? note "TITEL"\n\n    DAS HAUS.\n\n    - EIN\n'),
+    "nested admonition": (
+        '!!! note\n    Das\n\n    !!! tip "Da"\n        Haus.\n\n    ```\n    so\n    ```\nUnd\n',
+        '!!! note\n    DAS\n\n    !!! tip "DA"\n        HAUS.\n\n    ```\n    so\n    ```\nUND\n',
+    ),
+    "tabs": ('=== "Linux"\n\n    Das Haus.\n\n        so\n', '=== "LINUX"\n\n    DAS HAUS.\n\n        so\n'),
+    "code elsewhere": ("Das\n\n    so\n", "DAS\n\n    so\n"),
+    "directive": (":::note\nDas Haus.\n:::\n", ":::note\nDAS HAUS.\n:::\n"),
+    "label": (":::tip[Ein Titel]\n\nDas Haus.\n\n:::\n", ":::tip[EIN TITEL]\n\nDAS HAUS.\n\n:::\n"),
+    "title": ("::: warning Ein Titel\nDas\n:::\n", "::: warning EIN TITEL\nDAS\n:::\n"),
+    "pandoc": ('::: {.note title="Titel"}\nDas\n:::\n', '::: {.note title="TITEL"}\nDAS\n:::\n'),
+    "colons in a list": ("- Das\n\n  :::tip\n  Haus\n  :::\n", "- DAS\n\n  :::tip\n  HAUS\n  :::\n"),
+    "definition": ("Das Wort\n: Der Sinn\n\n    Mehr\n", "DAS WORT\n: DER SINN\n\n    MEHR\n"),
+    "definition of a comment": ("<!-- a -->\n\n:   Der Sinn\n\n    - Mehr\n", "<!-- a -->\n\n:   DER SINN\n\n    - MEHR\n"),
+    "attributes": ("[Haus](a.md){: .btn}\n\n## Über {#id k=\"v\"}\n", "[HAUS](a.md){: .btn}\n\n## ÜBER {#id k=\"v\"}\n"),
+    "attributes below": ("Das Haus.\n{: .info}\n", "DAS HAUS.\n{: .info}\n"),
+    "attributes of an image": ("Das ![Haus](a.png){ width=3 } ist\n", "DAS ![HAUS](a.png){ width=3 } IST\n"),
+    "tasks": ("- [ ] Das Haus\n- [x] Da\n", "- [ ] DAS HAUS\n- [x] DA\n"),
+    "math": ("Das $a_b$ und $$c_d$$ hier.\n\n$$\n\\text{Haus}\n$$\n", "DAS $a_b$ UND $$c_d$$ HIER.\n\n$$\n\\text{Haus}\n$$\n"),
+    "math in brackets": ("Das \\(a+b\\) und\n\n\\[\nx\n\\]\n", "DAS \\(a+b\\) UND\n\n\\[\nx\n\\]\n"),
+    "money": ("Von $5 und $6 hier\n", "VON $5 UND $6 HIER\n"),
+    "brackets": ("Das \\(im Haus\\) da\n", "DAS (IM HAUS) DA\n"),
+    "wiki": ("Das [[Haus]] und [[Haus|das *Haus*]] ![[b.png]]\n", "DAS [[Haus]] UND [[Haus|DAS *HAUS*]] ![[b.png]]\n"),
+    "contents": ("[[_TOC_]]\n\n[TOC]\n\n{:toc}\n\nDas\n", "[[_TOC_]]\n\n[TOC]\n\n{:toc}\n\nDAS\n"),
+    "icon": (":material-check: Das ist :smile: da.\n", ":material-check: DAS IST :smile: DA.\n"),
+    "badge": ("[![Haus](a.svg)](b)\n", "[![HAUS](a.svg)](b)\n"),
+    "reference image": ("![Das Haus][h] und ![h]\n\n[h]: a.png\n", "![DAS HAUS][h] UND ![h]\n\n[h]: a.png\n"),
+    "footnote": ("Das Haus.[^1] Da\n\n[^1]: Eine Note\n\n    Mehr\n", "DAS HAUS.[^1] DA\n\n[^1]: EINE NOTE\n\n    MEHR\n"),
+    "macro": ('Der {{cssxref("&lt;a&gt;")}} ist\n', 'DER {{cssxref("&lt;a&gt;")}} IST\n'),
+    "macro lines": ("{% tip %}\nDas Haus.\n{% endtip %}\n", "{% tip %}\nDAS HAUS.\n{% endtip %}\n"),
+    "raw": ("{% raw %}\nso\n\nso\n{% endraw %}\nDas\n", "{% raw %}\nso\n\nso\n{% endraw %}\nDAS\n"),
+    "shortcode": ('{{% tab title="Da" %}}\nDas\n{{< a\n b="c" >}}\n', '{{% tab title="DA" %}}\nDAS\n{{< a\n b="c" >}}\n'),
+    "macro in a target": ("[Haus]({{ a.b }}/c) da\n", "[HAUS]({{ a.b }}/c) DA\n"),
+    "html": ("<details>\n<summary>Mehr</summary>\n\nDas\n\n</details>\n", "<details>\n<summary>MEHR</summary>\n\nDAS\n\n</details>\n"),
+    "pre": ("<div><pre>\nso\n\nso\n</pre></div>\n\nDas\n", "<div><pre>\nso\n\nso\n</pre></div>\n\nDAS\n"),
+    "inline html": ('Das <img alt="Haus" src=a> <kbd>so</kbd> da\n', 'DAS <img alt="HAUS" src=a> <kbd>so</kbd> DA\n'),
+    "unclosed": ("Das <kbd>Haus und *da*\n", "DAS <kbd>HAUS UND *DA*\n"),
+    "break in a cell": (
+        "| a |\n|-|\n| <a href=x>Das Haus</a><br>da |\n", "| A |\n|-|\n| <a href=x>DAS HAUS</a><br>DA |\n"
+    ),
+    "empty cells": ("| | Da |\n|-|-|\n| | Haus |\n", "| | DA |\n|-|-|\n| | HAUS |\n"),
+    "sentences a line": ("Das Haus.\nEs ist rot.\nJa!\n", "DAS HAUS.\nES IST ROT.\nJA!\n"),
+    "zero byte": ("Das \0 Haus\n", "DAS \0 HAUS\n"),
+    "returns": ("Das\rHaus und\r\nDa ist\r\n\r\n- ja\r\n", "DAS HAUS UND\r\nDA IST\r\n\r\n- JA\r\n"),
+    "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`Haus <da>` IST\n"),
+    "myst": ("```{note} Titel\n:class: a\nDas\n```\n\n```{code} a\nso\n```\n", "```{note} TITEL\n:class: a\nDAS\n```\n\n```{code} a\nso\n```\n"),
+    "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
+    "yaml": (
+        "---\ntitle: Ein Haus\nid: nein\ntags: [so]\nhero:\n  description: >\n    Das ist\n    gut\n---\nDa\n",
+        "---\ntitle: EIN HAUS\nid: nein\ntags: [so]\nhero:\n  description: >\n    DAS IST GUT\n---\nDA\n",
+    ),
+    "toml": ('+++\ntitle = "Ein Haus"\nid = "so"\n+++\nDa\n', '+++\ntitle = "EIN HAUS"\nid = "so"\n+++\nDA\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_sites_write(name: str) -> None:
+    source, expected = CASES[name]
+    assert shouted(source) == expected
+
+
+def test_mdx() -> None:
+    source = (
+        'import A from "b"\nexport const c = {\n  d: "so",\n}\n\n# Haus {1 + 1}\n\n<Tabs groupId="a">\n  <Tab label="Das Haus" '
+        'value="so">\n    Das **ist** da.\n\n    - Ein <A b={"}"} title="Titel" /> Haus\n  </Tab>\n</Tabs>\n\n'
+        "{/* so\n\nso */}\n\n    Kein Code\n"
+    )
+    expected = source
+    for old in ("# Haus", '"Das Haus"', "Das **ist** da.", "- Ein", '"Titel"', "> Haus", "Kein Code"):
+        expected = expected.replace(old, old.upper())
+    assert shouted(source, "a.mdx") == expected
+    assert shouted("Das {haus} da\n") == "DAS {haus} DA\n"
+
+
+def test_what_is_of_one_dialect() -> None:
+    text = "Das Wort\n: Der Sinn\n"
+    assert [each.source.text for each in read(text, dialect="gfm").segments] == ["Das Wort : Der Sinn"]
+    assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
+
+
+def test_values_of_the_front_matter_stay_values() -> None:
+    page = "---\ntitle: Haus\n---\n"
+    for said in ("a: b", "No", "12:30", "on", "- a", "'a", "a #b", "ja", "y", "{a}"):
+        written = read(page).write({0: Tagged(said)}, print).decode()
+        assert written == f"---\ntitle: {said}\n---\n" if said == "ja" else written == f'---\ntitle: "{said}"\n---\n'
+
+
+def left(document: Document, text: str) -> list[str]:
+    """Returns the letters that are neither a segment's nor left for a reason."""
+    assert isinstance(document, Checked)
+    return [text[part.start : part.end] for part in unread(text, document.parts)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_letter_is_in_a_segment_or_left_for_a_reason(name: str) -> None:
+    text = CASES[name][0]
+    assert left(read(text), text) == []
+
+
+def test_what_is_in_no_part_is_found() -> None:
+    assert unread("ab - cd", [Part(0, 2, "")]) == [Part(2, 7, "not understood")]
+    assert unread("ab - cd", [Part(5, 7, "code"), Part(0, 2, "")]) == []
+
+
+MARKUP = st.text(alphabet="ab \n\n  >-*_`[]()!#|:~<>/=$\\{}&;1.\r\0\t\"'^", max_size=60)
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=MARKUP)
+def test_nothing_is_lost_whatever_is_written(text: str) -> None:
+    document = read(text)
+    assert document.write({}, print) == text.encode()
+    assert left(document, text) == []
+    changed = {n: Tagged(f"b {segment.source.text} #", ()) for n, segment in enumerate(document.segments)}
+    written = document.write(changed, lambda *_: None).decode()
+    assert not list(compare(blocks_of(text), blocks_of(written)))
+
+
+class Said:
+    """A translator that says what a function makes of words, but for stand-ins."""
+
+    def __init__(self, change: Callable[[list[str]], list[str]]) -> None:
+        self._change = change
+
+    def translate(self, lines: Any, options: DecodingOptions) -> Iterator[Aligned]:
+        for line in lines:
+            words = self._change(line.text.split(" "))
+            yield Aligned(
+                line, " ".join(words), alignment=[(n, n) for n in range(min(len(words), line.text.count(" ") + 1))]
+            )
+
+
+def each(change: Callable[[str], str]) -> Said:
+    return Said(lambda words: [word if STAND_IN.search(word) else change(word) for word in words])
+
+
+TRANSLATORS = {
+    "double": each(lambda word: f"{word} {word}"),
+    "reverse": Said(lambda words: words[::-1]),
+    "mirror": each(lambda word: word[::-1]),
+    "drop": Said(lambda words: words[::2]),
+    "escape": each(lambda word: f"\\{word}"),
+    "stars": each(lambda word: f"*{word}*"),
+    "list": Said(lambda words: ["1.", *words]),
+    "rule": Said(lambda words: ["-", "-", "-"]),
+    "code": each(lambda word: f"`{word}"),
+    "cells": each(lambda word: f"{word}|"),
+}
+HARD = [
+    "*foo __bar *baz bim__ bam*\n", "**foo*bar**baz*\n", "_ _ _ _ a\n", "*foo [bar](/url)*\n", "![foo *bar*]\n\n[foo *bar*]: a\n",
+    "[foo]\n\n[foo]: /url 'title'\n", "a\n===\n", "> a\nb\n> c\n", "- a\n\n  b\n- c\n", "1) a\n2) b\n", "a\\\nb  \nc\n", "<a><b>c\n",
+    "[link](<a b> \"c\")\n", "`` a ` b ``\n", "&copy; &amp; a\n", "* a *\n", "foo <!-- b --> c\n", "<div>\n*a*\n", "\\# a\n", "a <http://b.c> d\n",
+    "*a `*`*\n", "[a [b](c) d](e)\n", "| a | b |\n|-|:-:|\n| c \\| d | *e* |\n", "~~a~~ b\n", "a\n- b\n", "#hash\n", "+ a\n\n  + b\n", "***a** b*\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_no_translation_has_another_shape(name: str) -> None:
+    kept = 0
+    for source in [*HARD, *(source for source, _ in CASES.values())]:
+        document = read(source)
+        (done,) = translate_documents(TRANSLATORS[name], [("a", document)], DecodingOptions())
+        assert not list(compare(blocks_of(source), blocks_of(done.data.decode()))), source
+        kept += done.summary.kept
+    if name in ("double", "escape"):
+        assert kept <= 6
+
+
+FAULTS = [
+    ("# a\n", "## a\n"), ("# a\n", "\\# a\n"), ("a\n\nb\n", "a\nb\n"), ("a b\n", "a\n\nb\n"), ("- a\n- b\n", "- a\n\n- b\n"),
+    ("- a\n- b\n", "- a b\n"), ("1. a\n", "2. a\n"), ("> a\n", "a\n"), ("`a` b\n", "a b\n"), ("`a` b\n", "`c` b\n"),
+    ("[a](b)\n", "[a](c)\n"), ("[a](b)\n", "a\n"), ("[a](b 'c')\n", "[a](b 'd')\n"), ("![a](b)\n", "[a](b)\n"),
+    ("![a](b)\n", "![a](c)\n"), ("*a* b\n", "**a** b\n"), ("*a* b\n", "a b\n"), ("**a *b***\n", "**a** *b*\n"), ("~~a~~\n", "a\n"),
+    ("```x\na\n```\n", "```y\na\n```\n"), ("```\na\n```\n", "```\nb\n```\n"), ("    a\n", "a\n"), ("***\n", "a\n"),
+    ("| a |\n|-|\n| b |\n", "| a |\n| b |\n"), ("| a |\n|-|\n| b |\n", "| a |\n|-:|\n| b |\n"), ("|a|\n|-|\n|b|\n", "|a|\n|-|\n"),
+    ("a <b>c</b>\n", "a c\n"), ("<p class=a>b</p>\n", "<p class=c>b</p>\n"), ("<div>\na\n</div>\n", "<div>\na\n"), ("a  \nb\n", "a\nb\n"),
+    ("a[^1]\n\n[^1]: b\n", "a\n\n[^1]: b\n"), ("- [ ] a\n", "- [x] a\n"), ("> [!NOTE]\n> a\n", "> NOTE\n> a\n"),
+    (":::note\na\n:::\n", ":::tip\na\n:::\n"), ("{{ a }} b\n", "{{ c }} b\n"), ("{% a %}\n", "{% b %}\n"), ("[[a|b]]\n", "[[c|b]]\n"),
+    ("$$a$$ b\n", "$$c$$ b\n"), ("!!! a\n    b\n", "!!! c\n    b\n"), ("http://a.b c\n", "http://a.c c\n"), ("a\n{: .b}\n", "a\n{: .c}\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target"), FAULTS)
+def test_the_check_finds_what_is_wrong(source: str, target: str) -> None:
+    assert list(compare(blocks_of(source), blocks_of(target)))
+    assert not list(compare(blocks_of(source), blocks_of(source)))
