@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 import specmt
-from specmt.serve import deepl, deepl_glossaries, libretranslate, look
+from specmt.serve import deepl, deepl_glossaries, libretranslate, look, worker
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
 from specmt.serve.origins import Origins
@@ -60,6 +60,7 @@ def create_app(
         # Texts with markup wait in a thread each.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
         service.start()
+        await asyncio.to_thread(worker.warm)
         expiry = asyncio.create_task(uploads.expire_for_ever())
         try:
             yield

@@ -1,19 +1,21 @@
-"""Documents and texts with markup: taken apart, their sentences through the service, and put together again."""
+"""Documents and texts with markup: what has to be done with them is done beside the loop, their sentences go through
+the service."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, final
 
-from specmt import documents as program
 from specmt import formats
-from specmt.errors import DataError
-from specmt.formats.document import Document, FormatOptions, TagRules
+from specmt.errors import SpecmtError
+from specmt.serve import worker
 from specmt.serve.asked import Caller, Manner, Pair
+from specmt.serve.clients import Limits
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected
+from specmt.serve.markup import Said, Work
 from specmt.types import Line, Translation
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ KINDS: Final = ("html", "xml")
 PLAIN: Final = ".txt"
 """What is translated line by line."""
 
+SMALL: Final = 16 << 10
+"""Bytes of texts with markup that are not worth a process: these are soon done."""
+
 _MARK: Final = b"\xef\xbb\xbf"
 """Says that a text is UTF-8, whatever it declares."""
 
@@ -35,6 +40,10 @@ class LineTranslator(Protocol):
 
     @property
     def options(self) -> DecodingOptions:
+        """Those of the server."""
+
+    @property
+    def limits(self) -> Limits:
         """Those of the server."""
 
     def find_pairs(self, texts: Sequence[str], source: str | None, target: str) -> list[tuple[Pair, Detected | None]]:
@@ -82,53 +91,21 @@ async def translate_texts(
     if manner.kind not in KINDS:
         raise RefusedError(400, f"{manner.kind} format is not supported")
     documents, options = [_MARK + text.encode() for text in texts], replace(service.options, split=manner.splits)
-    found = await translate_documents(
-        service, documents, manner.kind, source, target, caller, tags=manner.tags, cutter=cutter, options=options
-    )
+    work = Work(documents, manner.kind, source, target, options, manner.tags)
+    found = await _Desk(service, work, caller, cutter).run()
     return [Written(each.data.removeprefix(_MARK), each.detected) for each in found]
 
 
-async def translate_documents(
-    service: LineTranslator,
-    documents: Sequence[bytes],
-    file_format: str,
-    source: str | None,
-    target: str,
-    caller: Caller,
-    *,
-    tags: TagRules | None = None,
-    cutter: Cutter | None = None,
-    options: DecodingOptions | None = None,
-) -> list[Written]:
-    """Translates documents of a format.
+async def translate_document(
+    service: LineTranslator, document: bytes, file_format: str, source: str | None, target: str, caller: Caller
+) -> bytes:
+    """Translates a document.
 
-    :param options: by default those of the server
-    :raises RefusedError: one of them is damaged, or as :meth:`LineTranslator.translate_lines`.
+    :raises RefusedError: it is damaged, or too large, or as :meth:`LineTranslator.translate_lines`.
     """
-
-    def read(data: bytes, pair: Pair) -> Document:
-        return _read(data, file_format, pair, tags or TagRules())
-
-    def words(data: bytes) -> str:
-        return "\n".join(segment.source.text for segment in read(data, ("", target)).segments[:1000])
-
-    def write(documents: list[bytes], pair: Pair, through: _Through) -> list[bytes]:
-        named = (("the document", read(data, pair)) for data in documents)
-        how = options or service.options
-        return [each.data for each in program.translate_documents(through, named, how, language=pair[0])]
-
-    try:
-        texts = [""] * len(documents) if source else await asyncio.to_thread(lambda: [*map(words, documents)])
-        found = service.find_pairs(texts, source, target)
-        written = dict(enumerate(documents))  # what is in the language already stays as it is
-        for pair in {pair for pair, _ in found if pair[0] != pair[1]}:
-            numbers = [number for number, (each, _) in enumerate(found) if each == pair]
-            through = _Through(service, pair, caller, cutter)
-            own = await asyncio.to_thread(write, [documents[number] for number in numbers], pair, through)
-            written |= zip(numbers, own, strict=True)
-    except DataError as error:
-        raise RefusedError(400, f"Invalid request: {error}") from None
-    return [Written(written[number], detected) for number, (_, detected) in enumerate(found)]
+    work = Work([document], file_format, source, target, service.options)
+    (found,) = await _Desk(service, work, caller).run()
+    return found.data
 
 
 async def rank_texts(
@@ -139,61 +116,57 @@ async def rank_texts(
     :param options: those of beam search
     :raises RefusedError: as :meth:`LineTranslator.translate_lines`
     """
-    beams = _Beams(_Through(service, pair, caller, None))
-
-    def write() -> list[str]:
-        ranks = []
-        for beams.rank in range(options.n_best):
-            document = _read(_MARK + text.encode(), kind, pair, TagRules())
-            (found,) = program.translate_documents(beams, [("the document", document)], options, language=pair[0])
-            ranks.append(found.data.removeprefix(_MARK).decode())
-        return ranks
-
-    return await asyncio.to_thread(write)
-
-
-def _read(data: bytes, file_format: str, pair: Pair, tags: TagRules) -> Document:
-    options = FormatOptions(source=pair[0], target=pair[1], tags=tags)
-    return formats.read_document(data, "the document", file_format, options)
+    work = Work([_MARK + text.encode()], kind, *pair, options, ranks=options.n_best)
+    return [each.data.removeprefix(_MARK).decode() for each in await _Desk(service, work, caller).run()]
 
 
 @final
-class _Through:
-    """A translator whose lines go through the service, for a thread beside the loop."""
+class _Desk:
+    """Answers what work in a thread or a process asks for."""
 
-    def __init__(self, service: LineTranslator, pair: Pair, caller: Caller, cutter: Cutter | None) -> None:
+    def __init__(self, service: LineTranslator, work: Work, caller: Caller, cutter: Cutter | None = None) -> None:
         self._service = service
-        self._pair = pair
+        self._work = work
         self._caller = caller
         self._cutter = cutter
-        self._loop = asyncio.get_running_loop()
+        self._found: list[tuple[Pair, Detected | None]] = []
 
-    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
-        """Translates lines, in order.
+    async def run(self) -> list[Written]:
+        """Has the work done.
 
-        :raises RefusedError: as :meth:`LineTranslator.translate_lines`
+        :raises RefusedError: it cannot be.
         """
-        work = self._service.translate_lines([*lines], self._pair, options, self._caller, self._cutter)
-        yield from asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        is_small = self._work.file_format in KINDS and sum(map(len, self._work.documents)) <= SMALL
+        if is_small:
+            data = await self._beside()
+        else:
+            data = await worker.run(self._work, self._answer, self._caller.gone, self._service.limits.seconds)
+        detected = [each for _, each in self._found] if not self._work.ranks else [None] * len(data)
+        return [*map(Written, data, detected)]
 
+    async def _beside(self) -> list[bytes]:
+        """Does the work in a thread."""
+        loop = asyncio.get_running_loop()
 
-@final
-class _Beams:
-    """A translator that says the same lines again and again, each time the ones of a rank."""
+        def ask(*question: Any) -> Any:
+            return asyncio.run_coroutine_threadsafe(self._answer(*question), loop).result()
 
-    def __init__(self, through: _Through) -> None:
-        self.rank = 0
-        self._through = through
-        self._found: list[Translation] | None = None
+        try:
+            return await asyncio.to_thread(self._work.run, ask)
+        except SpecmtError as error:
+            raise RefusedError(400, f"Invalid request: {error}") from None
 
-    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
-        """Translates lines, in order, by beam search.
+    async def _answer(self, kind: str, *question: Any) -> Any:
+        return await (self._pairs if kind == "pairs" else self._lines)(*question)
 
-        :raises RefusedError: as :meth:`LineTranslator.translate_lines`
-        """
-        asked = list(lines)
-        if self._found is None:
-            self._found = list(self._through.translate(asked, options))
-        for each in self._found:
-            others = each.alternatives[: self.rank]
-            yield each if not others else replace(each, text=others[-1].text, alignment=None)
+    async def _pairs(self, texts: list[str]) -> list[Pair]:
+        find = self._service.find_pairs
+        self._found = await asyncio.to_thread(find, texts, self._work.source, self._work.target)
+        return [pair for pair, _ in self._found]
+
+    async def _lines(self, pair: Pair, lines: list[Line], options: DecodingOptions) -> list[Said]:
+        found = await self._service.translate_lines(lines, pair, options, self._caller, self._cutter)
+        return [
+            (each.text, each.alignment, each.warnings, each.stats.left, [other.text for other in each.alternatives])
+            for each in found
+        ]

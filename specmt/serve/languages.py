@@ -23,6 +23,10 @@ NAMES: Final = {
 }  # fmt: skip
 
 
+MOST: Final = 10_000
+"""The most characters of a text by which its language is found out."""
+
+
 class Detected(NamedTuple):
     """A language that a text may be in."""
 
@@ -54,6 +58,7 @@ class Languages:
 
     def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, the likeliest first; none but those that are there."""
+        text = text[:MOST]
         known = self._detector is not None and set(self._detector.nb_classes)
         found = self._detector.rank(text) if self._detector is not None else []
         ranked = [Detected(code, round(100.0 * float(share), 1)) for code, share in found]

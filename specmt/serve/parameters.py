@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any, Final, final
@@ -14,6 +15,10 @@ from specmt.serve.errors import RefusedError
 
 MOST_FIELDS: Final = 10_000
 """In a form."""
+
+
+_SMALL: Final = 1 << 16
+"""The bytes of a body that are read at once; more of them are, beside the loop."""
 
 
 @final
@@ -42,12 +47,12 @@ class Parameters:
                     values.setdefault(name, _Field()).append(value)
                 return cls(values)
             body = await request.body()
-            if kind.endswith("json") or (body[:1] == b"{" and kind != "application/x-www-form-urlencoded"):
-                found = json.loads(body)
-                if not isinstance(found, dict):
-                    raise RefusedError(400, "Invalid JSON: must be an object")
-                return cls(values | found)
-            add_fields(values, body)
+            is_json = kind.endswith("json") or (body[:1] == b"{" and kind != "application/x-www-form-urlencoded")
+            add = _add_json if is_json else add_fields
+            if len(body) > _SMALL:
+                await asyncio.to_thread(add, values, body)
+            else:
+                add(values, body)
         except UnicodeDecodeError:
             raise RefusedError(400, "Invalid request: must be UTF-8") from None
         except (ValueError, RecursionError):
@@ -122,6 +127,18 @@ class Parameters:
 
 class _Field(list[Any]):
     """The values of a form's field."""
+
+
+def _add_json(values: dict[str, Any], body: bytes) -> None:
+    """Adds what an object has.
+
+    :raises ValueError: it cannot be read.
+    :raises RefusedError: it is no object.
+    """
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise RefusedError(400, "Invalid JSON: must be an object")
+    values |= found
 
 
 def add_fields(values: dict[str, Any], form: bytes) -> None:

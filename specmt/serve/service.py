@@ -212,7 +212,7 @@ class Service:
         cutter = await self.cutter(manner.terms, options)
         if manner.kind != "text":
             return await self._translate_markup(texts, source, target, caller, manner, cutter)
-        found = self.find_pairs(texts, source, target)
+        found = await asyncio.to_thread(self.find_pairs, texts, source, target)
         how = manner.splits, manner.terms and manner.terms.digest, self._glossary
         answers: dict[tuple[Pair, str], str] = {}
         missing: dict[tuple[Pair, str], Job] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
 from specmt.formats.known import HEAD
-from specmt.serve.documents import format_of, translate_documents
+from specmt.serve.documents import format_of, translate_document
 from specmt.serve.errors import RefusedError
 from specmt.serve.fair import Slots
 
@@ -26,6 +26,9 @@ SECONDS: Final = 1800.0
 
 UNPACKED: Final = 8
 """How many documents are held unpacked at a time."""
+
+CHUNK: Final = 1 << 16
+"""Characters of a text, in whole lines, that wait for their model at a time."""
 
 OF_CLIENT: Final = 2
 """How many of these are a client's at most."""
@@ -66,17 +69,11 @@ class Uploads:
         if not content:
             raise RefusedError(400, "Invalid request: empty file")
         with caller.account.charged(len(content)):
-            if file_format == "text":
-                try:
-                    text = content.decode()
-                except UnicodeDecodeError as error:
-                    raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
-                (answer,) = await service.translate([text], source, target, caller)
-                written = answer.text.encode()
-            else:
-                async with self._unpacking.of(caller.client):
-                    (document,) = await translate_documents(service, [content], file_format, source, target, caller)
-                written = document.data
+            async with self._unpacking.of(caller.client):
+                if file_format == "text":
+                    written = await _translate_text(content, source, target, service, caller)
+                else:
+                    written = await translate_document(service, content, file_format, source, target, caller)
         stem = unicodedata.normalize("NFC", stem)  # which browsers on macOS do not send
         letters = (each if each == "-" or unicodedata.category(each)[0] in "LMN" else "_" for each in stem)
         plain = re.sub("_+", "_", "".join(letters))[:60]
@@ -111,3 +108,31 @@ class Uploads:
     def _remove_oldest(self) -> None:
         _, (_, content) = self._documents.popitem(last=False)
         self._size -= len(content)
+
+
+async def _translate_text(content: bytes, source: str | None, target: str, service: Service, caller: Caller) -> bytes:
+    """Translates plain text little by little.
+
+    :raises RefusedError: it is not UTF-8, or as `Service.translate`.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
+    found = await asyncio.to_thread(service.find_pairs, [text], source, target)
+    written = bytearray()
+
+    async def translate() -> None:
+        place = 0
+        while place < len(text):
+            end = text.rfind("\n", place, place + CHUNK) + 1 or text.find("\n", place) + 1 or len(text)
+            (answer,) = await service.translate([text[place:end]], found[0][0][0], target, caller)
+            written.extend(answer.text.encode())
+            place = end
+
+    seconds = service.limits.seconds
+    try:
+        await asyncio.wait_for(translate(), seconds)
+    except asyncio.TimeoutError:
+        raise RefusedError(503, f"This took longer than {seconds:g} seconds") from None
+    return bytes(written)

@@ -1,0 +1,107 @@
+"""Documents in processes of their own: whatever becomes of one, the server answers and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing import forkserver
+from typing import Any, cast
+
+import pytest
+
+from specmt.options import DecodingOptions
+from specmt.serve import worker
+from specmt.serve.errors import RefusedError
+from specmt.serve.markup import Ask, Work
+
+
+class Asking:
+    def run(self, ask: Ask) -> list[bytes]:
+        return [ask("twice", b"a"), ask("twice", b"b"), str(os.getpid()).encode()]
+
+
+class Hanging:
+    def run(self, ask: Ask) -> list[bytes]:
+        signal.raise_signal(signal.SIGTERM)  # as whoever stops the server sends to all of its processes
+        while True:
+            pass
+
+
+class Greedy:
+    def run(self, ask: Ask) -> list[bytes]:
+        return [bytes(1 << 29)]
+
+
+class Dying:
+    def run(self, ask: Ask) -> list[bytes]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+
+class Failing:
+    def run(self, ask: Ask) -> list[bytes]:
+        return [b"a" * (1 // 0)]
+
+
+def run(work: object, seconds: float = 60.0, *, gone: Callable[[], Any] | None = None) -> list[bytes]:
+    async def answer(kind: str, said: bytes) -> bytes:
+        if said == b"refused":
+            raise RefusedError(429, "Too many")
+        return {"twice": 2}[kind] * said
+
+    async def start() -> list[bytes]:
+        return await worker.run(cast(Work, work), answer, gone or asyncio.Event().wait, seconds, 1 << 29)
+
+    worker.warm()
+    try:
+        return asyncio.run(start())
+    finally:
+        assert multiprocessing.active_children() == []
+
+
+def refused(work: object, seconds: float = 60.0, **more: Any) -> int:
+    with pytest.raises(RefusedError) as error:
+        run(work, seconds, **more)
+    return error.value.status
+
+
+def test_work_is_done_elsewhere_and_gets_answers() -> None:
+    twice, again, process = run(Asking())
+    assert (twice, again) == (b"aa", b"bb") and int(process) != os.getpid()
+
+
+def test_work_that_takes_too_long_or_too_much_or_dies_is_refused() -> None:
+    assert refused(Hanging(), 0.5) == 503
+    assert refused(Hanging(), gone=lambda: asyncio.sleep(0.2)) == 499
+    assert refused(Greedy()) == 413
+    assert refused(Dying()) == 413
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        run(Failing())
+
+
+def test_what_processes_are_forked_from_comes_back() -> None:
+    run(Asking())
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    os.kill(server, signal.SIGKILL)
+    assert run(Asking())[0] == b"aa"
+    assert forkserver._forkserver._forkserver_pid != server  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "data"), [("html", b"<p>a" * 1000), ("po", b"\xff"), ("csv", b"a,b"), ("docx", b"")]
+)
+def test_damage_is_told_as_in_a_thread(file_format: str, data: bytes) -> None:
+    async def answer(kind: str, *question: Any) -> Any:
+        if kind == "pairs":
+            return [("de", "en")]
+        return [(line.text.upper(), None, [], 0, []) for line in question[1]]
+
+    work = Work([data], file_format, "de", "en", DecodingOptions())
+    try:
+        written = asyncio.run(worker.run(work, answer, asyncio.Event().wait, 60.0))
+        assert written == [b"<p>A" * 1000]
+    except RefusedError as error:
+        assert error.status == 400 and error.message.startswith("Invalid request: ") and file_format != "html"
