@@ -15,7 +15,7 @@ from specmt.errors import DataError
 from specmt.feeder import number_of, place_of
 from specmt.serve.asked import Caller
 from specmt.serve.cache import Cache, size_of
-from specmt.serve.clients import MOST_CLIENTS, Account, Keys, Rate
+from specmt.serve.clients import MOST_CLIENTS, Account, Keys, Limits, Rate
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
 from specmt.serve.glossaries import Glossaries, Terms, read_entries
@@ -197,12 +197,44 @@ def test_the_lines_of_a_text_are_those_of_a_file() -> None:
     assert list(lines_of("")) == []
 
 
-def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Service:
-        async def translate(self, texts: list[str], *_: object) -> list[Any]:
-            return [type("Answer", (), {"text": text.upper()}) for text in texts]
+def someone() -> Caller:
+    return Caller("", Account(""), asyncio.Event().wait, Claim(Room(1, int)))
 
-    uploads, caller = Uploads(), Caller("", Account(""), asyncio.Event().wait, Claim(Room(1, int)))
+
+class Shouting:
+    """A service that writes in capitals."""
+
+    def __init__(self) -> None:
+        self.limits = Limits(seconds=0.5)
+        self.asked: list[str] = []
+
+    def find_pairs(self, *_: object) -> list[Any]:
+        return [(("de", "en"), None)]
+
+    async def translate(self, texts: list[str], *_: object) -> list[Any]:
+        self.asked += texts
+        await asyncio.sleep(5.0 * ("schlaf" in texts))
+        return [type("Answer", (), {"text": text.upper()}) for text in texts]
+
+
+def test_a_long_text_is_translated_little_by_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specmt.serve.uploads.CHUNK", 12)
+    service, uploads, caller = Shouting(), Uploads(), someone()
+
+    async def translate(*texts: str) -> list[Any]:
+        asked = (uploads.translate("a.txt", text.encode(), "de", "en", service, caller) for text in texts)  # type: ignore[arg-type]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    text = "eins\nzwei\ndrei\n\nund so sehr viel mehr\nvier"
+    (name,) = asyncio.run(translate(text))
+    assert uploads.find(name) == text.upper().encode()
+    assert service.asked == ["eins\nzwei\n", "drei\n\n", "und so sehr viel mehr\n", "vier"]
+    (late,) = asyncio.run(translate("schlaf"))
+    assert isinstance(late, RefusedError) and late.status == 503
+
+
+def test_names_of_documents_are_plain() -> None:
+    uploads, service, caller = Uploads(), Shouting(), someone()
     for name, end in (
         ("..\\..\\x y.txt", ".x_y_en.txt"),
         ("/etc/ü.TXT", ".ü_en.txt"),
@@ -211,7 +243,7 @@ def test_names_of_documents_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
         ("हिन्दी-1.txt", ".हिन्दी-1_en.txt"),
         ('a\u202e"\ud800;.txt', ".a__en.txt"),
     ):
-        found = asyncio.run(uploads.translate(name, b"abc", "de", "en", Service(), caller))  # type: ignore[arg-type]
+        found = asyncio.run(uploads.translate(name, b"abc", "de", "en", service, caller))  # type: ignore[arg-type]
         assert found.endswith(end) and uploads.find(found) == b"ABC"
 
 
