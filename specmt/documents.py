@@ -22,6 +22,9 @@ from specmt.types import Line, Stats, Tagged, Translation
 _MOST_KNOWN: Final = 200_000
 """How many sentences are remembered, at the least, not to be translated again."""
 
+LEFT: Final = "a sentence is left in its language"
+"""What is told of a segment of which a part could not be translated."""
+
 _WORD: Final = re.compile(r"\S+")
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
@@ -309,14 +312,18 @@ def _finish(pending: _Pending) -> Finished:
     for plan in pending.plans:
         source = segments[plan.number].source
         damages = [said.damage for said, _ in plan.parts if said.damage]
-        if damages:
+        if damages and all(said.damage for said, _ in plan.parts if said.source):
             tell(plan.number, f"kept as it was: {damages[0]}")
             continue
-        for warning in (warning for said, _ in plan.parts for warning in said.warnings):
-            tell(plan.number, warning)
+        for said, _ in plan.parts:
+            if said.damage:
+                tell(plan.number, f"{LEFT}: {said.damage}")
+            for warning in said.warnings:
+                tell(plan.number, warning)
         try:
-            target, alignment = _join(plan.parts)
-            translations[plan.number], is_sure = carry(source, target, alignment)
+            parts = [(_unsaid(said) if said.damage else said, separator) for said, separator in plan.parts]
+            translation, is_sure = carry(source, *_join(parts))
+            translations[plan.number] = replace(translation, is_whole=not damages)
             if not is_sure:
                 tell(plan.number, "the places of inline tags are uncertain")
         except Exception as error:
@@ -335,6 +342,12 @@ def _finish(pending: _Pending) -> Finished:
         for what in notes[number]
     ]
     return Finished(pending.name, data, summary, pending.stats)
+
+
+def _unsaid(said: _Said) -> _Said:
+    """Returns a sentence as its own translation."""
+    words = range(len(_WORD.findall(said.source)))
+    return replace(said, text=said.source, alignment=[(number, number) for number in words])
 
 
 def _join(parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:

@@ -262,3 +262,6 @@ class Tagged:
 
     text: str
     tags: tuple[Tag, ...] = ()
+
+    is_whole: bool = True
+    """Whether, of a translation, no sentence is left in the language of the source."""

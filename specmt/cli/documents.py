@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
@@ -28,10 +29,12 @@ from specmt.text.lines import Output, open_input, reading
 from specmt.types import Line, Stats
 
 if TYPE_CHECKING:
-    from specmt.documents import Remember, Selection, Summary, TranslatesLines
+    from specmt.documents import Remark, Remember, Selection, Summary, TranslatesLines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_MOST_TOLD: Final = 100
+_QUOTED: Final = re.compile("'.*'")
 _LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
 
 
@@ -132,7 +135,7 @@ def translate_tasks(
     :param remember: takes what the documents have translations of, for drafts
     :raises DataError: the only one cannot be read.
     """
-    from specmt.documents import Summary, translate_documents
+    from specmt.documents import LEFT, Summary, translate_documents
 
     selection, format_options = _reading(languages, options, documents)
     sizes = {task: 0 if task.source is None else task.source.stat().st_size for task in tasks}
@@ -153,9 +156,8 @@ def translate_tasks(
             _write(task.target, each.data)
             done += sizes[task]
             show(task.name, done / max(1, sum(sizes.values())))
-            for warning in each.summary.warnings if not quiet else ():
-                where = f"{task.name}:{warning.line}" + (f" ({warning.context})" if warning.context else "")
-                click.echo(f"specmt: warning: {where}: {warning.text}", err=True)
+            for line in _told(task.name, each.summary.warnings) if not quiet else ():
+                click.echo(f"specmt: warning: {line}", err=True)
             for count in (item.name for item in fields(Summary) if item.name != "warnings"):
                 setattr(total, count, getattr(total, count) + getattr(each.summary, count))
             total.warnings += each.summary.warnings
@@ -163,12 +165,25 @@ def translate_tasks(
             stats += each.stats
     stats.seconds = time.perf_counter() - started
     if options.check:
-        stats.warnings += sum(warning.text.startswith("kept") for warning in total.warnings)
+        stats.warnings += sum(warning.text.startswith(("kept", LEFT)) for warning in total.warnings)
     if not quiet:
         note(_sentence(total, len(rows)))
     if report is not None:
         report.write(_page([*rows, ("", total)]))
     return stats
+
+
+def _told(name: str, warnings: Sequence[Remark]) -> Iterator[str]:
+    """Yields what is told of a document: each warning with its place, or one line of a kind of which there are many."""
+    kinds = [_QUOTED.sub("'…'", warning.text) for warning in warnings]
+    counts = Counter(kinds)
+    for warning, kind in zip(warnings, kinds, strict=True):
+        if counts[kind] <= _MOST_TOLD:
+            where = f"{name}:{warning.line}" + (f" ({warning.context})" if warning.context else "")
+            yield f"{where}: {warning.text}"
+    for kind, count in counts.items():
+        if count > _MOST_TOLD:
+            yield f"{name}: {count} times: {kind}"
 
 
 def _reading(

@@ -103,8 +103,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 owners.append(entry)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
+        partly = {id(owners[number]) for number, translation in written.items() if not translation.is_whole}
         for entry in {id(owners[number]): owners[number] for number in written}.values():
-            yield from style.flag(entry)
+            yield from style.flag(entry, is_whole=id(entry) not in partly)
         if header is not None:
             yield from style.head(header)
 
@@ -246,9 +247,9 @@ class _Style:
                 near=((former, target),) if former and target else (),
             )
 
-    def flag(self, entry: _Entry) -> Iterator[Edit]:
+    def flag(self, entry: _Entry, *, is_whole: bool) -> Iterator[Edit]:
         """Yields what marks a translation to be reviewed, or takes the mark away."""
-        fuzzy = self._options.fuzzy or ("msgid_plural" in entry.values and self._count != 2)
+        fuzzy = self._options.fuzzy or not is_whole or ("msgid_plural" in entry.values and self._count != 2)
         if fuzzy and "fuzzy" not in entry.flags:
             if entry.flags_span is None:
                 yield Edit(entry.start, entry.start, [f"#, fuzzy{self._end}"])

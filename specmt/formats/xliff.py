@@ -184,7 +184,8 @@ class _Reader:
 
     def _edits(self, unit: _Unit, span: Span, translation: Tagged, _: Tell) -> Iterator[Edit]:
         (start, end), (left, right) = unit.source.inside, span
-        return self._target(unit, [(start, left), *render(translation, xml_escape), (right, end)])
+        content = [(start, left), *render(translation, xml_escape), (right, end)]
+        return self._target(unit, content, is_whole=translation.is_whole)
 
     def _keep(self, number: int, translation: Tagged, _: Tell) -> tuple[Edit, ...]:
         self._said[number] = translation
@@ -204,16 +205,19 @@ class _Reader:
             for (left, right), translation in sorted(parts, key=lambda part: part[0]):
                 pieces += [(place, left), *render(translation, xml_escape)]
                 place = right
-            yield from self._target(unit, [*pieces, (place, end)])
+            is_whole = all(translation.is_whole for _, translation in parts)
+            yield from self._target(unit, [*pieces, (place, end)], is_whole=is_whole)
         name = "trgLang" if self._is_two else "target-language"
         for token in self._languages:
             if name not in token.attributes(self._text):
                 place = token.start + 1 + len(token.name)
                 yield Edit(place, place, [f" {name}={quoted(self._options.target)}"])
 
-    def _target(self, unit: _Unit, content: Pieces) -> Iterator[Edit]:
+    def _target(self, unit: _Unit, content: Pieces, *, is_whole: bool) -> Iterator[Edit]:
         """Yields the edits that write a target and its state."""
         state = "needs-review-translation" if self._options.fuzzy and not self._is_two else "translated"
+        if not is_whole:
+            state = "initial" if self._is_two else "needs-translation"
         if self._is_two:
             yield from self._attribute(unit.token, "state", state)
         source, target = unit.source, unit.target

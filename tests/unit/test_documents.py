@@ -14,7 +14,7 @@ import polib
 import pysubs2
 import pytest
 
-from specmt.documents import Selection, translate_documents
+from specmt.documents import LEFT, Selection, translate_documents
 from specmt.errors import DataError
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
@@ -193,7 +193,12 @@ def test_sentences_over_cues_are_whole_and_cut_again() -> None:
 def test_a_damaged_sentence_is_not_written(source: str, said: str, what: str) -> None:
     html = f"<p>{source} ist da. Gut.</p><p>Hof</p>"
     (document,) = run(Shouting({f"{source.replace('<img>', '{t1}')} ist da.": said}), ("html", html))
-    assert document.data.decode() == html.replace("Hof", "HOF")
+    assert document.data.decode() == html.replace("Hof", "HOF").replace("Gut", "GUT")
+    assert [remark.text for remark in document.summary.warnings] == [f"{LEFT}: {what}"]
+    assert (document.summary.kept, document.summary.translated) == (0, 2)
+    alone = html.replace(" Gut.", "")
+    (document,) = run(Shouting({f"{source.replace('<img>', '{t1}')} ist da.": said}), ("html", alone))
+    assert document.data.decode() == alone.replace("Hof", "HOF")
     assert [remark.text for remark in document.summary.warnings] == [f"kept as it was: {what}"]
     assert (document.summary.kept, document.summary.translated) == (1, 1)
 
@@ -273,3 +278,26 @@ def test_pairs_come_from_documents_and_go_to_memories(tmp_path: Path) -> None:
     xliff = tmp_path / "b.xlf"
     xliff.write_bytes(next(sample for sample in SAMPLES if sample.format == "xliff").data)
     assert list(read_pairs(xliff, "de", "en")) == [("fertig", "done")]
+
+
+def test_only_the_sentence_that_is_damaged_stays_in_its_language() -> None:
+    answers = {"Das ist {x}.": "THIS IS.", "Das ist %s.": "THIS IS."}
+    (page,) = run(Shouting(answers), ("markdown", "Ein *Haus* ist da. Das ist {x}. Das Ende.\n\nDas ist {x}.\n"))
+    assert page.data.decode() == "EIN *HAUS* IST DA. Das ist {x}. DAS ENDE.\n\nDas ist {x}.\n"
+    assert [(remark.line, remark.text) for remark in page.summary.warnings] == [
+        (1, "a sentence is left in its language: '{x}' is not in the translation"),
+        (3, "kept as it was: '{x}' is not in the translation"),
+    ]
+    po = 'msgid ""\nmsgstr "Language: en\\n"\n\nmsgid "Das ist da. Das ist %s."\nmsgstr ""\n\nmsgid "Da."\nmsgstr ""\n'
+    (catalogue,) = run(Shouting(answers), ("po", po), fuzzy=False)
+    entries = polib.pofile(catalogue.data.decode())
+    assert [(entry.msgstr, entry.fuzzy) for entry in entries] == [("DAS IST DA. Das ist %s.", True), ("DA.", False)]
+    for version, state in (("1.2", "needs-translation"), ("2.0", "initial")):
+        unit = (
+            '<file><body><trans-unit id="1"><source>{0}</source></trans-unit></body></file>'
+            if version == "1.2"
+            else '<file id="f"><unit id="u"><segment><source>{0}</source></segment></unit></file>'
+        )
+        source = f'<xliff version="{version}" srcLang="de">{unit.format("Das ist da. Das ist {x}.")}</xliff>'
+        (document,) = run(Shouting(answers), ("xliff", source), fuzzy=False)
+        assert f'state="{state}"' in document.data.decode() and "DAS IST DA. Das ist {x}." in document.data.decode()
