@@ -41,6 +41,9 @@ def test_the_bundled_model_on_the_bundled_sample(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (2.25, 0.0, 0.0))
+    lines = (ASSETS / "sample.de").read_text(encoding="utf-8").split("\n")[:12]
+    (tmp_path / "sample.de").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr("specmt.cli.bench.ASSETS", tmp_path)
     json_, picture = tmp_path / "bench.json", tmp_path / "bench.png"
     assert run(["bench", "--quick", *TINY, "--json", str(json_), "--plot", str(picture)]) == 0
     out, err = capfd.readouterr()
@@ -51,7 +54,7 @@ def test_the_bundled_model_on_the_bundled_sample(
     found = json.loads(json_.read_text(encoding="utf-8"))
     assert found["signature"]["model"] == "de-en"
     assert out.strip().split("\n")[-1].startswith(f"specmt:{found['signature']['specmt']}|")
-    assert found["sentences"] == (ASSETS / "sample.de").read_text(encoding="utf-8").count("\n")
+    assert found["sentences"] == len(lines)
     # Options win over --quick.
     assert found["options"]["rows"] == [1, 2] and found["options"]["repeats"] == 1
     assert [list(ways) for ways in found["speeds"].values()] == [["greedy", "k=2", "tree", "auto"]] * 2
