@@ -24,6 +24,10 @@ def write_model(
     )
 
 
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def change_config(folder: Path, change: Change) -> None:
     record = json.loads((folder / CONFIG).read_text())
     change(record)

@@ -33,7 +33,7 @@ from specmt.training.loop import Trainer
 from specmt.training.validate import weights_of
 from specmt.types import EOS
 from tests.commands import fails, specmt
-from tests.folders import write_model
+from tests.folders import files_in, write_model
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "Hund", "Katze", "Maus", "und", "oder", "nicht"]
 LINES = 90
@@ -82,7 +82,7 @@ def finished(tiny_model_without_drafter: Path, corpus: Path, tmp_path_factory: p
     verifier = tmp_path_factory.mktemp("finished") / "verifier"
     shutil.copytree(tiny_model_without_drafter, verifier)
     (verifier / "README.md").write_text("A card.\n")
-    before = files_of(verifier)
+    before = files_in(verifier)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         assert specmt("train", "drafter", "--verifier", verifier, "--corpus", corpus, *OPTIONS) == 0
@@ -96,10 +96,6 @@ def verifier(tiny_model_without_drafter: Path, tmp_path: Path) -> Path:
     return path
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def translate(model: Path, corpus: Path, out: Path, *options: str) -> bytes:
     arguments = ["-o", out, "--model", model, "--device", "cpu", "--threads", "1", *options]
     assert specmt("translate", corpus, *arguments) == 0
@@ -107,7 +103,7 @@ def translate(model: Path, corpus: Path, out: Path, *options: str) -> bytes:
 
 
 def test_one_command_puts_a_calibrated_drafter_into_the_model(finished: Finished) -> None:
-    after = files_of(finished.verifier)
+    after = files_in(finished.verifier)
     assert {name for name in after if finished.before.get(name) != after[name]} == {CONFIG, DRAFTER}
     model = ModelFolder.read(finished.verifier)
     assert model.drafter is not None
@@ -149,8 +145,8 @@ def test_a_finished_command_finds_all_done_and_goes_on_with_more_updates(
     verifier = tmp_path / finished.verifier.name
     command = ["train", "drafter", "--verifier", verifier, *OPTIONS]
     assert specmt(*command, "--corpus", corpus) == 0
-    before = files_of(verifier)
-    assert before[DRAFTER] == files_of(finished.verifier)[DRAFTER]
+    before, trained = files_in(verifier), files_in(tmp_path / finished.run.name / "drafter")
+    assert before[DRAFTER] == files_in(finished.verifier)[DRAFTER]
     (tmp_path / "other.de").write_text(corpus.read_text(encoding="utf-8") + "Katze\n", encoding="utf-8")
     capfd.readouterr()
     for arguments, what in (
@@ -159,6 +155,7 @@ def test_a_finished_command_finds_all_done_and_goes_on_with_more_updates(
             "distilled: holds the distillation of other text, of another model or in",
         ),
         (["--corpus", corpus, "--layers", "2"], "drafter: holds a run of another shape or optimizer"),
+        (["--corpus", corpus, "--optimizer", "adamw"], "drafter: holds a run of another shape or optimizer"),
         (["--corpus", corpus, "--block-size", "3"], "drafter: holds a run with another `drafter`"),
         (["--corpus", corpus, "--decay", "0.8"], "drafter: holds a run with another `blocks`"),
         (["--corpus", corpus, "--initial", verifier], "drafter: holds a run with another `initial`"),
@@ -166,10 +163,10 @@ def test_a_finished_command_finds_all_done_and_goes_on_with_more_updates(
         assert specmt(*command, *arguments) == 2
         err = capfd.readouterr().err
         assert f"{what}" in err and "; name a new folder" in err
-    assert files_of(verifier) == before
+    assert files_in(verifier) == before and files_in(tmp_path / finished.run.name / "drafter") == trained
     # The drafter in the folder is this run's own, and may be put in its place.
     assert specmt(*command, "--corpus", corpus, "--updates", "12") == 0
-    assert files_of(verifier)[DRAFTER] != before[DRAFTER]
+    assert files_in(verifier)[DRAFTER] != before[DRAFTER]
 
 
 def test_what_is_held_out_is_never_trained_on(verifier: Path, corpus: Path) -> None:
@@ -203,7 +200,7 @@ def test_a_stopped_command_goes_on_where_it_was(
     finished: Finished, verifier: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = ["train", "drafter", "--verifier", verifier, "--corpus", corpus, *OPTIONS]
-    before = files_of(verifier)
+    before = files_in(verifier)
     decoded: list[int] = []
     updates: list[int] = []
     decode_part, update = distill.translate_whole, Trainer._update
@@ -228,12 +225,12 @@ def test_a_stopped_command_goes_on_where_it_was(
             patch.setattr(place, name, stopped(getattr(place, name), calls))
             assert specmt(*command) == 130
         assert "the same command goes on" in capfd.readouterr().err
-        assert files_of(verifier) == before
+        assert files_in(verifier) == before
     assert specmt(*command) == 0
     # What came after the last shard and the last checkpoint was done twice, and nothing else.
     assert decoded == [50, 36, 36]
     assert len(updates) == 6 + 4
-    assert files_of(verifier)[DRAFTER] == files_of(finished.verifier)[DRAFTER]
+    assert files_in(verifier)[DRAFTER] == files_in(finished.verifier)[DRAFTER]
 
 
 def test_hours_end_it_with_what_has_been_learnt(
@@ -246,10 +243,10 @@ def test_hours_end_it_with_what_has_been_learnt(
     rows = [json.loads(line) for line in (run / "drafter" / "metrics.jsonl").read_text().splitlines()]
     assert 1 <= rows[-1]["update"] < 1000
     # Of the text, the first part alone was there in time, from all over it; it stays when the command goes on.
-    before = files_of(run / "distilled")
+    before = files_in(run / "distilled")
     assert len([name for name in before if name.startswith("shard")]) == 1
     assert specmt(*command, "--hours", "1e-5") == 0
-    assert files_of(run / "distilled") == before
+    assert files_in(run / "distilled") == before
 
 
 def test_parts_are_of_the_whole_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Model) -> None:
@@ -281,18 +278,22 @@ def test_an_autoregressive_drafter_by_the_same_command(verifier: Path, corpus: P
     assert outputs[0] == outputs[1]
 
 
-def test_a_drafter_can_go_into_a_folder_of_its_own(verifier: Path, corpus: Path, tmp_path: Path) -> None:
-    before = files_of(verifier)
-    place = ["--into", tmp_path / "new" / "model"]
-    assert (
-        specmt("train", "drafter", tmp_path / "run", "--verifier", verifier, *place, *OPTIONS, "--corpus", corpus) == 0
-    )
-    assert files_of(verifier) == before
+def test_a_drafter_of_many_files_can_go_into_a_folder_of_its_own(verifier: Path, corpus: Path, tmp_path: Path) -> None:
+    lines, parts = corpus.read_text(encoding="utf-8").splitlines(keepends=True), []
+    for number in range(3):
+        parts.append(tmp_path / f"part{number}.de")
+        parts[-1].write_text("".join(lines[number::3]), encoding="utf-8")
+    before, run = files_in(verifier), tmp_path / "run"
+    command = ["train", "drafter", run, "--verifier", verifier, "--into", tmp_path / "new" / "model", *OPTIONS]
+    assert specmt(*command, "--limit", "60", "--corpus", *parts) == 0
+    assert files_in(verifier) == before
     model = ModelFolder.read(tmp_path / "new" / "model")
     assert model.drafter is not None
     for name in (PIECES, VERIFIER, DRAFTER):
         model.verified(name)
     assert not (tmp_path / "verifier.training").exists()
+    record = json.loads((run / "distilled" / distill.WORK).read_text())
+    assert record["sentences"] == 60 - 60 // steps.LEAST
 
 
 def test_a_large_table_stays_the_verifiers(
@@ -308,16 +309,6 @@ def test_a_large_table_stays_the_verifiers(
     assert load_model(verifier, device="cpu", threads=1).drafter is not None
     outputs = [translate(verifier, corpus, tmp_path / "out", "--strategy", each) for each in ("speculative", "greedy")]
     assert outputs[0] == outputs[1]
-
-
-def test_a_corpus_may_be_many_files(verifier: Path, corpus: Path, tmp_path: Path) -> None:
-    lines = corpus.read_text(encoding="utf-8").splitlines(keepends=True)
-    parts = [tmp_path / f"part{number}.de" for number in range(3)]
-    for number, part in enumerate(parts):
-        part.write_text("".join(lines[number::3]), encoding="utf-8")
-    assert specmt("train", "drafter", "--corpus", *parts, "--verifier", verifier, *OPTIONS, "--limit", "60") == 0
-    record = json.loads((tmp_path / "verifier.training" / "distilled" / distill.WORK).read_text())
-    assert record["sentences"] == 60 - 60 // steps.LEAST
 
 
 def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_path: Path) -> None:
@@ -365,7 +356,7 @@ def test_mistakes_in_one_line(
     write_model(other, verifier / PIECES, replace(folder.verifier, dropout=0.0), weights)
     theirs = tmp_path / "theirs"
     shutil.copytree(tiny_model, theirs)
-    before = {path: files_of(path) for path in (verifier, other, theirs)}
+    before = {path: files_in(path) for path in (verifier, other, theirs)}
     command = ["train", "drafter", *OPTIONS]
     of_ours = [*command, "--verifier", verifier]
     for arguments, code, message in (
@@ -392,7 +383,7 @@ def test_mistakes_in_one_line(
         ([*of_ours, "--corpus", corpus, "--validation-data", tmp_path], 2, "`validation-data` is not for `--corpus`"),
     ):
         fails(capfd, arguments, code, message)
-    assert {path: files_of(path) for path in (verifier, other, theirs)} == before
+    assert {path: files_in(path) for path in (verifier, other, theirs)} == before
 
 
 @pytest.mark.parametrize(

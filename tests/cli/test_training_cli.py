@@ -21,7 +21,7 @@ from specmt.text.pieces import SOURCE_PIECES, VOCABULARY, Pieces
 from specmt.training import distill as distill_module
 from specmt.training.data import ParallelData
 from tests.commands import fails, specmt
-from tests.folders import write_model
+from tests.folders import files_in, write_model
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 MACHINE = ["--device", "cpu", "--threads", "1"]
@@ -215,8 +215,8 @@ def test_a_killed_distillation_goes_on_after_its_last_shard(
     assert decoded[:2] == [SHARD, decoded[2]]
     assert len(decoded) == shards + 1  # the first shard was not decoded again
     assert not list(tmp_path.glob("*.tmp"))
-    for path in runs.distilled.iterdir():
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+    made = files_in(tmp_path)
+    assert {name: made[name] for name in files_in(runs.distilled)} == files_in(runs.distilled)
 
 
 def test_distilling_other_text_or_in_another_number_format_into_a_folder_is_refused(
@@ -226,11 +226,11 @@ def test_distilling_other_text_or_in_another_number_format_into_a_folder_is_refu
     lines = (SAMPLE.with_suffix(".de")).read_text(encoding="utf-8").splitlines()
     (tmp_path / "other.de").write_text("".join(f"{line}\n" for line in reversed(lines)), encoding="utf-8")
     arguments = distill_arguments(runs)
-    before = {path.name: path.read_bytes() for path in runs.distilled.iterdir()}
+    before = files_in(runs.distilled)
     for other in ([tmp_path / "other.de", *arguments[1:]], [*arguments, "--dtype", "bfloat16"]):
         assert specmt("distill", runs.distilled, *other) == 2
         assert "holds the distillation of other text, of another model or in other" in capfd.readouterr().err
-    assert {path.name: path.read_bytes() for path in runs.distilled.iterdir()} == before
+    assert files_in(runs.distilled) == before
 
 
 def test_a_verifier_may_have_imported_pieces(runs: Runs, tmp_path: Path) -> None:
@@ -282,10 +282,6 @@ def test_the_model_translates_the_same_with_and_without_its_drafters(
     assert len(set(outputs)) == 1
     assert outputs[0].count(b"\n") == TOY
     assert len(set(outputs[0].split(b"\n"))) > 20
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_failed_preparation_leaves_nothing_behind(

@@ -19,7 +19,8 @@ import pytest
 from specmt.cli.console import missing_kernels
 from specmt.cli.main import run
 from specmt.engine.kernels import library
-from tests.commands import AS_SAID, COMMAND, ENVIRONMENT, TIMEOUT, Execute, execute, model_options
+from tests.cli.test_signals import start
+from tests.commands import AS_SAID, COMMAND, TIMEOUT, Execute, execute, model_options
 
 LINES = (
     b"\xef\xbb\xbfDas ist ein Haus.\r\n"
@@ -44,16 +45,6 @@ def error_of(result: subprocess.CompletedProcess[bytes]) -> str:
 def told(result: subprocess.CompletedProcess[bytes]) -> list[str]:
     """Returns what a run said on standard error, but for what comes of a model that talks nonsense."""
     return [line for line in result.stderr.decode().splitlines() if "stays as it is" not in line]
-
-
-def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*COMMAND, "translate", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
 
 
 def answer(process: subprocess.Popen[bytes], writing: IO[bytes], line: bytes) -> bytes:
@@ -309,8 +300,8 @@ def test_invalid_utf8(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
 def test_a_line_alone_is_answered_at_once(tiny_model: Path, tmp_path: Path, route: str) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    arguments = [*model_options(tiny_model), "--stats", tmp_path / "stats.json"]
-    with start(*arguments) if route == "pipe" else start(fifo, *arguments) as process, ExitStack() as stack:
+    command = ["-m", "specmt", "translate", *model_options(tiny_model), "--stats", tmp_path / "stats.json"]
+    with start(*command) if route == "pipe" else start(*command, fifo) as process, ExitStack() as stack:
         writing = process.stdin if route == "pipe" else stack.enter_context(fifo.open("r+b", buffering=0))
         assert writing is not None
         assert answer(process, writing, b"\r\n") == b"\r\n"

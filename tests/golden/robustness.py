@@ -61,30 +61,18 @@ def unlisted(language: str) -> list[tuple[str, str]]:
 
 SHAPES: Final = {
     "de": {
-        "capitals": "DAS PROGRAMM WURDE ERFOLGREICH INSTALLIERT.",
         "no full stop": "Der Hund schläft unter dem Tisch",
-        "list": "- Datei öffnen",
-        "numbered": "3. Starten Sie den Computer neu.",
         "short form": "Viele Tiere, z. B. Hunde und Katzen, leben bei Menschen.",
         "ordinal": "Am 3. Oktober ist ein Feiertag.",
-        "quotes": "Er sagte: „Ich komme morgen.“",
-        "tab": "Name\tAdresse",
         "thousands": "Die Stadt hat 1.234.567 Einwohner.",
         "decimal": "Das Brot kostet 3,50 Euro.",
-        "tags": "<p>Das ist ein <em>einfacher</em> Satz.</p>",
     },
     "en": {
-        "capitals": "THE PROGRAM WAS INSTALLED SUCCESSFULLY.",
         "no full stop": "The dog is sleeping under the table",
-        "list": "- Open the file",
-        "numbered": "3. Restart the computer.",
         "short form": "Many animals, e.g. dogs and cats, live with people.",
         "ordinal": "The 3rd of October is a holiday.",
-        "quotes": 'He said, "I will come tomorrow."',
-        "tab": "Name\tAddress",
         "thousands": "The city has 1,234,567 inhabitants.",
         "decimal": "The bread costs 3.50 euros.",
-        "tags": "<p>This is a <em>simple</em> sentence.</p>",
     },
 }
 """Lines of unusual shape, by language."""

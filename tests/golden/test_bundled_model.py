@@ -38,8 +38,9 @@ def model(name: str) -> Model:
 
 @pytest.fixture(scope="module")
 def sources(model: Model) -> list[list[int]]:
+    """All of the sample from German, half of it from English."""
     lines = (DATA / f"sample.{model.folder.source}").read_text(encoding="utf-8").split("\n")
-    return model.pieces.encode_batch([line for line in lines if line])
+    return model.pieces.encode_batch([line for line in lines if line][:: 1 + (model.folder.source == "en")])
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +87,11 @@ def test_speculative_equals_greedy_and_is_worth_its_while(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("batch_size", [1, 4, 32])
-def test_speculation_as_the_machine_likes_it_equals_greedy(
-    dtype: str, name: str, sources: list[list[int]], batch_size: int
-) -> None:
+def test_speculation_as_the_machine_likes_it_equals_greedy(dtype: str, name: str, sources: list[list[int]]) -> None:
     model = load_model(name, dtype=dtype)
     greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=7))
-    assert tokens(decode(model, sources, DecodingOptions(batch_size=batch_size))) == tokens(greedy)
+    for batch_size in (1, 4, 32):
+        assert tokens(decode(model, sources, DecodingOptions(batch_size=batch_size))) == tokens(greedy)
 
 
 @pytest.mark.usefixtures("needs_kernels")
@@ -111,17 +110,17 @@ def test_drafts_in_codes_change_nothing_and_are_accepted_nearly_as_often(
 
 
 @pytest.mark.usefixtures("needs_kernels")
-@pytest.mark.parametrize("batch_size", [1, 5])
 def test_the_verifiers_replica_in_codes_says_nearly_what_it_does(
-    name: str, sources: list[list[int]], greedy: list[Hypothesis], batch_size: int, monkeypatch: pytest.MonkeyPatch
+    name: str, sources: list[list[int]], greedy: list[Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of wide verifiers are."""
     monkeypatch.setattr(backend_module, "NARROW", 0)
     model = load_model(name)
     assert isinstance(model.replica, KernelReplica) and model.replica.format == "codes" and "self" in model.drafters
-    drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))
-    assert tokens(drafted) == tokens(greedy)
-    assert total(drafted).mean_accepted_length >= 5.5
+    for batch_size in (1, 5):
+        drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=batch_size))
+        assert tokens(drafted) == tokens(greedy)
+        assert total(drafted).mean_accepted_length >= 5.5
 
 
 def test_a_revised_file_needs_under_half_of_the_calls_with_its_former_translation(tmp_path: Path) -> None:

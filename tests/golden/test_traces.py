@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from specmt.decoding.trace import Iteration, Trace
+from specmt.decoding.trace import Trace
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
+from tests.bare import compact
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.de"
 GOLDEN = Path(__file__).with_name("traces.json")
@@ -29,19 +30,6 @@ def traces(*, kernels: bool) -> list[Trace]:
     translator = Translator(load_model(device="cpu", dtype="float32", kernels=kernels))
     lines = [line for line in SAMPLE.read_text(encoding="utf-8").split("\n") if line]
     return [translator.trace(line, OPTIONS) for line in lines[:SENTENCES]]
-
-
-def compact(trace: Trace) -> dict[str, Any]:
-    return {
-        "source": trace.source,
-        "iterations": list(map(compact_iteration, trace.iterations)),
-        "tokens": trace.tokens,
-    }
-
-
-def compact_iteration(iteration: Iteration) -> dict[str, Any]:
-    nodes = [[node.token, node.parent] for node in iteration.nodes]
-    return {"nodes": nodes, "accepted": iteration.accepted, "emitted": iteration.emitted}
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +47,6 @@ def test_traces_are_the_stored_ones(golden: list[dict[str, Any]]) -> None:
 def test_the_kernels_say_the_same(golden: list[dict[str, Any]], needs_kernels: None) -> None:
     """Their drafter computes in int8 and may draft otherwise, but what is said is the verifier's."""
     assert [trace.tokens for trace in traces(kernels=True)] == [stored["tokens"] for stored in golden]
-
-
-def test_stored_traces_add_up(golden: list[dict[str, Any]]) -> None:
-    for stored in golden:
-        emitted = [token for iteration in stored["iterations"] for token in iteration["emitted"]]
-        assert emitted[: len(stored["tokens"])] == stored["tokens"]
-        for iteration in stored["iterations"]:
-            accepted = [iteration["nodes"][place - 1][0] for place in iteration["accepted"]]
-            assert iteration["emitted"][: len(accepted)] == accepted[: len(iteration["emitted"])]
-            assert len(iteration["emitted"]) <= len(accepted) + 1
 
 
 def write() -> None:

@@ -11,13 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from specmt.options import DecodingOptions
-from specmt.text.lexicon import Lexicon
 from specmt.text.lines import read_lines
 from specmt.text.segment import segment, split_layout, split_sentences
 from specmt.text.view import view
-from specmt.translator import Translator
 from specmt.types import Hypothesis
-from tests.sessions import FakeSession
+from tests.sessions import FakeModel, fake_translator
 
 quick = settings(max_examples=40, deadline=None)
 text = st.text(st.sampled_from("ab.!3é\u0301\u200d „“\u00a0\u2028\t\r\f\x85\ufeff😀"), max_size=40)
@@ -38,20 +36,8 @@ class CharacterPieces:
         return [chr(i) for i in ids]
 
 
-class CopyModel:
-    pieces = CharacterPieces()
-    max_source_length = 9
-    path = Path("copy")
-    drafters = ("masked",)
-    block_size = 1
-    protects = True
-    languages = ("de", "de")
-    lexicon = Lexicon()
-    sha256 = ""
-
-
 def copy(sources: Sequence[list[int]]) -> list[Hypothesis]:
-    assert all(1 <= len(ids) < CopyModel.max_source_length for ids in sources)
+    assert all(1 <= len(ids) < 9 for ids in sources)
     return [Hypothesis(ids, 0.0) for ids in sources]
 
 
@@ -73,7 +59,9 @@ def test_a_model_that_copies_gives_the_file_back(body: list[tuple[str, str]], la
     reading, writing = os.pipe()
     os.write(writing, data)
     os.close(writing)
-    translator = Translator(CopyModel(), session=FakeSession(copy))  # type: ignore[arg-type]
+    model = FakeModel()
+    model.pieces, model.max_source_length, model.languages = CharacterPieces(), 9, ("de", "de")  # type: ignore[assignment]
+    translator = fake_translator(copy, model)
     try:
         flat = list(read_lines(Path(f"/dev/fd/{reading}")))
     finally:

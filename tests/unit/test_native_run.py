@@ -19,7 +19,7 @@ from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Hypothesis
 from tests.decoding_helpers import NotFused, counts, same, with_doubts
-from tests.unit.test_shortlist import made_shortlist, only_eos
+from tests.unit.test_shortlist import made_shortlist
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -128,7 +128,9 @@ def test_it_verifies_what_is_likely_enough(
 
 
 @pytest.mark.crossed("native", "way", "listed")
-@pytest.mark.parametrize("way", ["greedy", "masked 5", "masked tree", "autoregressive tree"])
+@pytest.mark.parametrize(
+    "way", ["greedy", "masked 5", "masked tree", "autoregressive", "autoregressive tree", "self tree"]
+)
 @pytest.mark.parametrize("listed", [False, True])
 def test_it_writes_the_log_probabilities_of_the_loop(
     native: Model,
@@ -156,25 +158,6 @@ def test_it_writes_the_log_probabilities_of_the_loop(
     assert counts(fused) == counts(in_python)
     assert [h.score for h in fused] == pytest.approx([h.score for h in in_python], rel=1e-12)
     assert counts(decode(native, sources[:12], replace(options, scores=False))) == counts(fused)
-
-
-@pytest.mark.parametrize("way", ["masked 5", "masked tree", "autoregressive", "autoregressive tree", "self tree"])
-def test_shortlists_in_the_fused_loop(
-    native: Model, sources: list[list[int]], way: str, both: Callable[..., list[list[Hypothesis]]]
-) -> None:
-    native.__dict__["shortlist"] = made_shortlist(len(native.pieces))
-    fused, in_python = both(native, sources, DecodingOptions(batch_size=7, shortlist=True, **WAYS[way]))
-    if way in ("autoregressive", "self tree"):
-        for h in (*fused, *in_python):
-            h.stats.drafted = 0
-    assert counts(fused) == counts(in_python)
-
-
-@pytest.mark.parametrize("way", ["masked tree", "autoregressive tree"])
-def test_lists_shorter_than_trees_are_broad(native: Model, sources: list[list[int]], way: str) -> None:
-    native.__dict__["shortlist"] = only_eos(len(native.pieces))
-    for h in decode(native, sources[:5], DecodingOptions(shortlist=True, **WAYS[way])):
-        assert h.tokens == []
 
 
 def open_rows(model: Model, sources: list[list[int]], limits: list[int]) -> tuple[State, Sentences]:

@@ -67,6 +67,10 @@ def page(request: pytest.FixtureRequest, browser: Browser, server: httpx.Client)
     context.close()
 
 
+in_light = pytest.mark.parametrize("page", ["light"], indirect=True)
+"""For what does not depend on colours."""
+
+
 def picture(page: Page, name: str) -> None:
     if PICTURES is not None:
         page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
@@ -120,6 +124,7 @@ def test_documents(page: Page, english: str, tmp_path: Path) -> None:
     assert violations(page) == []
 
 
+@in_light
 def test_what_is_asked_before_the_languages_are_known_waits_for_them(page: Page, english: str, tmp_path: Path) -> None:
     document = tmp_path / "Brief.txt"
     document.write_text(GERMAN, encoding="utf-8")
@@ -137,6 +142,7 @@ def test_what_is_asked_before_the_languages_are_known_waits_for_them(page: Page,
     expect(page.get_by_role("link", name="Download Brief.txt in English")).to_be_visible()
 
 
+@in_light
 def test_the_keyboard_is_enough(page: Page) -> None:
     expect(page.get_by_label("Text to translate")).to_be_focused()
     reached = []
@@ -155,6 +161,7 @@ def test_faults_are_said(browser: Browser, server: httpx.Client) -> None:
     page.close()
 
 
+@in_light
 def test_the_description_of_the_routes(page: Page) -> None:
     page.get_by_role("link", name="API").click()
     page.get_by_text("Translate a text, or several").click()

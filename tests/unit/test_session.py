@@ -101,6 +101,8 @@ def test_whatever_comes_and_goes_the_rest_is_as_if_decoded_alone(
     model: Model, few: Sources, alone: dict[tuple[str, int], Hypothesis], commands: list[tuple[str, int]]
 ) -> None:
     session = Session(model)
+    if model.backend.name != "kernels":  # which takes many times as long
+        commands = commands[:20]
     pending: dict[int, tuple[str, int]] = {}
     found: dict[int, Hypothesis] = {}
     submitted: dict[int, tuple[str, int]] = {}

@@ -432,25 +432,6 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
 
 
-@pytest.mark.parametrize("change", ["kind", "optimizer"])
-def test_a_run_of_another_shape_is_not_gone_on_with(make: Make, tmp_path: Path, change: str) -> None:
-    options = replace(OPTIONS, updates=3)
-    make("masked", tmp_path, options).run()
-    before = weights_in(tmp_path)
-    other = make("verifier", tmp_path, options) if change == "kind" else None
-    with pytest.raises(UsageError, match="holds a run of another shape or optimizer"):
-        (other or make("masked", tmp_path, replace(options, optimizer="adamw"))).run()
-    assert weights_in(tmp_path).keys() == before.keys()
-
-
-def test_a_run_is_not_gone_on_with_by_another(make: Make, tmp_path: Path) -> None:
-    options, identity = replace(OPTIONS, updates=3), {"verifier": "a", "blocks": {"spacing": 5.0}}
-    make("masked", tmp_path, options, identity=identity).run()
-    with pytest.raises(UsageError, match="holds a run with another `blocks`; name a new folder"):
-        make("masked", tmp_path, options, identity={**identity, "blocks": {"spacing": 6.0}}).run()
-    make("masked", tmp_path, options, identity=identity).run()
-
-
 def test_a_run_that_time_ends_goes_through_its_whole_schedule(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

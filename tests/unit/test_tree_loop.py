@@ -86,15 +86,8 @@ MANY = [(1, 5, 10, 3), (16, 5, 1, 1), (40, 5, 10, 33)]
 def test_output_from_best_first_trees_is_greedy_output(
     any_model: Model, sources: Sources, any_greedy: Hypotheses, nodes: int, beta: int, block_size: int, batch_size: int
 ) -> None:
-    options = DecodingOptions(
-        drafter="masked",
-        tree="best-first",
-        nodes=nodes,
-        beta=beta,
-        block_size=block_size,
-        batch_size=batch_size,
-        scores=True,
-    )
+    sizes = {"nodes": nodes, "beta": beta, "block_size": block_size, "batch_size": batch_size}
+    options = replace(BEST_FIRST, **sizes, scores=True)
     got = decode(any_model, sources_for(any_model, sources), options)
     assert_same(got, any_greedy)
     size = min(nodes, sum(beta**depth for depth in range(1, block_size + 1)))
@@ -140,39 +133,22 @@ def test_the_cache_after_each_walk_is_that_of_a_prefill(
 
 
 @pytest.mark.parametrize(
-    ("drafter", "nodes", "beta", "block_size", "batch_size"),
+    "options",
     [
-        ("autoregressive", 6, 2, 4, 33),
-        ("autoregressive", 12, 3, 3, 3),
-        ("autoregressive+lookup", 10, 3, 4, 33),
-        ("lookup+autoregressive", 6, 2, 4, 3),
+        DecodingOptions(drafter="autoregressive", nodes=6, beta=2, block_size=4, batch_size=33),
+        DecodingOptions(drafter="autoregressive", nodes=12, beta=3, block_size=3, batch_size=3),
+        DecodingOptions(drafter="autoregressive+lookup", nodes=10, beta=3, block_size=4, batch_size=33),
+        DecodingOptions(drafter="lookup+autoregressive", nodes=6, beta=2, block_size=4, batch_size=3),
     ],
+    ids=lambda options: options.drafter,
 )
-def test_trees_of_other_drafters(
-    model: Model,
-    sources: Sources,
-    greedy: Hypotheses,
-    drafter: str,
-    nodes: int,
-    beta: int,
-    block_size: int,
-    batch_size: int,
-) -> None:
+def test_trees_of_other_drafters(model: Model, sources: Sources, greedy: Hypotheses, options: DecodingOptions) -> None:
     """Where lookups promise nothing, all trees are the network's."""
-    options = replace(
-        BEST_FIRST,
-        drafter=drafter,
-        nodes=nodes,
-        beta=beta,
-        block_size=block_size,
-        batch_size=batch_size,
-        scores=True,
-    )
-    got = decode(model, sources_for(model, sources), options)
+    got = decode(model, sources_for(model, sources), replace(options, tree="best-first", scores=True))
     assert_same(got, greedy)
     total = total_of(got)
     assert total.verifier_calls < 0.6 * total.tokens
-    assert all(h.stats.drafted == nodes * h.stats.verifier_calls for h in got)
+    assert all(h.stats.drafted == options.nodes * h.stats.verifier_calls for h in got)
 
 
 @pytest.mark.parametrize(("nodes", "beta", "depth"), [(6, 1, 6), (14, 3, 4), (30, 4, 3)])

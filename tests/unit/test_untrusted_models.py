@@ -363,6 +363,7 @@ def test_lists_of_pieces_that_are_nested_too_deeply(folder: Path) -> None:
 # Weights
 
 
+@pytest.mark.crossed("name", "dtype", "value")
 @pytest.mark.parametrize("name", [VERIFIER, DRAFTER, AUTOREGRESSIVE])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("value", [float("nan"), -float("nan"), float("inf"), -float("inf")])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -61,15 +62,18 @@ def assert_alike(monkeypatch: pytest.MonkeyPatch, format: str, compute: Callable
         assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
 
 
-def network(format: str, *, ssru: bool = False) -> KernelVerifier:
+@cache
+def noisy(ssru: bool) -> tuple[dict[str, Array], VerifierConfig]:
     torch.manual_seed(1)
-    weights, config = arrays_of(weights_of(create_verifier(CONFIG, CPU))), CONFIG
+    weights = arrays_of(weights_of(create_verifier(CONFIG, CPU)))
     noise = np.random.default_rng(1)
     for array in weights.values():
         array += noise.standard_normal(array.shape, np.float32) * np.float32(0.1)
-    if ssru:
-        weights, config = with_ssru(weights, config)
-    verifier = verifier_network(weights, config, format)
+    return with_ssru(weights, CONFIG) if ssru else (weights, CONFIG)
+
+
+def network(format: str, *, ssru: bool = False) -> KernelVerifier:
+    verifier = verifier_network(*noisy(ssru), format)
     assert isinstance(verifier, KernelVerifier)
     return verifier
 
