@@ -421,23 +421,6 @@ def test_the_first_leaves_are_a_draw_without_replacement(monkeypatch: pytest.Mon
     assert off(first_leaves(2 * LINES)) > 1.5
 
 
-def test_perturbed_log_probabilities_are_those_of_the_leaves_whatever_the_levels() -> None:
-    """Down the levels, the second greatest is distributed as when all leaves are perturbed at once."""
-    draws = np.random.default_rng(5)
-    scores = np.log(sequences(VERIFIER))
-    seconds = []
-    for _ in range(3000):
-        level = perturb(np.log(VERIFIER[:1]), draws.gumbel(size=(1, SIZE)), np.zeros(1))[0]
-        down = perturb(scores, draws.gumbel(size=scores.shape), level).ravel()
-        once = perturb(scores.reshape(1, -1), draws.gumbel(size=(1, scores.size)), np.zeros(1)).ravel()
-        assert down.max() == once.max() == 0.0
-        seconds.append([np.sort(each)[-2] for each in (down, once)])
-    quantiles = np.quantile([once for _, once in seconds], np.linspace(0, 1, 9)[1:-1])
-    for place, limit in enumerate(quantiles, start=1):
-        below = np.mean([down < limit for down, _ in seconds])
-        assert below == pytest.approx(place / 8, abs=4 * math.sqrt(2 * 0.25 / len(seconds)))
-
-
 @pytest.mark.parametrize("parent", [0.0, -3.0, -600.0, -700.0, 5.0])
 def test_perturb_is_stable_for_the_smallest_probabilities(parent: float) -> None:
     """Compared with the formula in arithmetic of 450 digits."""

@@ -22,19 +22,15 @@ from specmt.decoding.request import Request
 from specmt.decoding.session import decode
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
-from specmt.engine.kernels.decoder import KernelDecoder
-from specmt.engine.kernels.masked import KernelMaskedDrafter
-from specmt.engine.protocols import DraftNetwork, Verifier
-from specmt.engine.torch.correction import Slots
-from specmt.engine.torch.decoder import TorchDecoder
+from specmt.engine.protocols import Verifier
 from specmt.engine.weights import verifier_tables
 from specmt.engine.window import Window, branches
 from specmt.errors import ModelError, UsageError
-from specmt.models.config import VerifierConfig, autoregressive_config_for, drafter_config_for
+from specmt.models.config import VerifierConfig, autoregressive_config_for
 from specmt.models.folder import DRAFTER, SHORTLIST, VERIFIER, ModelFolder, file_sha256
 from specmt.models.hub import Model, fitting_weights, load_model
 from specmt.models.parameters import drafter_shapes, verifier_shapes
-from specmt.models.reference.modules import create_drafter, create_verifier
+from specmt.models.reference.modules import create_verifier
 from specmt.models.tensors import write_tensors
 from specmt.models.writing import add_drafter, add_shortlist
 from specmt.options import DecodingOptions
@@ -53,7 +49,7 @@ from specmt.types import BOS, EOS, UNK
 from tests.conftest import set_threads
 from tests.decoding_helpers import tokens_of as said
 from tests.folders import trust
-from tests.networks import drafter_network, held, scores, verifier_network
+from tests.networks import drafter_network, scores, verifier_network
 
 CPU = torch.device("cpu")
 VOCAB = 437  # fills no register
@@ -172,57 +168,6 @@ def test_rows_take_their_lists_along(verifier: Verifier) -> None:
     state.move(1, 2, 0)
     assert sorted(state.shortlists) == [0, 4]
     assert np.array_equal(scores(verifier, window, state)[2], whole[1])
-
-
-def test_going_ahead_stays_on_the_list(verifier: Verifier) -> None:
-    assert isinstance(verifier, KernelDecoder | TorchDecoder)
-    lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    tokens = np.full((3, 1), BOS)
-    drafts, log_probs = verifier.chain(Window(tokens, STARTS), 4, open_rows(verifier, lists))
-    window = Window(np.concatenate([tokens, drafts[:, :-1]], axis=1), STARTS)
-    places = np.broadcast_to(np.arange(drafts.shape[1]), drafts.shape)
-    logits = verifier.score(window, open_rows(verifier, lists))
-    assert np.array_equal(logits.best(), drafts)
-    assert np.allclose(log_probs, logits.log_probs(drafts, places), atol=1e-4)
-
-
-def test_a_masked_drafter_stays_on_the_list(
-    verifier: Verifier, format: str, kernels: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.manual_seed(6)
-    config = drafter_config_for(CONFIG_OF_ALL, layers=1, correction_rank=16)
-    drafter = drafter_network(weights_of(create_drafter(config, CPU)), config, format, kernels=kernels)
-    lists = lists_of(made_shortlist(VOCAB), SOURCES)
-    read = Window(np.full((3, 1), BOS), STARTS, np.ones(3, dtype=np.int64))
-    logits = []
-    for shortlists in (None, lists):
-        state = drafter.new_state(3)
-        drafter.start(state, ROWS, verifier.encode(SOURCES).listed(shortlists))
-        logits.append(logits_of_slots(drafter, read, 4, state, monkeypatch))
-        drafts = drafter.chain(read, 4, state)[0]
-    for row, allowed in enumerate(lists):
-        assert_restricted(logits[1][row], logits[0][row], allowed)
-        assert np.isin(drafts[row], allowed).all()
-
-
-def logits_of_slots(
-    drafter: DraftNetwork, read: Window, block_size: int, state: State, monkeypatch: pytest.MonkeyPatch
-) -> Floats:
-    """Returns the logits (B, K, V) of slots before tokens are chosen for them."""
-    if isinstance(drafter, KernelMaskedDrafter):
-        values = drafter.fill(read, block_size, state).logits
-        return values.reshape(len(read.tokens), block_size, values.shape[1])
-    found: list[Floats] = []
-    of = Slots.of
-
-    def note(logits: torch.Tensor, *more: torch.Tensor) -> Slots:
-        found.append(held(logits))
-        return of(logits, *more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Slots, "of", note)
-        drafter.chain(read, block_size, state)
-    return found[0]
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,6 @@ from tests.decoding_helpers import (
     counts,
     has_ended,
     sources_for,
-    tokens_of,
     total_of,
     with_doubts,
 )
@@ -121,14 +120,6 @@ def test_whatever_the_replica_says_the_output_is_the_verifiers(
     assert total_of(drafted).verifier_calls <= total_of(greedy).verifier_calls
     if noise == 50.0:
         assert total_of(drafted).accepted < 0.1 * total_of(drafted).drafted
-
-
-def test_a_replica_of_the_same_type_is_always_right(tiny_model: Path, sources: list[list[int]]) -> None:
-    model = load_model(tiny_model, dtype="bfloat16")
-    model.__dict__["replica"] = replica_of(model, 0.0, "bfloat16")
-    drafted = decode(model, sources, DecodingOptions(drafter="self", block_size=8, batch_size=3))
-    assert tokens_of(drafted) == tokens_of(decode(model, sources, GREEDY))
-    assert all(h.stats.verifier_calls == -(-h.stats.tokens // 9) for h in drafted)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -17,7 +17,7 @@ from specmt.decoding.accept import along
 from specmt.decoding.best_first import best_first_tree
 from specmt.decoding.tree import Node, Tree, make_tree
 from specmt.engine.arrays import Floats, Ids
-from specmt.engine.cache import Cache, State
+from specmt.engine.cache import State
 from specmt.engine.kernels import masked as kernel_masked
 from specmt.engine.kernels.masked import KernelMaskedDrafter
 from specmt.engine.kernels.runner import tree_size
@@ -31,16 +31,13 @@ from specmt.types import BOS
 from tests.conftest import set_threads
 from tests.networks import held, scores, verifier_network, with_ssru
 from tests.unit.test_engine import (
-    CACHES,
     VOCAB,
     Chains,
     Slots,
     assert_cache_equal,
     equal,
-    fill,
     make_chains,
     make_modules,
-    make_networks,
     zeros,
 )
 
@@ -299,24 +296,6 @@ def test_a_tree_may_reach_past_the_last_position(sentences: Sentences) -> None:
     assert compared > 5
 
 
-@pytest.mark.parametrize("kind", CACHES)
-def test_compaction_moves_every_branch_to_the_front(kind: str) -> None:
-    cache = Cache(2, 3, 2, 4, CACHES[kind])
-    before = fill(cache)
-    starts, places = np.array([5, 0]), np.array([[2, 5, 6], [1, 4, 3]])
-    cache.compact(starts, places)
-    for row, (start, path) in enumerate(zip(starts.tolist(), places.tolist(), strict=True)):
-        wanted = before[:, :, row].copy()
-        for number, place in enumerate(path, start=1):
-            wanted[:, :, :, start + number] = before[:, :, row, :, start + place]
-        assert np.array_equal(cache.data[:, :, row], wanted)
-    assert np.array_equal(cache.data[:, :, 2], before[:, :, 2])
-    after = np.asarray(cache.data).copy()
-    cache.compact(starts, np.empty((2, 0), dtype=np.int64))
-    cache.compact(starts, np.array([[1, 2, 3]] * 2))
-    assert np.array_equal(cache.data, after)
-
-
 # ------------------------------------------------------------------------------------------------ candidates
 
 
@@ -393,25 +372,6 @@ def test_a_tree_does_not_depend_on_its_neighbours_or_on_threads(chains: Chains, 
         assert np.array_equal(part, np.concatenate(parts))
 
 
-def test_a_smaller_tree_is_the_beginning_of_a_larger_one(chains: Chains, kernels: bool) -> None:
-    torch.manual_seed(1)
-    slots = make_slots(437, 4, 6)
-    larger = find_tree(chains, slots, 4, 30, kernels=kernels)
-    for nodes in (1, 2, 7, 29):
-        for part, whole in zip(find_tree(chains, slots, 4, nodes, kernels=kernels), larger, strict=True):
-            assert np.array_equal(part, whole[:, :nodes])
-
-
-def test_a_tree_of_one_candidate_a_position_is_the_chain(chains: Chains, kernels: bool) -> None:
-    torch.manual_seed(2)
-    slots = make_slots(437, 4, 6)
-    tokens, parents, log_probs = find_tree(chains, slots, 1, 6, kernels=kernels)
-    chain = chains.find(*slots, kernels=kernels)
-    assert parents.tolist() == [[0, 1, 2, 3, 4, 5]] * 4
-    assert np.array_equal(tokens, chain[0])
-    assert np.array_equal(log_probs, chain[1])
-
-
 @pytest.mark.crossed("kernels", "vocab", "nodes")
 @pytest.mark.parametrize(("vocab", "block_size"), [(6, 3), (21, 2)])
 @pytest.mark.parametrize(("nodes", "breadth"), [(1, 1), (3, 1), (12, 2), (39, 3), (30, 16)])
@@ -472,31 +432,3 @@ def test_candidates_come_best_first_and_the_lowest_of_equals(kernels: bool, voca
     if kernels:
         with pytest.raises(ValueError, match="`slot` must be in 0 … 2, but is 3"):
             expander.expand(tokens, parents)
-
-
-@pytest.mark.parametrize("format", ["float32", "bfloat16"])
-def test_drafted_trees_do_not_depend_on_the_batch(kernels: bool, format: str) -> None:
-    """Of a whole drafter, slots and all, with prefixes of different lengths."""
-    networks = make_networks(format, kernels=kernels, **SIZES["narrow"])
-    generator = random.Random(6)
-    sources = [[generator.randrange(4, VOCAB) for _ in range(length)] for length in SOURCE_LENGTHS]
-    tokens = np.random.default_rng(1).integers(4, VOCAB, (4, 9))
-    counts = np.array([9, 1, 4, 6])
-
-    def propose(rows: list[int]) -> list[tuple[Ids, Ids, Floats]]:
-        drafter = networks.drafter
-        state = drafter.new_state(len(rows))
-        drafter.start(state, np.arange(len(rows)), networks.verifier.encode([sources[row] for row in rows]))
-        read = Window(tokens[rows, : int(counts[rows].max())], zeros(len(rows)), counts[rows])
-        last = torch.from_numpy(tokens[rows, counts[rows] - 1])
-        trees = [grown(drafter.expander(read, 5, state), last, 3, 14, 5)]
-        if isinstance(drafter, KernelMaskedDrafter):
-            trees.append(kernel_tree(drafter, drafter.fill(read, 5, state), 3, 14))
-        return trees
-
-    together = propose([0, 1, 2, 3])
-    for rows in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
-        for tree, whole in zip(propose(rows), together, strict=True):
-            for got, wanted in zip(tree, whole, strict=True):
-                assert np.array_equal(got, wanted[rows])
-    assert len({tuple(row) for row in together[0][1].tolist()}) > 1
