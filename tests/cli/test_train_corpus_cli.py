@@ -292,7 +292,7 @@ def test_a_large_table_stays_the_verifiers(
     assert not folder.drafter.own_table
     for path in (verifier / DRAFTER, tmp_path / "verifier.training" / "drafter" / "final.safetensors"):
         assert "embed.weight" not in load_file(path)
-    assert load_model(verifier, device="cpu", threads=1).drafter is not None
+    assert load_model(verifier, device="cpu", threads=1).network("masked") is not None
     outputs = [translate(verifier, corpus, tmp_path / "out", "--strategy", each) for each in ("speculative", "greedy")]
     assert outputs[0] == outputs[1]
 

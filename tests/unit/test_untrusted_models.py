@@ -422,23 +422,17 @@ TENSOR = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
     [
         header([]),
         header({"a": None}),
-        header({"a": 3}),
         header({"a": {}}, b"1234"),
-        header({"a": {**TENSOR, "shape": None}}, b"1234"),
-        header({"a": {**TENSOR, "shape": "1"}}, b"1234"),
-        header({"a": {**TENSOR, "shape": [-1]}}, b"1234"),
         header({"a": {**TENSOR, "shape": [1.5]}}, b"1234"),
-        header({"a": {**TENSOR, "shape": [2**60]}}, b"1234"),
-        header({"a": {**TENSOR, "shape": [10**400]}}, b"1234"),
         header(b"[" * 100_000),
         header(b'{"a":' * 50_000),
-        header(b"\xff\xfe"),
         header(f'{{"{ESCAPE}'.encode()),
         struct.pack("<Q", 2**63) + b"{}",
         struct.pack("<Q", 100) + b"{}",
     ],
 )
 def test_damaged_headers_of_weights(folder: Path, content: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    """More of what headers must not say is among the tests of our own reader."""
     path = folder / VERIFIER
     path.write_bytes(content)
     trust(folder, VERIFIER)
@@ -446,15 +440,6 @@ def test_damaged_headers_of_weights(folder: Path, content: bytes, capfd: pytest.
     assert error_of(lambda: count_parameters(path)).startswith(start)
     assert error_of(lambda: load_all(folder)).startswith(start)
     assert start in shown(capfd, "models", "show", folder, code=69)
-
-
-@pytest.mark.parametrize(
-    "entry", [{**TENSOR, "data_offsets": [0, 400]}, {**TENSOR, "data_offsets": [4, 0]}, {**TENSOR, "dtype": "X9"}]
-)
-def test_headers_that_do_not_fit_what_follows(folder: Path, entry: dict[str, Any]) -> None:
-    (folder / VERIFIER).write_bytes(header({"a": entry}, b"1234"))
-    trust(folder, VERIFIER)
-    assert "is not a safetensors file" in error_of(lambda: load_all(folder))
 
 
 # What is no file
