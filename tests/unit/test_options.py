@@ -13,6 +13,8 @@ from specmt.options import LIMITS, DecodingOptions, check_effects, check_environ
 
 MEMORY = Path("memory.tsv")
 SUM = "`drafter` must be one name, or one and lookup, as in masked+lookup, but is '{}' instead."
+ONE_OF = "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is '{}' instead."
+NO_TOLERANCE = "`tolerance` must be 0 with the drafter {}, but is {} instead."
 NOT_NONE = "`drafter` none does not go together with lookup or a `memory`; leave one out."
 
 
@@ -75,18 +77,9 @@ def test_seeds_have_64_bits() -> None:
     [
         ({"strategy": "best"}, "`strategy` must be one of speculative, greedy, beam, but is 'best' instead."),
         ({"tree": "bush"}, "`tree` must be one of chain, best-first, sampled, but is 'bush' instead."),
-        (
-            {"drafter": "mask"},
-            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is 'mask' instead.",
-        ),
-        (
-            {"drafter": "masked+oracle"},
-            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is 'oracle' instead.",
-        ),
-        (
-            {"drafter": "masked+"},
-            "`drafter` must be one of auto, masked, autoregressive, self, lookup, none, but is '' instead.",
-        ),
+        ({"drafter": "mask"}, ONE_OF.format("mask")),
+        ({"drafter": "masked+oracle"}, ONE_OF.format("oracle")),
+        ({"drafter": "masked+"}, ONE_OF.format("")),
         *(
             ({"drafter": drafter}, SUM.format(drafter))
             for drafter in (
@@ -96,13 +89,10 @@ def test_seeds_have_64_bits() -> None:
         ),
         ({"drafter": "none", "memory": MEMORY}, NOT_NONE),
         ({"drafter": "none+lookup"}, NOT_NONE),
-        ({"drafter": "self", "tolerance": 1.0}, "`tolerance` must be 0 with the drafter self, but is 1.0 instead."),
-        (
-            {"drafter": "self+lookup", "tolerance": 0.5},
-            "`tolerance` must be 0 with the drafter self, but is 0.5 instead.",
-        ),
-        ({"drafter": "lookup", "tolerance": 2.0}, "`tolerance` must be 0 with the drafter lookup, but is 2.0 instead."),
-        ({"memory": MEMORY, "tolerance": 2.0}, "`tolerance` must be 0 with the drafter lookup, but is 2.0 instead."),
+        ({"drafter": "self", "tolerance": 1.0}, NO_TOLERANCE.format("self", 1.0)),
+        ({"drafter": "self+lookup", "tolerance": 0.5}, NO_TOLERANCE.format("self", 0.5)),
+        ({"drafter": "lookup", "tolerance": 2.0}, NO_TOLERANCE.format("lookup", 2.0)),
+        ({"memory": MEMORY, "tolerance": 2.0}, NO_TOLERANCE.format("lookup", 2.0)),
         ({"tree": "sampled"}, "`tree` sampled needs a `temperature` above 0."),
         ({"strategy": "beam", "shortlist": True}, "`shortlist` must be false for beam search, but is true instead."),
         (
