@@ -17,7 +17,6 @@ from specmt.decoding.drafters.base import NO_DRAFT, Arm, Plan
 from specmt.decoding.policy import FixedPolicy, Policy
 from specmt.decoding.request import Request
 from specmt.decoding.session import decode
-from specmt.engine.arrays import to_floats
 from specmt.engine.fused import Confidence, Drafting, Sentences
 from specmt.engine.kernels import backend as backend_module
 from specmt.engine.kernels.decoder import KernelReplica
@@ -28,7 +27,7 @@ from specmt.engine.weights import floats
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model, verifier_sizes
 from specmt.options import DecodingOptions
-from specmt.types import BOS, EOS, Hypothesis
+from specmt.types import BOS, Hypothesis
 from tests.decoding_helpers import (
     NotFused,
     assert_same,
@@ -120,34 +119,6 @@ def test_whatever_the_replica_says_the_output_is_the_verifiers(
     assert total_of(drafted).verifier_calls <= total_of(greedy).verifier_calls
     if noise == 50.0:
         assert total_of(drafted).accepted < 0.1 * total_of(drafted).drafted
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_the_verifiers_caches_are_those_of_greedy_decoding(
-    staged: Model, sources: list[list[int]], noise: float
-) -> None:
-    staged.__dict__["replica"] = replica_of(staged, noise, format_of(staged))
-    encoded = staged.verifier.encode(sources[3:12])
-    count, caches, said = len(encoded.lengths), [], []
-    for drafts in (False, True):
-        state = staged.verifier.new_state(count)
-        staged.verifier.start(state, np.arange(count), encoded)
-        sentences = Sentences(np.full((count, 64), BOS), np.ones(count, dtype=np.int64), np.full(count, 40))
-        drafting = Drafting(0)
-        if drafts:
-            drafting = Drafting(5, staged.replica, replace(state, shortlists={}), stage=Drafting(0))
-        assert isinstance(staged.verifier, KernelVerifier)
-        while not ((sentences.lengths >= 40) | (sentences.tokens == EOS).any(1)).any():
-            staged.verifier.run(state, sentences, drafting, iterations=50, enough=1)
-        caches.append(state.own.data)
-        said.append(sentences)
-    for row in range(count):
-        length = min(int(each.lengths[row]) for each in said)
-        assert np.array_equal(*(each.tokens[row, :length] for each in said))
-        # Of the last token, which is not read yet, there is noise.
-        one, other = (each[:, :, row, :, : length - 1] for each in caches)
-        assert to_floats(one).std() > 0.01
-        assert np.array_equal(one, other)
 
 
 class Fickle(Policy):

@@ -15,7 +15,6 @@ from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.base import Arm, Plan
 from specmt.decoding.request import Recorder, Request
 from specmt.decoding.session import decode
-from specmt.engine.cache import Cache
 from specmt.engine.protocols import CANDIDATES
 from specmt.engine.window import Window
 from specmt.models.hub import Model, load_model
@@ -34,7 +33,6 @@ from tests.decoding_helpers import (
     tokens_of,
     total_of,
 )
-from tests.networks import held
 
 BATCHES = [1, 3, 33]
 BEST_FIRST = DecodingOptions(drafter="masked", tree="best-first", nodes=12, beta=3, block_size=4)
@@ -101,35 +99,6 @@ def test_more_nodes_save_more_calls(model: Model, sources: Sources) -> None:
         for nodes in (1, 4, 12, 30)
     ]
     assert calls == sorted(set(calls), reverse=True)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_cache_after_each_walk_is_that_of_a_prefill(
-    tiny_model: Path, sources: Sources, backend: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """Sentence by sentence, when the loop is done: keys and values of all that was committed."""
-    model = load_on(backend, tiny_model, request)
-    caches: list[Cache] = []
-    new_state = type(model.verifier).new_state
-
-    def keep(rows: int) -> object:
-        state = new_state(model.verifier, rows)
-        caches.append(state.own)
-        return state
-
-    monkeypatch.setattr(model.verifier, "new_state", keep)
-    for source in sources[-8:]:
-        caches.clear()
-        (hypothesis,) = decode(model, [source], BEST_FIRST)
-        assert hypothesis.stats.accepted > 0
-        state = new_state(model.verifier, 1)
-        model.verifier.start(state, np.array([0]), model.verifier.encode([source]))
-        model.verifier.score(Window(np.array([[BOS, *hypothesis.tokens]]), np.array([0])), state)
-        count = len(hypothesis.tokens)  # what was said last need not have been read
-        got, wanted = (held(cache.data[:, :, 0, :, :count]) for cache in (caches[0], state.own))
-        assert np.isfinite(wanted).all()
-        assert wanted.any()
-        assert np.array_equal(got, wanted)
 
 
 @pytest.mark.parametrize(
