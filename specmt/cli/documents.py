@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from string import Template
@@ -19,10 +19,12 @@ import click
 import specmt
 from specmt.cli.console import note
 from specmt.cli.options import PATH, add_options
+from specmt.cli.pages import Pages
 from specmt.cli.progress import share_bar
 from specmt.cli.tasks import Task
 from specmt.errors import DataError, OutputError, UsageError
 from specmt.formats import read_document
+from specmt.formats.dialects import DIALECTS
 from specmt.formats.document import MAX_BYTES, Document, FormatOptions
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input, reading
@@ -49,6 +51,8 @@ class DocumentOptions:
     exact: bool
     column: tuple[str, ...]
     key: tuple[str, ...]
+    dialect: str
+    anchors: Any
     report: Path | None
 
 
@@ -87,6 +91,21 @@ def document_options(function: F) -> F:
         ),
         click.option(
             "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
+        ),
+        click.option(
+            "--dialect",
+            type=click.Choice(DIALECTS),
+            default="auto",
+            show_default=True,
+            help="The site that Markdown is for. auto: as the nearest configuration of a site says.",
+        ),
+        click.option(
+            "--anchors",
+            type=click.Choice(("auto", "explicit", "rewrite", "keep")),
+            default="auto",
+            show_default=True,
+            help="Links to headings of Markdown: keep the old ids as {#id}, rewrite the links, or leave both. auto: "
+            "explicit where the dialect can.",
         ),
         click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML."),
     ]
@@ -207,6 +226,8 @@ def _reading(
             source=source,
             target=target,
             fuzzy=documents.fuzzy,
+            dialect=documents.dialect,
+            anchors=documents.anchors,
             **{name: value for name, value in given.items() if value},
         ),
     )
@@ -220,9 +241,10 @@ def _read(
     :param damaged: takes what is wrong with the others, of several
     :raises DataError: the only one cannot be read.
     """
+    pages = Pages(tasks)
     for task in tasks:
         try:
-            document = _read_one(task, options)
+            document = _read_one(task, pages.options(task, options))
         except DataError as error:
             if len(tasks) == 1:
                 raise
@@ -241,7 +263,7 @@ def _read_one(task: Task, options: FormatOptions) -> Document:
         after = os.fstat(stream.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) and task.source is not None:
         raise DataError(f"{task.name}: changed while it was read.")
-    return read_document(data, task.name, task.file_format, replace(options, insists=task.insists))
+    return read_document(data, task.name, task.file_format, options)
 
 
 def _write(path: Path | None, data: bytes) -> None:

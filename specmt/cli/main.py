@@ -24,6 +24,7 @@ from specmt.text.printable import printable
 
 _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
+    "check": ("specmt.cli.check:check", "Compare a translated document with its source, block by block."),
     "jobs": ("specmt.cli.jobs:jobs", "Look at translations that are made in parts, and merge them."),
     "evaluate": ("specmt.cli.evaluate:evaluate", "Measure quality and speed of strategies, side by side."),
     "serve": ("specmt.cli.serve:serve", "Serve translations over HTTP, and a page to type into."),

@@ -63,7 +63,7 @@ def read_document(data: bytes, name: str, file_format: str, options: FormatOptio
     try:
         check_size(len(data))
         if file_format == "markdown" and name.lower().removesuffix(".gz").endswith(".mdx"):
-            options = replace(options, dialect="mdx")
+            options = replace(options, mdx=True)
         return find_format(file_format).read(data, options)
     except DataError as error:
         raise DataError(f"{name}: {str(error).rstrip('.')}.") from error

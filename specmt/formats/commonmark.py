@@ -137,8 +137,8 @@ _WITH_ATTRIBUTES: Final = frozenset(
 )
 
 
-def parser(dialect: str) -> MarkdownIt:
-    """Returns a parser for a dialect: ``""``, ``gfm``, ``mdx``, ``myst`` and others."""
+def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
+    """Returns a parser for a dialect, as :data:`specmt.formats.dialects.DIALECTS` has them, or for any of them."""
     markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"]).disable("text_join")
     inline = _InlineParser()
     inline.ruler, inline.ruler2 = markdown.inline.ruler, markdown.inline.ruler2
@@ -146,7 +146,7 @@ def parser(dialect: str) -> MarkdownIt:
     inline.ruler2.disable("fragments_join")
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
-    if dialect == "mdx":
+    if mdx:
         markdown.disable(["code", "html_block", "html_inline", "autolink"])
         inline.ruler.before("escape", "jsx", jsx_inline)
         block.before("fence", "jsx", jsx_block, interrupts)

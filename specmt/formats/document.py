@@ -137,7 +137,19 @@ class FormatOptions:
     """The keys of a Markdown file's front matter that are translated."""
 
     dialect: str = ""
-    """What a Markdown file is written for, as ``mdx``; empty: not known."""
+    """The site that a Markdown file is written for, as ``mkdocs``; empty: not known."""
+
+    mdx: bool = False
+    """Whether it is MDX."""
+
+    anchors: Literal["auto", "explicit", "rewrite", "keep"] = "auto"
+    """What keeps links to headings that are translated: their old ids, where the dialect can; other links; nothing."""
+
+    linked: frozenset[str] = frozenset()
+    """The ids of headings that other files link to."""
+
+    rebase: Callable[[str], str] | None = None
+    """Returns the targets of links as they are from where the translation goes."""
 
     tags: TagRules = TagRules()
     """What elements of HTML and XML are."""

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import unescape
 from typing import Any, Final
 
 from markdown_it.token import Token
 
+from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets
 from specmt.formats.commonmark import parser, places
-from specmt.formats.content import LINE_END, PREFIX, Content, SourceLines, cells
+from specmt.formats.content import LINE_END, Content, SourceLines, cells
 from specmt.formats.document import (
     Document,
     Edit,
     FormatOptions,
     Part,
-    Pieces,
-    RefusedError,
     Segment,
     TextDocument,
     check_size,
@@ -28,7 +27,8 @@ from specmt.formats.document import (
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT, front_matter
 from specmt.formats.html import part_of_page
-from specmt.formats.inline import Inline, render, replacing, singles, wrap_alike
+from specmt.formats.inline import Inline, replacing
+from specmt.formats.rendering import Writer, decoded
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tagged
 
@@ -45,22 +45,13 @@ _PRE: Final = re.compile(r"<(/?)pre\b", re.IGNORECASE)
 _TARGET: Final = re.compile(r"\](?:\(|\[[^\]])")
 """What is behind the text of a link that is not named by it."""
 
+_IS_MDX: Final = re.compile(r"^(?:import |export |[ \t]*<[A-Z])", re.MULTILINE)
+"""What of MDX there is in pages that are not called so."""
+
 _JSX_TEXT: Final = re.compile(
     r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip)"
     r"""=(?:"([^"\n{}]*)"|'([^'\n{}]*)')"""
 )
-_BLOCK: Final = re.compile(
-    r"(?:\d{1,9}[.)]|[-+*:]|#{1,6}|=+|-+)(?:\s|$)|>|~~~|```|\||\t|\[[ xX]\] |:::|!!!|\?\?\?|===|\$\$|\[\^?[^\]]*\]:"
-    r"|([-_*])[ \t]*(?:\1[ \t]*){2,}"
-)
-_MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern}|<|import\b|export\b|\{{)")
-_SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|${]|&(?=#?\w+;)")
-_IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
-_MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!$:{+]")
-"""What there is in all inline markup."""
-
-_NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
-_ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 _REASONS: Final = {
     "fence": "code", "code_block": "code", "hr": "markup", "line": "markup", "link_close": "link target",
     "code_inline": "code", "image": "image", "html_inline": "tag", "link_open": "markup",
@@ -75,13 +66,23 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     check_size(len(data), _MAX_BYTES)
     text, encoding = decode(data)
+    if options.dialect == "docusaurus" and _IS_MDX.search(text):
+        options = replace(options, mdx=True)
     page = _Page(text, options)
+    targets: dict[str, str] = {}
     front = FRONT.match(text)
     segments = [] if front is None else list(front_matter(text, front, options.keys))
     if front is not None:
         page.parts.append(Part(0, front.end(), "front matter"))
+    front_count = len(segments)
     segments += page.segments(0 if front is None else front.end())
-    return Checked(TextDocument(text, encoding, segments, parts=page.parts), text, options.dialect)
+
+    def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
+        targets.clear()
+        yield from page.finish(written, front_count, targets)
+
+    document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
+    return Checked(document, text, mdx=options.mdx, targets=targets)
 
 
 class _Page:
@@ -90,11 +91,13 @@ class _Page:
         """What is left as it is, and why."""
         self._text = text
         self._options = options
-        self._markdown = parser(options.dialect)
+        self._markdown = parser(options.dialect, mdx=options.mdx)
         self._env: dict[str, Any] = {}
+        self._writer = Writer(text, self._markdown, self._env)
         self._lines = SourceLines(text)
         self._cells: Iterator[Span] = iter(())
         self._in_pre = False
+        self._headings: list[Heading] = []
 
     def segments(self, start: int) -> Iterator[Segment]:
         """
@@ -103,10 +106,14 @@ class _Page:
         # What goes in front of the page must not become part of it, but its lines count.
         source = "\n" * len(LINE_END.findall(self._text[:start])) + LINE_END.sub("\n", self._text[start:])
         found: list[Segment] = []
+        is_heading = False
         for token in self._markdown.parse(source, self._env):
             span = (0, 0) if token.map is None else self._lines.span(*token.map)
             if token.type == "inline":
+                first = len(found)
                 found += self._block(token)
+                if is_heading:
+                    self._add_heading(token, first, len(found))
             elif token.type == "tr_open":
                 self._cells = cells(self._text, span)
             elif token.type == "tr_close":
@@ -120,6 +127,7 @@ class _Page:
                 found += self._attributes(span)
             elif token.type in ("fence", "code_block", "hr", "line") or (token.type == "kept" and token.block):
                 self._leave(span, _REASONS.get(token.type, token.info))
+            is_heading = token.type == "heading_open"
         for reference in [*self._env.get("references", {}).values(), *self._env.get("duplicate_refs", ())]:
             self._leave(self._lines.span(*reference["map"]), "link definition")
         yield from found
@@ -127,6 +135,39 @@ class _Page:
             said = Tagged(self._text[part.start : part.end].strip())
             reason = "left as it is: it is not understood"
             yield Segment(said, self._lines.number(part.start), lambda *_: (), state="skipped", reason=reason)
+
+    def _add_heading(self, token: Token, first: int, last: int) -> None:
+        content = self._lines.content(token, None)
+        if content is not None and content.text:
+            text = "".join(child.content for child in token.children or ())
+            self._headings.append(Heading(content.span(0, len(content.text)), text, first, last))
+
+    def finish(self, written: Mapping[int, Tagged], before: int, targets: dict[str, str]) -> Iterator[Edit]:
+        """Yields what keeps links working where texts are translated.
+
+        :param before: how many segments there are before those of the page
+        :param targets: takes the targets of links that change, and what they become
+        """
+        options = self._options
+        own = {number - before: said for number, said in written.items()}
+        anchors = options.anchors
+        if anchors == "auto":
+            anchors = "explicit" if options.dialect in EXPLICIT else "rewrite"
+        moved: dict[str, str] = {}
+        if anchors == "explicit":
+            linked = options.linked | fragments(self._text)
+            yield from new_anchors(self._text, self._headings, own, options.dialect, linked)
+        elif anchors == "rewrite":
+            moved = moved_anchors(self._headings, own, options.dialect)
+
+        def change(target: str) -> str:
+            if target.startswith("#"):
+                return f"#{moved.get(target[1:], target[1:])}"
+            return options.rebase(target) if options.rebase is not None else target
+
+        for edit, old, new in new_targets(self._text, self.parts, change) if moved or options.rebase else ():
+            targets[old] = new
+            yield edit
 
     def _leave(self, span: Span, reason: str) -> None:
         if span[0] < span[1]:
@@ -151,7 +192,7 @@ class _Page:
     def _segments(
         self, content: Content, children: Sequence[Token], base: int, end: int, images: list[Segment]
     ) -> Iterator[Segment]:
-        inline = Inline(self._text, _decode, collapses=True)
+        inline = Inline(self._text, decoded, collapses=True)
         for _ in self._walk(content, children, base, end, inline, images):
             yield from self._take(inline)
         yield from self._take(inline)
@@ -237,7 +278,7 @@ class _Page:
             yield from self._segments(content, child.children or (), start + 2, end, [])
 
     def _texts_of_tag(self, span: Span) -> Iterator[Segment]:
-        if self._options.dialect == "mdx":
+        if self._options.mdx:
             return self._attributes(span)
         return part_of_page(self._text, span, self._options, self._lines.number)
 
@@ -256,43 +297,9 @@ class _Page:
             return
         tagged, span = found
         self.parts.append(Part(*span, ""))
-        yield Segment(tagged, self._lines.number(span[0]), lambda translation, _: [self._edit(span, translation)])
-
-    def _edit(self, span: Span, translation: Tagged) -> Edit:
-        """
-        :raises RefusedError: the translation would be read as other markup.
-        """
-        line_start = self._text.rfind("\n", 0, span[0]) + 1
-        ahead = self._text[line_start : span[0]]
-        is_first = PREFIX.fullmatch(ahead.replace("[ ]", "").replace("[x]", "")) is not None
-        in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
-        if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
-            return self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")])
-        shape = _shape(self._parse([span]))
-        kept = {tag.open for tag in singles(translation.tags)}
-        said = "".join(
-            piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
-            for piece in render(translation)
+        yield Segment(
+            tagged, self._lines.number(span[0]), lambda translation, _: [self._writer.edit(span, translation)]
         )
-        said = re.sub(r"\s", "", said)
-        for pattern in (_NEEDED, _SPECIAL):
-            pieces = render(translation, lambda text, pattern=pattern: _escape(text, pattern, in_table=in_table))  # type: ignore[misc]
-            if is_first and isinstance(pieces[0], str) and _BLOCK.match(pieces[0]):
-                number = re.match(r"\d+", pieces[0])
-                cut = number.end() if number else 0
-                pieces[0] = f"{pieces[0][:cut]}\\{pieces[0][cut:]}"
-            children = self._parse(pieces)
-            if _shape(children) == shape and _said(children) == said:
-                return self._wrapped(span, pieces)
-        raise RefusedError("its inline markup would be read as something else")
-
-    def _wrapped(self, span: Span, pieces: Pieces) -> Edit:
-        return Edit(*span, wrap_alike(pieces, self._text, span, " \t>", _MAY_START))
-
-    def _parse(self, pieces: Pieces) -> Sequence[Token]:
-        raw = "".join(piece if isinstance(piece, str) else self._text[slice(*piece)] for piece in pieces)
-        (token,) = self._markdown.parseInline(re.sub(r"\r?\n[ \t>]*", "\n", raw), self._env)
-        return token.children or ()
 
 
 def _last_of(
@@ -334,32 +341,3 @@ def _closings(found: Sequence[tuple[Token, int, int]]) -> dict[str, list[int]]:
 
 def _is_end_of(child: Token, first: Token) -> bool:
     return child.type == "link_close" and child.level == first.level
-
-
-def _shape(children: Sequence[Token]) -> Counter[tuple[object, ...]]:
-    """Returns what inline markup there is, its places aside."""
-    return Counter(
-        (
-            child.type,
-            child.markup,
-            str(child.attrs),
-            child.content if child.type in ("code_inline", "html_inline", "kept") else "",
-        )
-        for child in children
-        if child.type not in ("text", "text_special", "softbreak")
-    )
-
-
-def _said(children: Sequence[Token]) -> str:
-    """Returns what a reader sees of a text, but for code and space."""
-    return "".join(re.sub(r"\s", "", child.content) for child in children if child.type in ("text", "text_special"))
-
-
-def _decode(raw: str) -> str:
-    raw = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw)
-    return _ENTITY.sub(lambda match: unescape(match[0]), raw)
-
-
-def _escape(text: str, pattern: re.Pattern[str], *, in_table: bool = False) -> str:
-    escaped = pattern.sub(lambda match: "\\" + match[0], text).replace("\xa0", "&nbsp;")
-    return re.sub(r"(?<!\\)\|", r"\\|", escaped) if in_table else escaped

@@ -32,10 +32,12 @@ _TEXT_ATTRIBUTE: Final = re.compile(
         =(?:"[^"]*"|'[^']*')""",
     re.VERBOSE,
 )
+_DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
 _TAG: Final = re.compile(r"""<!--.*?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
     r"^ *(?:`{3,}\{|~{3,}\{|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )
+_LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COPIED: Final = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:{3,}[\w-]*|\[\^[^\]\s]+\]|\[![A-Z]+\]|\{:[^}\n]*\}|^!!! *\w+"
@@ -123,12 +125,12 @@ def _plain(tag: str) -> str:
     return "<!---->" if tag.startswith("<!--") else " ".join(_TEXT_ATTRIBUTE.sub(r"\1", tag).split())
 
 
-def blocks_of(text: str, dialect: str = "") -> list[Block]:
+def blocks_of(text: str, *, mdx: bool = False) -> list[Block]:
     """Returns the blocks of a page, its front matter aside."""
     front = FRONT.match(text)
     if front is not None:
         text = "\n" * text.count("\n", 0, front.end()) + text[front.end() :]
-    text = _for_cmark(text, dialect)
+    text = _for_cmark(text, mdx=mdx)
     reader = _Reader()
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -141,29 +143,30 @@ def blocks_of(text: str, dialect: str = "") -> list[Block]:
     return reader.blocks
 
 
-def _for_cmark(text: str, dialect: str) -> str:
+def _for_cmark(text: str, *, mdx: bool) -> str:
     """Returns a page with as many lines in which what is text to its site is no code to cmark.
 
     That are the bodies of admonitions, tabs and definitions, of directives of MyST, and what is indented in MDX.
     """
-    if dialect != "mdx" and _HEADER.search(text) is None:
+    text = _LABEL.sub("", text)
+    if not mdx and _HEADER.search(text) is None:
         return text
     lines: list[str] = []
     headers: list[int] = []  # how far the headers are indented whose bodies a line may be in
     directives: list[str] = []
     fence, depth, cut = "", 0, 0
     for line in text.split("\n"):
-        indent = len(line) - len(line.lstrip(" \t" if dialect == "mdx" else " "))
+        indent = len(line) - len(line.lstrip(" \t" if mdx else " "))
         if line.strip():
             while headers and indent < headers[-1] + 4:
                 headers.pop()
             if fence and depth > len(headers):  # what is not closed ends with what it is in
                 lines[-1] = lines[-1] or fence
                 fence = ""
-        if dialect == "mdx" and not fence:
+        if mdx and not fence:
             cut = indent
-        said = line[min(indent, cut if dialect == "mdx" else 4 * len(headers)) :]
-        if dialect == "mdx" and not fence and said.startswith("<"):
+        said = line[min(indent, cut if mdx else 4 * len(headers)) :]
+        if mdx and not fence and said.startswith("<"):
             said = f"\u200b{said}"  # no block of HTML, which would hide the marks of code
         mark = _FENCE.match(said)
         directive = DIRECTIVE.match(said.strip()) if mark is not None and not fence else None
@@ -175,21 +178,27 @@ def _for_cmark(text: str, dialect: str) -> str:
             said = ":::"
         elif mark is not None and (not fence or (said.strip() == mark[1] and mark[1].startswith(fence))):
             fence, depth = "" if fence else mark[1], len(headers)
-        if not fence and dialect != "mdx" and _HEADER.match(line) and mark is None:
+        if not fence and not mdx and _HEADER.match(line) and mark is None:
             headers.append(indent)
         lines.append(said)
     return "\n".join(lines)
 
 
-def compare(source: Sequence[Block], target: Sequence[Block]) -> Iterator[Fault]:
-    """Yields the blocks that differ; what follows one of another kind is not looked at."""
+def compare(
+    source: Sequence[Block], target: Sequence[Block], targets: Mapping[str, str] | None = None
+) -> Iterator[Fault]:
+    """Yields the blocks that differ; what follows one of another kind is not looked at.
+
+    :param targets: of links, and what they are to be in the target
+    """
     for number, (one, other) in enumerate(zip(source, target, strict=False)):
         if (one.kind, one.depth, one.attributes) != (other.kind, other.depth, other.attributes):
             before = source[number - 1] if number else one
             yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {other.kind}")
             return
-        if one.inlines != other.inlines:
-            lost, new = one.inlines - other.inlines, other.inlines - one.inlines
+        inlines = _retargeted(one.inlines, targets) if targets else one.inlines
+        if inlines != other.inlines:
+            lost, new = inlines - other.inlines, other.inlines - inlines
             parts = [f"{said[-1]!r} is lost" for said in lost] + [f"{said[-1]!r} is new" for said in new]
             yield Fault(one.lines, f"in a {one.kind}, {'; '.join(parts[:3])}")
     if len(source) != len(target):
@@ -197,27 +206,40 @@ def compare(source: Sequence[Block], target: Sequence[Block]) -> Iterator[Fault]
         yield Fault(last.lines, f"there would be {len(target)} blocks instead of {len(source)}")
 
 
+def _retargeted(inlines: Counter[tuple[str, ...]], targets: Mapping[str, str]) -> Counter[tuple[str, ...]]:
+    def change(said: str) -> str:
+        return _DESTINATION.sub(lambda match: targets.get(match[0], match[0]), said)
+
+    found: Counter[tuple[str, ...]] = Counter()
+    for key, count in inlines.items():
+        found[tuple(map(change, key))] += count
+    return found
+
+
 @final
 class Checked:
     """A document of Markdown that is read by another parser, too, whenever it is written."""
 
-    def __init__(self, document: TextDocument, text: str, dialect: str) -> None:
+    def __init__(self, document: TextDocument, text: str, *, mdx: bool, targets: Mapping[str, str]) -> None:
+        """
+        :param targets: the targets of links that writing changes, and what they become
+        """
         self.segments: Sequence[Segment] = document.segments
         self.parts: Sequence[Part] = document.parts
         self._document = document
         self._text = text
-        self._dialect = dialect
+        self._mdx = mdx
+        self._targets = targets
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         told: dict[tuple[int, str], None] = {}
         left = dict(translations)
-        source: list[Block] | None = None
+        source = blocks_of(self._text, mdx=self._mdx) if left else []
         while True:
             data = self._document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
                 break
-            source = source or blocks_of(self._text, self._dialect)
-            faults = list(compare(source, blocks_of(decode(data)[0], self._dialect)))
+            faults = list(compare(source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))
             if not faults:
                 break
             wrong = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from specmt.documents import translate_documents
 from specmt.formats import read_document
+from specmt.formats.anchors import fragments, rebase, slug_of
+from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
 from specmt.options import DecodingOptions
@@ -155,6 +158,87 @@ def test_nothing_is_lost_whatever_is_written(text: str) -> None:
     changed = {n: Tagged(f"b {segment.source.text} #", ()) for n, segment in enumerate(document.segments)}
     written = document.write(changed, lambda *_: None).decode()
     assert not list(compare(blocks_of(text), blocks_of(written)))
+
+
+PAGE = "# Ein *Haus*\n\n[da](#ein-haus) [dort](b.md#das-dach)\n\n## Das Dach {#d}\n\n## Ein Haus\n\n[da](#ein-haus-1)\n"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "anchors", "changed"),
+    [
+        ("gfm", "keep", {}),
+        ("gfm", "auto", {"#ein-haus)": "#haus)", "#ein-haus-1": "#haus-1"}),
+        (
+            "docusaurus",
+            "auto",
+            {"# EIN *HAUS*": "# EIN *HAUS* {#ein-haus}", "## EIN HAUS": "## EIN HAUS {#ein-haus-1}"},
+        ),
+        ("mkdocs", "explicit", {"# EIN *HAUS*": "# EIN *HAUS* { #ein-haus }"}),
+        ("myst", "auto", {"# EIN *HAUS*": "(ein-haus)=\n# EIN *HAUS*", "## EIN HAUS": "(ein-haus-1)=\n## EIN HAUS"}),
+    ],
+)
+def test_links_to_headings_work(dialect: str, anchors: str, changed: dict[str, str]) -> None:
+    document = read(PAGE, dialect=dialect, anchors=anchors)
+    assert document.write({}, print) == PAGE.encode()
+    answers = {} if dialect != "gfm" or anchors == "keep" else {"Ein Haus": "Haus"}
+    (done,) = translate_documents(Shouting(answers), [("a.md", document)], DecodingOptions())
+    assert not done.summary.kept
+    expected = PAGE
+    for old in ("# Ein *Haus*", "[da]", "[dort]", "Das Dach", "## Ein Haus"):
+        expected = expected.replace(old, old.upper())
+    if answers:
+        expected = expected.replace("EIN *HAUS*", "*Haus*").replace("EIN HAUS", "Haus")
+    for old, new in changed.items():
+        expected = expected.replace(old, new, 1)
+    assert done.data.decode() == expected
+
+
+def test_headings_that_other_pages_link() -> None:
+    document = read("# Das Haus\n", dialect="hugo", linked=frozenset(["das-haus"]))
+    assert document.write({0: Tagged("The house")}, print) == b"# The house {#das-haus}\n"
+    assert fragments("[a](b.md#c) [d](#e 'f')\n\n[g]: h#i\n\n<a href='j#k'>") == {"c", "e", "i", "k"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "slug"),
+    [
+        ("", "über-uns--mehr_x-2"), ("mkdocs", "uber-uns-mehr_x-2"), ("vitepress", "uber-uns-mehr-x-2"),
+        ("pandoc", "über-uns-mehr_x-2"), ("jekyll", "über-uns--mehr_x-2"),
+    ],
+)  # fmt: skip
+def test_ids_of_headings(dialect: str, slug: str) -> None:
+    assert slug_of("Über uns: & Mehr_x 2?", dialect) == slug
+
+
+def test_relative_targets_are_based_anew() -> None:
+    page = (
+        '[a](b.md#c) ![d](e.png "f") [g](http://h/i) [j](/k) [l](../m) [n]\n\n[n]: o.png\n\n<img src="p.png" alt="q">\n'
+    )
+    source = page.replace("o.png", "o.png 'r'")
+
+    def change(target: str) -> str:
+        return rebase(target, "/docs", "/docs/en", lambda path: path != "/docs/b.md")
+
+    document = read(source, rebase=change)
+    (done,) = translate_documents(Shouting(), [("a.md", document)], DecodingOptions())
+    expected = source.replace("](e.png", "](../e.png").replace("../m", "../../m").replace("o.png", "../o.png")
+    expected = (
+        expected.replace('"p.png"', '"../p.png"').replace("[a]", "[A]").replace("![d]", "![D]").replace("[g]", "[G]")
+    )
+    expected = expected.replace("[j]", "[J]").replace("[l]", "[L]").replace('"q"', '"Q"')
+    assert done.data.decode() == expected and not done.summary.warnings
+
+
+def test_the_dialect_is_that_of_the_nearest_site(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "a").mkdir(parents=True)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "mkdocs.yml").touch()
+    (tmp_path / "site" / "docusaurus.config.ts").touch()
+    assert dialect_in(tmp_path / "docs" / "a") == "mkdocs"
+    assert dialect_in(tmp_path / "site") == "docusaurus"
+    (tmp_path / "docs" / ".git").touch()
+    dialect_in.cache_clear()
+    assert dialect_in(tmp_path / "docs" / "a") == ""
 
 
 class Said:

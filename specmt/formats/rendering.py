@@ -1,0 +1,107 @@
+"""How a translation is written as Markdown, escaped no more than it needs to be read as what it is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from html import unescape
+from typing import Any, Final, final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from specmt.formats.content import PREFIX
+from specmt.formats.document import Edit, Pieces, RefusedError
+from specmt.formats.inline import render, singles, wrap_alike
+from specmt.types import Span, Tagged
+
+_BLOCK: Final = re.compile(
+    r"(?:\d{1,9}[.)]|[-+*:]|#{1,6}|=+|-+)(?:\s|$)|>|~~~|```|\||\t|\[[ xX]\] |:::|!!!|\?\?\?|===|\$\$|\[\^?[^\]]*\]:"
+    r"|([-_*])[ \t]*(?:\1[ \t]*){2,}"
+)
+_MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern}|<|import\b|export\b|\{{)")
+_SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|${]|&(?=#?\w+;)")
+_IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
+_MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!$:{+]")
+"""What there is in all inline markup."""
+
+_NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
+_ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
+
+
+@final
+class Writer:
+    """Writes the texts of a page."""
+
+    def __init__(self, text: str, markdown: MarkdownIt, env: dict[str, Any]) -> None:
+        """
+        :param env: what the parser knows of the page
+        """
+        self._text, self._markdown, self._env = text, markdown, env
+
+    def edit(self, span: Span, translation: Tagged) -> Edit:
+        """
+        :raises RefusedError: the translation would be read as other markup.
+        """
+        line_start = self._text.rfind("\n", 0, span[0]) + 1
+        ahead = self._text[line_start : span[0]]
+        is_first = PREFIX.fullmatch(ahead.replace("[ ]", "").replace("[x]", "")) is not None
+        in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
+        if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
+            return self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")])
+        shape = _shape(self._parse([span]))
+        kept = {tag.open for tag in singles(translation.tags)}
+        said = "".join(
+            piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
+            for piece in render(translation)
+        )
+        said = re.sub(r"\s", "", said)
+        for pattern in (_NEEDED, _SPECIAL):
+            pieces = render(translation, lambda text, pattern=pattern: _escape(text, pattern, in_table=in_table))  # type: ignore[misc]
+            if is_first and isinstance(pieces[0], str) and _BLOCK.match(pieces[0]):
+                number = re.match(r"\d+", pieces[0])
+                cut = number.end() if number else 0
+                pieces[0] = f"{pieces[0][:cut]}\\{pieces[0][cut:]}"
+            children = self._parse(pieces)
+            if _shape(children) == shape and _said(children) == said:
+                return self._wrapped(span, pieces)
+        raise RefusedError("its inline markup would be read as something else")
+
+    def _wrapped(self, span: Span, pieces: Pieces) -> Edit:
+        return Edit(*span, wrap_alike(pieces, self._text, span, " \t>", _MAY_START))
+
+    def _parse(self, pieces: Pieces) -> Sequence[Token]:
+        raw = "".join(piece if isinstance(piece, str) else self._text[slice(*piece)] for piece in pieces)
+        (token,) = self._markdown.parseInline(re.sub(r"\r?\n[ \t>]*", "\n", raw), self._env)
+        return token.children or ()
+
+
+def _shape(children: Sequence[Token]) -> Counter[tuple[object, ...]]:
+    """Returns what inline markup there is, its places aside."""
+    return Counter(
+        (
+            child.type,
+            child.markup,
+            str(child.attrs),
+            child.content if child.type in ("code_inline", "html_inline", "kept") else "",
+        )
+        for child in children
+        if child.type not in ("text", "text_special", "softbreak")
+    )
+
+
+def _said(children: Sequence[Token]) -> str:
+    """Returns what a reader sees of a text, but for code and space."""
+    return "".join(re.sub(r"\s", "", child.content) for child in children if child.type in ("text", "text_special"))
+
+
+def decoded(raw: str) -> str:
+    """Returns what raw text of Markdown means."""
+    raw = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw)
+    return _ENTITY.sub(lambda match: unescape(match[0]), raw)
+
+
+def _escape(text: str, pattern: re.Pattern[str], *, in_table: bool = False) -> str:
+    escaped = pattern.sub(lambda match: "\\" + match[0], text).replace("\xa0", "&nbsp;")
+    return re.sub(r"(?<!\\)\|", r"\\|", escaped) if in_table else escaped

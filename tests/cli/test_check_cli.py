@@ -1,0 +1,39 @@
+"""`specmt check`: two files, block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specmt.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target", "said"),
+    [
+        ("a.md", "# Das *Haus*\n\n- [x](y)\n", "# The *house*\n\n- [z](y)\n", []),
+        ("a.md", "# Das\n\nEin [Haus](a.md) `b`\n", "# The\n\nA [house](c.md) `b`\n", [":3: in a paragraph, 'link destination=a.md"]),
+        ("a.md", "- a\n- b\n\nc\n", "- a b\n\nc\n", [":1: item would be read as paragraph"]),
+        ("a.mdx", "<A>\n    Haus\n</A>\n", "<A>\n    house\n</A>\n", []),
+        ("a.mdx", "<A>\n    Haus\n</A>\n", "<B>\n    house\n</B>\n", [":1: in a paragraph"]),
+    ],
+)  # fmt: skip
+def test_what_differs_is_told(
+    name: str, source: str, target: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(source)
+    (tmp_path / "other").write_text(target)
+    assert run(["check", str(tmp_path / name), str(tmp_path / "other")]) == (65 if said else 0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(said)
+    assert all(line.startswith(f"{tmp_path / name}{each}") for line, each in zip(lines, said, strict=True))
+
+
+def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.txt", "a.md"):
+        (tmp_path / name).write_bytes(b"\xff")
+    assert run(["check", str(tmp_path / "a.txt"), str(tmp_path / "a.md")]) == 2
+    assert "has a format that is not checked" in capsys.readouterr().err
+    assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "a.md")]) == 65
+    assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().err
