@@ -13,7 +13,7 @@ from specmt.cli.main import run
     ("name", "source", "target", "said"),
     [
         ("a.md", "# Das *Haus*\n\n- [x](y)\n", "# The *house*\n\n- [z](y)\n", []),
-        ("a.md", "# Das\n\nEin [Haus](a.md) `b`\n", "# The\n\nA [house](c.md) `b`\n", [":3: in a paragraph, 'link destination=a.md"]),
+        ("a.md", "# Das\n\nEin [Haus](a) `b`\n", "# The\n\nA [house](c) `b`\n", [":3: in a paragraph, 'link"]),
         ("a.md", "- a\n- b\n\nc\n", "- a b\n\nc\n", [":1: item would be read as paragraph"]),
         ("a.mdx", "<A>\n    Haus\n</A>\n", "<A>\n    house\n</A>\n", []),
         ("a.mdx", "<A>\n    Haus\n</A>\n", "<B>\n    house\n</B>\n", [":1: in a paragraph"]),
