@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from itertools import zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -106,9 +107,12 @@ class Stats:
         self.accepted_counts = _added(self.accepted_counts, counts)
 
     def __add__(self, other: Stats) -> Stats:
-        pairs = ((each.name, getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
-        values: dict[str, Any] = {name: _added(a, b) if isinstance(a, list) else a + b for name, a, b in pairs}
-        return Stats(**values)
+        pairs = zip(_counts(self), _counts(other), strict=True)
+        values: list[Any] = [_added(a, b) if isinstance(a, list) else a + b for a, b in pairs]
+        return Stats(*values)
+
+
+_counts: Final = attrgetter(*(each.name for each in fields(Stats)))
 
 
 def _added(one: list[int], other: list[int]) -> list[int]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ import numpy as np
 from specmt.engine.arrays import Array, to_bfloat16, to_floats
 from specmt.engine.protocols import Kind
 from specmt.engine.weights import Rounded, Weight, Weights, floats
-from specmt.files import whole, write_whole
+from specmt.files import whole
 from specmt.models.config import DecoderConfig, DrafterConfig, ShortlistConfig, VerifierConfig
 from specmt.models.folder import (
     CONFIG,
@@ -62,13 +63,8 @@ def write_folder(
         that float16 would change are stored in float32.
     :param protect: whether the model was trained with masks for placeholders
     """
-    path.mkdir(parents=True, exist_ok=True)
     copies = {PIECES: pieces} if isinstance(pieces, Path) else {each.name: each for each in pieces}
-    for name, copied in copies.items():
-        (path / name).write_bytes(copied.read_bytes())
     weights = _exact(verifier_weights) if exact else _half(verifier_weights)
-    with whole(path / VERIFIER) as temporary:
-        write_tensors(temporary, weights)
     record: dict[str, Any] = {
         "format": FORMAT if any(isinstance(weight, Rounded) for weight in weights.values()) else 1,
         "source": source,
@@ -76,9 +72,11 @@ def write_folder(
         "protect": protect,
         "verifier": asdict(verifier),
         "drafter": None,
-        "files": {name: file_sha256(path / name) for name in [*copies, VERIFIER]},
     }
-    _write_config(path, record)
+    with _writing(path, record) as new:
+        for name, copied in copies.items():
+            shutil.copyfile(copied, new(name))
+        write_tensors(new(VERIFIER), weights)
     return ModelFolder.read(path)
 
 
@@ -98,33 +96,32 @@ def add_drafter(
     """
     kind: Kind = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
     name = DRAFTERS[kind]
-    path.mkdir(parents=True, exist_ok=True)
-    if path.resolve() != model.path.resolve():
-        for kept in model.files:
-            if kept != name:
-                shutil.copyfile(model.verified(kept), path / kept)
     record = _calibrated(read_record(model.path), kind, calibration)
-    _add_file(path, {**record, "files": dict(model.files)}, name, _half(weights), config)
+    with _writing(path, {**record, Path(name).stem: asdict(config), "files": dict(model.files)}) as new:
+        if path.resolve() != model.path.resolve():
+            for kept in model.files:
+                if kept != name:
+                    shutil.copyfile(model.verified(kept), new(kept))
+        write_tensors(new(name), _half(weights))
     return ModelFolder.read(path)
 
 
 def add_shortlist(path: Path, config: ShortlistConfig, arrays: Mapping[str, Array]) -> None:
     """Adds a vocabulary shortlist to a model folder, or puts it in another's place."""
-    _add_file(path, read_record(path), SHORTLIST, arrays, config)
+    with _writing(path, {**read_record(path), Path(SHORTLIST).stem: asdict(config)}) as new:
+        write_tensors(new(SHORTLIST), arrays)
 
 
 def add_lexicon(path: Path, lexicon: Lexicon) -> None:
     """Adds a lexicon to a model folder, or puts it in another's place."""
-    record = read_record(path)
-    with whole(path / LEXICON) as temporary:
-        write_lexicon(temporary, lexicon)
-        files = {**record["files"], LEXICON: file_sha256(temporary)}
-    _write_config(path, {**record, "files": files})
+    with _writing(path, read_record(path)) as new:
+        write_lexicon(new(LEXICON), lexicon)
 
 
 def write_calibration(path: Path, name: str, calibration: Calibration) -> None:
     """Adds the calibration of a drafter to a model folder."""
-    _write_config(path, _calibrated(read_record(path), name, calibration))
+    with _writing(path, _calibrated(read_record(path), name, calibration)):
+        pass
 
 
 def _calibrated(record: dict[str, Any], name: str, calibration: Calibration | None) -> dict[str, Any]:
@@ -138,7 +135,8 @@ def _calibrated(record: dict[str, Any], name: str, calibration: Calibration | No
 
 def write_heads(path: Path, heads: AlignmentHeads) -> None:
     """Adds the attention heads for alignments to a model folder."""
-    _write_config(path, {**read_record(path), "alignment": asdict(heads)})
+    with _writing(path, {**read_record(path), "alignment": asdict(heads)}):
+        pass
 
 
 def store_in_int8(path: Path, model: ModelFolder) -> ModelFolder:
@@ -146,15 +144,12 @@ def store_in_int8(path: Path, model: ModelFolder) -> ModelFolder:
 
     :raises ModelError: a file of the other folder is missing or damaged.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    for name in model.files:
-        if name in NETWORKS:
-            with whole(path / name) as temporary:
-                write_tensors(temporary, to_int8(model.weights(name)))
-        else:
-            shutil.copyfile(model.verified(name), path / name)
-    files = {name: file_sha256(path / name) for name in model.files}
-    _write_config(path, {**read_record(model.path), "format": FORMAT, "files": files})
+    with _writing(path, {**read_record(model.path), "format": FORMAT}) as new:
+        for name in model.files:
+            if name in NETWORKS:
+                write_tensors(new(name), to_int8(model.weights(name)))
+            else:
+                shutil.copyfile(model.verified(name), new(name))
     return ModelFolder.read(path)
 
 
@@ -194,18 +189,21 @@ def _to_half(weight: Weight) -> Array:
         return floats(weight).astype(np.float16)  # not from float64 at once, which would be rounded otherwise
 
 
-def _add_file(
-    path: Path,
-    record: Mapping[str, Any],
-    name: str,
-    weights: Weights,
-    config: DecoderConfig | ShortlistConfig,
-) -> None:
-    with whole(path / name) as temporary:
-        write_tensors(temporary, weights)
-        files = {**record["files"], name: file_sha256(temporary)}
-    _write_config(path, {**record, Path(name).stem: asdict(config), "files": files})
+@contextmanager
+def _writing(path: Path, record: Mapping[str, Any]) -> Iterator[Callable[[str], Path]]:
+    """Yields what says where to write a file; if the block fails, the folder stays as it was.
 
+    :param record: the configuration, of whose files those stay that are not written
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    written: dict[str, Path] = {}
+    with ExitStack() as stack:  # what is begun last takes its name first
+        config = stack.enter_context(whole(path / CONFIG))
 
-def _write_config(path: Path, record: Mapping[str, Any]) -> None:
-    write_whole(path / CONFIG, json.dumps(record, indent=2) + "\n")
+        def place(name: str) -> Path:
+            written[name] = stack.enter_context(whole(path / name))
+            return written[name]
+
+        yield place
+        files = {**record.get("files", {}), **{name: file_sha256(each) for name, each in written.items()}}
+        config.write_text(json.dumps({**record, "files": files}, indent=2) + "\n", encoding="utf-8")

@@ -208,7 +208,7 @@ class Service:
         :param source: a language of :attr:`languages`; ``None`` finds out
         :raises RefusedError: there is no such model, too much to do, or nobody waits for it any more.
         """
-        options = replace(self.options, split=manner.splits)
+        options = self.options if manner.splits == self.options.split else replace(self.options, split=manner.splits)
         cutter = await self.cutter(manner.terms, options)
         if manner.kind != "text":
             return await self._translate_markup(texts, source, target, caller, manner, cutter)

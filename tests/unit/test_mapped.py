@@ -261,7 +261,9 @@ def test_weights_of_another_type_than_they_had(folder: Path, place: Path, monkey
     assert list(place.glob("*.weights")) == []
 
 
-def test_a_full_disk_costs_speed_alone(folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_speed_alone(
+    folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     wanted = outputs(folder)
     shutil.rmtree(place)
 
@@ -269,15 +271,20 @@ def test_a_full_disk_costs_speed_alone(folder: Path, place: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
+    caplog.clear()
     assert outputs(folder) == wanted
     assert files_in(place) == ["lock"]
+    assert "No space left on device): each start packs them anew" in caplog.messages[0]
 
 
-def test_no_more_is_written_than_leaves_room(folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_written_than_leaves_room(
+    folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100_000))
     load(folder, "float32")
     assert files_in(place) == ["lock"]
+    assert caplog.messages[0].startswith(f"packed weights cannot be kept in {place} (there is no room for them)")
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "read-only"])

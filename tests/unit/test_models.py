@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -30,6 +31,7 @@ from specmt.engine.torch.verifier import TorchVerifier
 from specmt.engine.weights import floats
 from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
+from specmt.files import Temporary
 from specmt.models.config import (
     ARCHS,
     AutoregressiveConfig,
@@ -60,13 +62,13 @@ from specmt.models.reference.families import (
     register,
 )
 from specmt.models.reference.modules import create_verifier, tie_weights
-from specmt.models.writing import add_drafter, write_calibration
+from specmt.models.writing import add_drafter, store_in_int8, write_calibration
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.verifier import target_states
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
-from tests.folders import trust, write_model
+from tests.folders import change_config, trust, write_model
 from tests.networks import autoregressive_network, drafter_network, held, scores
 
 
@@ -103,6 +105,41 @@ def test_a_folder_gives_back_what_was_written(
     again = add_drafter(tmp_path / "again", again, autoregressive_config, weights[AUTOREGRESSIVE])
     assert again == replace(read, path=tmp_path / "again")
     assert again.sha256 == read.sha256
+
+
+@pytest.mark.parametrize("how", ["anew", "with a drafter", "in int8"])
+def test_a_model_stays_whole_where_another_cannot_be_written_in_its_place(
+    folder: Path, tiny_model: Path, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ModelFolder.read(tiny_model)
+    assert model.drafter is not None
+    change_config(folder, lambda record: record.update(source="da"))
+    change_byte(folder / PIECES)
+    trust(folder, PIECES)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    order: list[str] = []
+
+    def fail(path: Path, _: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write() -> object:
+        if how == "anew":
+            return write_model(folder, tiny_model / PIECES, model.verifier, weights)
+        if how == "in int8":
+            return store_in_int8(folder, model)
+        return add_drafter(folder, model, drafter, drafter_weights)
+
+    weights, drafter, drafter_weights = model.weights(VERIFIER), model.drafter, model.weights(DRAFTER)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr("specmt.models.writing.write_tensors", fail)
+        write()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    keep = Temporary.keep
+    monkeypatch.setattr(Temporary, "keep", lambda self: (keep(self), order.append(self.path.name)))
+    write()
+    assert order[-1] == CONFIG and len(order) > 2
+    assert ModelFolder.read(folder).verified(PIECES).read_bytes() == (tiny_model / PIECES).read_bytes()
 
 
 def test_the_hash_of_a_model_stands_for_every_file(folder: Path) -> None:

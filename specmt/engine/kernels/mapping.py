@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import mmap
 import os
 import shutil
@@ -45,6 +46,8 @@ PAGE: Final = 4096
 _UNREADABLE: Final = (OSError, ValueError, TypeError, KeyError, RecursionError)
 """What comes of a file that is missing, or a record that is none."""
 
+logger: Final = logging.getLogger(__name__)
+
 Pack: TypeAlias = Callable[[Mapping[str, Given]], Parts]
 
 
@@ -61,8 +64,13 @@ def pack_or_map(weights: Weights, purpose: str, pack: Pack) -> dict[str, Array]:
     file = _File(weights, purpose, pack)
     found = file.map()
     if found is None:
-        with suppress(OSError):
+        reason: object = "there is no room for them"
+        try:
             found = file.make()
+        except OSError as error:
+            reason = error
+        if found is None:
+            logger.warning("packed weights cannot be kept in %s (%s): each start packs them anew", file.folder, reason)
     return _filled([*pack(weights)]) if found is None else found
 
 
@@ -114,8 +122,8 @@ class _File:
         self._weights = weights
         self._pack = pack
         self._key = f"layout {LAYOUT}, {sys.byteorder}-endian, {processor()}; {purpose}; {weights.identity}"
-        folder = cache_folder() / "packed"
-        self._path = folder / f"{hashlib.sha256(self._key.encode()).hexdigest()[:24]}.weights"
+        self.folder: Final = cache_folder() / "packed"
+        self._path = self.folder / f"{hashlib.sha256(self._key.encode()).hexdigest()[:24]}.weights"
         self._record = self._path.with_suffix(".json")
         self._extents, self._size = _lay_out(pack(weights.outline))
 
