@@ -12,8 +12,7 @@ thinks likeliest, and that were verified ahead, a call makes two steps. What is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, final
 
@@ -124,21 +123,17 @@ class BeamSearch(Rows[_Row]):
     ) -> None:
         """
         :param fused: the verifier, if it can run steps by itself
-        :param heads: whose attention hypotheses are to carry
         :param drafter: who goes ahead in a fused search, if anyone
         :param policy: when it does, and how many continuations are verified ahead
         :param tally: counts what comes of it
         """
-        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
+        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens, heads=heads)
         self.options = options
         self.fused = fused
-        self.heads = heads
         self.drafter = drafter
         self.policy = policy or FixedPolicy(NO_DRAFT)
         self.tally = {} if tally is None else tally
-        self.state: State | None = None
-        self.each = options.beam_size if fused is None else 1  # rows of the caches for a sentence
-        self.opening = verifier.prefixes.start  # what every target begins with
+        self.each = options.beam_size if fused is None else 1
         self.beams = self._room_for(0)
 
     @override
@@ -152,7 +147,7 @@ class BeamSearch(Rows[_Row]):
             self._advance(self.state, beams)
         else:
             self._search(self.fused, self.state, beams)
-        return list(self._finish(np.flatnonzero(beams.counts == 0).tolist()))
+        return self.finish(np.flatnonzero(beams.counts == 0).tolist())
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
@@ -249,21 +244,8 @@ class BeamSearch(Rows[_Row]):
             order[row * width : row * width + len(parents)] = [row * width + parent for parent in parents]
         state.reorder(order, int(beams.lengths.max()))
 
-    def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
-        """Yields the hypotheses of rows, in ascending order, and frees them."""
-        hypotheses = [self._hypothesis(number) for number in finished]
-        aligned = [place for place, number in enumerate(finished) if self.rows[number].request.aligned]
-        if self.heads is not None and self.state is not None and aligned:
-            rows, targets = [finished[place] * self.each for place in aligned], [hypotheses[p].tokens for p in aligned]
-            attention = self.verifier.attention(self.state, rows, targets, self.heads)
-            for place, weights in zip(aligned, attention, strict=True):
-                hypotheses[place] = replace(hypotheses[place], attention=weights)
-        for number, hypothesis in zip(finished, hypotheses, strict=True):
-            yield self.rows[number].request.key, hypothesis
-        for number in reversed(finished):
-            self.remove(number)
-
-    def _hypothesis(self, number: int) -> Hypothesis:
+    @override
+    def hypothesis(self, number: int) -> Hypothesis:
         beams, row = self.beams, self.rows[number]
         order = ranked(beams, number, self.options.length_penalty)[: self.options.n_best]
         found = [

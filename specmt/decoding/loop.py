@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import final
@@ -71,9 +71,8 @@ class Loop(Rows[_Row]):
         :param recorder: notes every verifier call
         :param fused: the verifier, if it can run iterations by itself and nobody wants to watch
         :param shortlist: which tokens may be said of a sentence; by default all
-        :param heads: whose attention hypotheses are to carry
         """
-        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens)
+        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens, heads=heads)
         self.drafters = drafters
         self.policy = policy
         self.acceptor = acceptor
@@ -82,9 +81,6 @@ class Loop(Rows[_Row]):
         self.recorder = recorder
         self.fused = fused
         self.shortlist = shortlist
-        self.heads = heads
-        self.opening = verifier.prefixes.start  # what every target begins with
-        self.state: State | None = None
         room = 0, verifier.sizes.max_length
         self.tokens: Ids = np.zeros(room, dtype=np.int64)  # (B, T) committed, noise behind
         self.log_probs: Floats = np.zeros(room, dtype=np.float32)  # (B, T) of them, where scores are asked for
@@ -116,7 +112,7 @@ class Loop(Rows[_Row]):
             tokens, seconds = int((sentences.lengths - before).sum()), perf_counter() - started
             self.tally.setdefault(plan.arm.name(self.drafters), Tally()).count(tokens, seconds, plan.worth)
             self.policy.observe(plan, ran, seconds)
-        return list(self._finish(self._complete(self.state, self._ended(count))))
+        return self.finish(self._complete(self.state, self._ended(count)))
 
     def _admit(self) -> None:
         """Encodes waiting sentences into free rows."""
@@ -280,23 +276,14 @@ class Loop(Rows[_Row]):
             drafter.rewind(number, begin)
         return placed.tokens[-1] == EOS or end >= int(self.limits[number])
 
-    def _finish(self, finished: Sequence[int]) -> Iterator[Finished]:
-        """Yields the hypotheses of rows, in ascending order, and frees them."""
-        said = [self._said(number) for number in finished]
-        aligned = [each for each in zip(finished, said, strict=True) if self.rows[each[0]].request.aligned]
-        attention: dict[int, Floats] = {}
-        if self.heads is not None and self.state is not None and aligned:
-            rows, texts = [number for number, _ in aligned], [ids for _, ids in aligned]
-            attention = dict(zip(rows, self.verifier.attention(self.state, rows, texts, self.heads), strict=True))
-        for number, ids in zip(finished, said, strict=True):
-            row, opening, end = self.rows[number], len(self.opening), int(self.lengths[number])
-            row.stats.tokens = end - opening
-            for drafter in self.drafters:
-                drafter.finish(number, ids)
-            score = math.fsum(self.log_probs[number, opening:end].tolist()) if self.scores else math.nan
-            yield row.request.key, Hypothesis(ids, score, row.stats, attention.get(number), row.given)
-        for number in reversed(finished):
-            self.remove(number)
+    @override
+    def hypothesis(self, number: int) -> Hypothesis:
+        row, ids, opening, end = self.rows[number], self._said(number), len(self.opening), int(self.lengths[number])
+        row.stats.tokens = end - opening
+        for drafter in self.drafters:
+            drafter.finish(number, ids)
+        score = math.fsum(self.log_probs[number, opening:end].tolist()) if self.scores else math.nan
+        return Hypothesis(ids, score, row.stats, given=row.given)
 
     @override
     def remove(self, number: int) -> None:

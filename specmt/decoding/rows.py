@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
+from specmt.engine.cache import State
 from specmt.engine.protocols import EncoderOutput, Verifier
+from specmt.options import AlignmentHeads
 from specmt.text.shortlist import Shortlist
 from specmt.types import Hypothesis
 
@@ -31,14 +34,23 @@ class Rows(ABC, Generic[R]):
     Active rows stand in front: row numbers change when a sentence in the middle finishes.
     """
 
-    def __init__(self, verifier: Verifier, *, capacity: int, max_source_tokens: int) -> None:
+    each = 1
+    """How many rows of the caches a sentence has."""
+
+    def __init__(
+        self, verifier: Verifier, *, capacity: int, max_source_tokens: int, heads: AlignmentHeads | None
+    ) -> None:
         """
         :param capacity: the most sentences side by side
         :param max_source_tokens: the most padded source ids side by side; one sentence is always let in
+        :param heads: whose attention hypotheses are to carry
         """
         self.verifier = verifier
         self.capacity = capacity
         self.max_source_tokens = max_source_tokens
+        self.heads = heads
+        self.opening = verifier.prefixes.start  # what every target begins with
+        self.state: State | None = None
         self.queue = Queue()
         self.rows: list[R] = []
 
@@ -67,6 +79,23 @@ class Rows(ABC, Generic[R]):
     @abstractmethod
     def step(self) -> list[Finished]:
         """Admits waiting sentences, makes an iteration or several, and returns what finished."""
+
+    @abstractmethod
+    def hypothesis(self, number: int) -> Hypothesis:
+        """Returns what came of a row that is finished, without attention."""
+
+    def finish(self, finished: Sequence[int]) -> list[Finished]:
+        """Returns the hypotheses of rows, in ascending order, and frees them."""
+        found = {number: self.hypothesis(number) for number in finished}
+        aligned = [number for number in finished if self.rows[number].request.aligned]
+        if self.heads is not None and self.state is not None and aligned:
+            rows, targets = [number * self.each for number in aligned], [found[number].tokens for number in aligned]
+            attention = self.verifier.attention(self.state, rows, targets, self.heads)
+            found |= {n: replace(found[n], attention=each) for n, each in zip(aligned, attention, strict=True)}
+        keyed = [(self.rows[number].request.key, hypothesis) for number, hypothesis in found.items()]
+        for number in reversed(finished):
+            self.remove(number)
+        return keyed
 
     @abstractmethod
     def remove(self, number: int) -> None:
