@@ -8,13 +8,14 @@ import itertools
 import json
 import os
 import re
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryDirectory
-from typing import Any, Final, final
+from typing import IO, Any, Final, final
 
 import platformdirs
 
@@ -178,19 +179,34 @@ def _is_running(process: int, start: str) -> bool:
 
 
 def _locked(folder: str) -> int:
-    """Returns a descriptor that locks a folder; none is needed where the file system knows no locks.
+    """Returns a descriptor that locks a folder.
 
     :raises BlockingIOError: another process has locked it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(descriptor):
         os.close(descriptor)
-        raise
-    except OSError:
-        pass
+        raise BlockingIOError(folder)
     return descriptor
+
+
+def lock(file: IO[Any] | int, kind: int = fcntl.LOCK_EX, *, patience: float = 0.0) -> bool:
+    """Locks a file; returns whether nobody else has it, even after some seconds.
+
+    Where the file system knows no locks nobody has: two may do the same work twice, no harm else.
+    """
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+            continue
+        except OSError:
+            pass
+        return True
 
 
 def cache_folder() -> Path:

@@ -7,16 +7,15 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Final, final
+from typing import Final, final
 
 from specmt import signals
 from specmt.errors import DataError, InputNotFoundError, OutputError, UsageError
-from specmt.files import STALE, whole, whole_folder
+from specmt.files import STALE, lock, whole, whole_folder
 from specmt.jobs.manifest import Manifest
 from specmt.text.lines import Output
 from specmt.types import Stats, Translation
@@ -130,7 +129,7 @@ class JobFolder:
                     file = stack.enter_context((self.path / name).open("w"))
                 except OSError as error:
                     raise OutputError(f"{self.path / name}: cannot be written ({error.strerror}).") from error
-                if not _lock(file, kind):
+                if not lock(file, kind, patience=_PATIENCE):
                     raise UsageError(f"{self.path}: another process is working on this job.")
             yield
 
@@ -218,22 +217,6 @@ class JobFolder:
 
     def _path(self, shard: int) -> Path:
         return self.path / f"shard-{shard:06d}"
-
-
-def _lock(file: IO[str], kind: int) -> bool:
-    """Locks a file; returns whether nobody else has it, even after a while."""
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.05)
-            continue
-        except OSError:  # a file system without locks: two would do the same work twice, no harm else
-            pass
-        return True
 
 
 def _write(path: Path, data: bytes) -> None:

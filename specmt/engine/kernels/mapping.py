@@ -8,7 +8,6 @@ record beside it has their sizes, inodes and times of change, which the system s
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -16,9 +15,8 @@ import mmap
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,7 +27,7 @@ from specmt.engine.arrays import ALIGNMENT, Array, empty, zeros
 from specmt.engine.kernels.packing import LAYOUT, Given, Part, Parts
 from specmt.engine.threads import processor
 from specmt.engine.weights import StoredWeights, Weights
-from specmt.files import cache_folder, whole, write_whole
+from specmt.files import cache_folder, lock, whole, write_whole
 
 LEAST: Final = 50_000_000
 """From how many weights on packed ones are kept: so many are read, checked and packed in 0.2 s."""
@@ -149,7 +147,8 @@ class _File:
         :raises OSError: the file cannot be written.
         """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(self._path.parent / "lock") as is_ours:
+        with (self._path.parent / "lock").open("wb") as guard:
+            is_ours = lock(guard, patience=PATIENCE)
             found = self.map()  # another may just have made it
             if found is not None or not is_ours or not self._make_room():
                 return found
@@ -209,23 +208,3 @@ def _remove(path: Path) -> None:
     for each in (path.with_suffix(".json"), path):
         with suppress(OSError):
             each.unlink()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Keeps other processes out of a block that do the same; yields whether that came about in time.
-
-    :raises OSError: the file cannot be written.
-    """
-    with path.open("wb") as stream:
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    yield False
-                    return
-                time.sleep(0.05)
-        yield True
