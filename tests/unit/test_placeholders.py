@@ -170,6 +170,10 @@ class Characters(PieceModel):
         return [[len(self.texts) - len(texts) + place] * -(-len(text) // 4) for place, text in enumerate(texts)]
 
     @override
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.encode_batch(texts)
+
+    @override
     def decode(self, ids: Sequence[int]) -> str:
         return self.texts[ids[0]] if ids else ""
 

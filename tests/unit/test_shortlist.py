@@ -383,7 +383,7 @@ def made_up(pieces: Pieces) -> ParallelData:
 
 def test_obvious_translations_are_learnt(made_up: ParallelData, pieces: Pieces) -> None:
     shortlist, config = learn_shortlist(made_up, pieces, frequent=1, associated=1)
-    in_bytes = [pieces._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+    in_bytes = [pieces.source.processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
     assert shortlist.always.tolist() == [EOS, 300, UNK, *in_bytes]
     assert all(shortlist.always != 350)
     found = [set(shortlist.of([piece]).tolist()) - set(shortlist.always.tolist()) for piece in range(300, 400)]
