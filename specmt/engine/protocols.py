@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from specmt.engine.architecture import NO_PREFIXES, Prefixes, Sizes
 from specmt.engine.arrays import Floats, Ids
@@ -49,20 +51,32 @@ class Logits(Protocol):
         """Returns the logits (V) behind one place."""
 
 
-class EncoderOutput(Protocol):
+@dataclass(frozen=True)
+class EncoderOutput(ABC):
     """Encoder output of B sentences, in whatever form the network wants it back."""
+
+    states: Any
 
     lengths: Ids
     """(B) source lengths, prefix and EOS included."""
 
-    shortlists: Sequence[Ids] | None
+    shortlists: Sequence[Ids] | None = None
     """(B) the ids that may be said of each sentence, in ascending order; without, all may."""
 
-    def pick(self, numbers: Sequence[int]) -> EncoderOutput:
+    @abstractmethod
+    def states_of(self, numbers: list[int]) -> Any:
+        """Returns the states of some of the sentences."""
+
+    def pick(self, numbers: list[int]) -> EncoderOutput:
         """Returns the output of some of the sentences."""
+        if numbers == list(range(len(self.lengths))):
+            return self
+        shortlists = None if self.shortlists is None else [self.shortlists[number] for number in numbers]
+        return replace(self, states=self.states_of(numbers), lengths=self.lengths[numbers], shortlists=shortlists)
 
     def listed(self, shortlists: Sequence[Ids] | None) -> EncoderOutput:
         """Returns the same output with other shortlists."""
+        return replace(self, shortlists=shortlists)
 
 
 class Network(Protocol):

@@ -8,7 +8,6 @@ over floats are in float32.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
@@ -35,28 +34,13 @@ MOST_AHEAD: Final = 1024
 """The most tokens or nodes that a fused loop drafts for a sentence."""
 
 
-@dataclass(frozen=True)
 class KernelEncoderOutput(EncoderOutput):
-    """Encoder output of B sentences, one after the other."""
-
-    states: Floats
-    """(R, D)"""
-
-    lengths: Ids
-    shortlists: Sequence[Ids] | None = None
+    """Encoder output of B sentences, one after the other (R, D)."""
 
     @override
-    def pick(self, numbers: Sequence[int]) -> KernelEncoderOutput:
-        if list(numbers) == list(range(len(self.lengths))):
-            return self
+    def states_of(self, numbers: list[int]) -> Floats:
         parts = np.split(self.states, np.cumsum(self.lengths)[:-1])
-        shortlists = None if self.shortlists is None else [self.shortlists[number] for number in numbers]
-        states = np.concatenate([parts[number] for number in numbers])
-        return KernelEncoderOutput(states, self.lengths[list(numbers)], shortlists)
-
-    @override
-    def listed(self, shortlists: Sequence[Ids] | None) -> KernelEncoderOutput:
-        return replace(self, shortlists=shortlists)
+        return np.concatenate([parts[number] for number in numbers])
 
 
 class KernelNetwork(Network):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -30,26 +29,13 @@ logit would take past it, to −inf.
 """
 
 
-@dataclass(frozen=True)
 class Encoded(EncoderOutput):
-    """Encoder output of B sentences on a device."""
-
-    states: Tensor
-    """(B, S, D), padded"""
-
-    lengths: Ids
-    shortlists: Sequence[Ids] | None = None
+    """Encoder output of B sentences on a device (B, S, D), padded."""
 
     @override
-    def pick(self, numbers: Sequence[int]) -> Encoded:
-        if list(numbers) == list(range(len(self.lengths))):
-            return self
-        shortlists = None if self.shortlists is None else [self.shortlists[number] for number in numbers]
-        return Encoded(self.states[list(numbers)], self.lengths[list(numbers)], shortlists)
-
-    @override
-    def listed(self, shortlists: Sequence[Ids] | None) -> Encoded:
-        return replace(self, shortlists=shortlists)
+    def states_of(self, numbers: list[int]) -> Tensor:
+        states: Tensor = self.states[numbers]
+        return states
 
 
 class Embedding:
