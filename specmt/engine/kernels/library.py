@@ -59,6 +59,14 @@ def kernels() -> Kernels | None:
     return _choose(os.environ.get(CHOICE, ""))[0]
 
 
+def required() -> Kernels:
+    """Returns the kernels for whoever has made sure of them with `can_run`."""
+    library = kernels()
+    if library is None:
+        raise RuntimeError(f"There are no kernels, because {why_absent()}; ask `can_run` first.")
+    return library
+
+
 def why_absent() -> str:
     """Returns why there are no kernels, to stand behind "because"; empty where there are."""
     return _choose(os.environ.get(CHOICE, ""))[1]

@@ -19,7 +19,7 @@ from specmt.engine.architecture import Sizes
 from specmt.engine.arrays import BFLOAT16, Floats, Ids, empty, zeros
 from specmt.engine.cache import Cache, State
 from specmt.engine.kernels.boundary import Form, check_range, check_state, checked
-from specmt.engine.kernels.library import kernels, why_absent
+from specmt.engine.kernels.library import required
 from specmt.engine.kernels.short_projection import array_of, shorten
 from specmt.engine.kernels.stack import Packed, Stack
 from specmt.engine.kernels.structures import ALL, SLOTS, Crossing, Step, cache_view
@@ -47,10 +47,7 @@ class KernelNetwork(Network):
     """What verifier and drafters have in common."""
 
     def __init__(self, packed: Packed, sizes: Sizes, format: str) -> None:
-        library = kernels()
-        if library is None:
-            raise RuntimeError(f"There are no kernels, because {why_absent()}; ask `can_run` first.")
-        self.library = library
+        self.library = required()
         self.sizes = sizes
         self.format = format
         self.vocab_size, self.width = packed["decoder.table"].shape

@@ -15,7 +15,7 @@ import numpy as np
 from specmt.engine.architecture import Sizes, embedding_scale, query_scale
 from specmt.engine.arrays import BFLOAT16, Array, zeros
 from specmt.engine.cache import round_up
-from specmt.engine.kernels.library import Kernels, kernels, why_absent
+from specmt.engine.kernels.library import required
 from specmt.engine.kernels.stack import linear_of
 from specmt.engine.kernels.structures import LANES, TOGETHER, TYPES, Linear, Packing, Products, Stored, type_of
 from specmt.engine.threads import thread_count
@@ -154,7 +154,7 @@ class _Layer:
             call = Packing(threads=thread_count(), type=TYPES[self._format], stored=stored, to=to)
             if self._beside is not None:
                 call.bounds, call.exact = self.others["bounds"].ctypes.data, TYPES[self._beside]
-            _library().specmt_pack(call)
+            required().specmt_pack(call)
             if bias is not None:
                 self.others["bias"][begin : begin + len(bias)] = floats(_read(bias)) * np.float32(scale)
             begin = end
@@ -173,7 +173,7 @@ def _products(name: str, table: Given, rows: Rows, scale: float = 1.0) -> Part:
         stored, _kept = _stored(table, scale)
         linear = linear_of(packed, "rows", "float32")
         call = Products(threads=thread_count(), table=stored, linear=linear, products=array.ctypes.data)
-        _library().specmt_products(call)
+        required().specmt_products(call)
 
     return Part(name, (len(table), len(rows.weight)), FLOAT32, fill)
 
@@ -243,13 +243,6 @@ def _read(weight: Given) -> Weight:
     if isinstance(weight, Outline):
         raise TypeError("An outline has nothing to be packed.")
     return weight
-
-
-def _library() -> Kernels:
-    library = kernels()
-    if library is None:
-        raise RuntimeError(f"There are no kernels, because {why_absent()}; ask `can_run` first.")
-    return library
 
 
 def _stack(weights: Mapping[str, Given], name: str, layers: int, sizes: Sizes, format: str) -> Parts:
