@@ -165,14 +165,27 @@ def load_pieces(names: Container[str], locate: Callable[[str], Path]) -> PieceMo
     """
     if VOCABULARY not in names:
         return Pieces(locate(PIECES))
-    places = [locate(name) for name in (SOURCE_PIECES, TARGET_PIECES) if name in names or name == SOURCE_PIECES]
-    vocabulary, (own, *others) = locate(VOCABULARY), map(load_processor, places)
+    source = locate(SOURCE_PIECES)
+    target = locate(TARGET_PIECES) if TARGET_PIECES in names else source
+    return imported_pieces(source, target, locate(VOCABULARY))
+
+
+def imported_pieces(source: Path, target: Path, vocabulary: Path) -> PieceModel:
+    """Returns the pieces of an imported model.
+
+    :param source: the SentencePiece model that cuts sources
+    :param target: the one that joins translations, often the same file
+    :param vocabulary: JSON, ``source`` and ``target`` with the pieces in the order of ids; no source: it is shared;
+        perhaps ``silent``, those of them that have no text, such as names of languages
+    """
+    own = load_processor(source)
+    other = own if target == source else load_processor(target)
     try:
         record = json.loads(vocabulary.read_text(encoding="utf-8"))
-        target = _checked(record["target"])
+        names = _checked(record["target"])
         silent = frozenset(record.get("silent", ()))
-        listed = target if record["source"] is None else _checked(record["source"])
-        return PieceModel(Side(own, listed, silent), Side([own, *others][-1], target, silent))
+        listed = names if record["source"] is None else _checked(record["source"])
+        return PieceModel(Side(own, listed, silent), Side(other, names, silent))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{vocabulary}: cannot be read as lists of pieces ({error}).") from error
 

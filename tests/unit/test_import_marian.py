@@ -31,7 +31,7 @@ from specmt.models.interop.foreign import NEVER, Vocabulary, importing, licence_
 from specmt.models.interop.languages import choose_token, language_of, languages_of
 from specmt.models.interop.marian import import_marian
 from specmt.options import DecodingOptions
-from specmt.text.pieces import ImportedPieces, Pieces, load_pieces
+from specmt.text.pieces import PieceModel, Pieces, imported_pieces, load_pieces
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
 from tests.networks import array_of, scores
@@ -196,20 +196,20 @@ def vocabulary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def joint(spm: dict[str, Path], vocabulary: Path) -> ImportedPieces:
+def joint(spm: dict[str, Path], vocabulary: Path) -> PieceModel:
     pieces = ["<pad>", "<unk>", "<s>", "</s>", *LANGUAGES, *pieces_of(spm["de"], spm["en"])[2:]]
     write_json(vocabulary, {"source": None, "target": pieces})
-    return ImportedPieces(spm["de"], spm["en"], vocabulary)
+    return imported_pieces(spm["de"], spm["en"], vocabulary)
 
 
-def test_text_comes_back_by_way_of_imported_pieces(joint: ImportedPieces) -> None:
+def test_text_comes_back_by_way_of_imported_pieces(joint: PieceModel) -> None:
     for line in SAMPLE.with_suffix(".en").read_text(encoding="utf-8").splitlines()[:40]:
         ids = joint.encode_targets([line])[0]
         assert UNK not in ids
         assert joint.decode([*ids, EOS]) == line
 
 
-def test_what_imported_pieces_never_stand_for(joint: ImportedPieces) -> None:
+def test_what_imported_pieces_never_stand_for(joint: PieceModel) -> None:
     assert joint.encode("Haus 漢字").count(UNK) == 1
     assert joint.decode([PAD, UNK, BOS, EOS]) == "" and joint.pieces([UNK]) == ["<unk>"]
     ids = joint.encode("</s> <pad> <s> >>deu<<")
@@ -221,7 +221,7 @@ def test_what_imported_pieces_never_stand_for(joint: ImportedPieces) -> None:
 def test_separate_pieces_have_numbers_of_their_own(spm: dict[str, Path], vocabulary: Path) -> None:
     special = ["<pad>", "<unk>", "<s>", "</s>"]
     write_json(vocabulary, {side: [*special, *pieces_of(spm[name])[2:]] for side, name in SIDES})
-    pieces = ImportedPieces(spm["de"], spm["en"], vocabulary)
+    pieces = imported_pieces(spm["de"], spm["en"], vocabulary)
     ids = pieces.encode("Das Haus ist 3 km weg.")
     copied = pieces.to_target([*ids, EOS])
     assert not pieces.shared and (pieces.source_size, len(pieces)) == tuple(
@@ -249,7 +249,7 @@ def test_our_own_pieces_answer_the_same_questions(pieces_path: Path) -> None:
 def test_damaged_lists_of_pieces_are_named(spm: dict[str, Path], vocabulary: Path, record: str) -> None:
     vocabulary.write_text(record, encoding="utf-8")
     with pytest.raises(ModelError, match=r"vocabulary\.json: cannot be read as lists of pieces"):
-        ImportedPieces(spm["de"], spm["en"], vocabulary)
+        imported_pieces(spm["de"], spm["en"], vocabulary)
 
 
 # Vocabularies in our order
