@@ -50,7 +50,7 @@ class Model:
     costs: dict[str, dict[float, float]] = field(default_factory=dict)
     """Seconds of calls (specmt.decoding.tables)."""
 
-    networks: dict[str, DraftNetwork] = field(default_factory=dict)
+    networks: dict[str, DraftNetwork] = field(default_factory=dict, init=False)
     """Of drafters, as far as they were asked for."""
 
     _prices: dict[str, float] = field(default_factory=dict)

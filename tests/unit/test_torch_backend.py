@@ -29,7 +29,9 @@ def compiled(model: Model, shapes: ShapePolicy) -> Model:
     made = replace(model, backend=backend, verifier=verifier)
     config = model.folder.autoregressive
     assert config is not None
-    made.autoregressive = backend.drafter("autoregressive", model.folder.weights(AUTOREGRESSIVE), decoder_sizes(config))
+    made.networks["autoregressive"] = backend.drafter(
+        "autoregressive", model.folder.weights(AUTOREGRESSIVE), decoder_sizes(config)
+    )
     return made
 
 
