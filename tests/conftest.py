@@ -17,7 +17,7 @@ import pytest
 from specmt.engine.kernels import library
 from specmt.engine.threads import use_threads
 from specmt.models.config import (
-    AutoregressiveConfig,
+    DecoderConfig,
     DrafterConfig,
     VerifierConfig,
     autoregressive_config_for,
@@ -136,7 +136,7 @@ def drafter_config() -> DrafterConfig:
 
 
 @pytest.fixture(scope="session")
-def autoregressive_config() -> AutoregressiveConfig:
+def autoregressive_config() -> DecoderConfig:
     return AHEAD
 
 

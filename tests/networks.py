@@ -24,7 +24,7 @@ from specmt.engine.torch.backend import TorchBackend
 from specmt.engine.torch.decoder import TorchDecoder
 from specmt.engine.torch.invariance import GRANULAR, ShapePolicy
 from specmt.engine.window import Window
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, NetworkConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.hub import decoder_sizes, verifier_sizes
 
 Weights = Mapping[str, Any]
@@ -50,7 +50,7 @@ def drafter_network(weights: Weights, config: DrafterConfig, format: str, *, ker
 
 
 def autoregressive_network(
-    weights: Weights, config: AutoregressiveConfig, format: str, *, kernels: bool = True
+    weights: Weights, config: DecoderConfig, format: str, *, kernels: bool = True
 ) -> KernelDecoder | TorchDecoder:
     """Returns an autoregressive drafter in just that format, on the kernels if they are wanted and can run it."""
     sizes = decoder_sizes(config)

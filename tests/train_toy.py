@@ -13,7 +13,7 @@ from torch.nn import Module, functional
 
 from specmt.decoding.session import decode
 from specmt.engine.weights import Weights
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.models.reference.modules import create_autoregressive, create_drafter, create_verifier
@@ -52,7 +52,7 @@ def train_verifier(config: VerifierConfig) -> TransformerModel:
 
 
 def train_drafters(
-    verifier: TransformerModel, teacher: Model, masked: DrafterConfig, autoregressive: AutoregressiveConfig
+    verifier: TransformerModel, teacher: Model, masked: DrafterConfig, autoregressive: DecoderConfig
 ) -> tuple[Weights, Weights]:
     """Returns the weights of drafters that have learnt a little from the verifier's own output.
 

@@ -109,7 +109,7 @@ class VerifierConfig(NetworkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(NetworkConfig):
-    """Holds what the configurations of drafters have in common: shallow decoders over the encoder output."""
+    """Holds the configuration of an autoregressive drafter, a shallow decoder over the encoder output."""
 
     layers: int = 1
     """The number of decoder layers."""
@@ -121,13 +121,8 @@ class DecoderConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoregressiveConfig(DecoderConfig):
-    """Holds the configuration of an autoregressive drafter, which has nothing but its decoder."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class DrafterConfig(DecoderConfig):
-    """Holds the configuration of a masked drafter."""
+    """Holds the configuration of a masked drafter, which has more than its decoder."""
 
     layers: int = 2
     """The number of decoder layers."""
@@ -206,9 +201,9 @@ def drafter_config_for(verifier: VerifierConfig, **changes: int | float) -> Draf
     return replace(DrafterConfig(**_shared(verifier), own_table=own_table), **changes)  # type: ignore[arg-type]
 
 
-def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) -> AutoregressiveConfig:
+def autoregressive_config_for(verifier: VerifierConfig, **changes: int | float) -> DecoderConfig:
     """Returns the configuration of an autoregressive drafter that fits a verifier, with fields replaced."""
-    return replace(AutoregressiveConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
+    return replace(DecoderConfig(**_shared(verifier)), **changes)  # type: ignore[arg-type]
 
 
 def _shared(verifier: VerifierConfig) -> dict[str, Any]:

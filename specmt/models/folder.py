@@ -18,7 +18,6 @@ from specmt.engine.weights import Weight
 from specmt.errors import ModelError, UsageError
 from specmt.languages import check_pair, find_code
 from specmt.models.config import (
-    AutoregressiveConfig,
     DecoderConfig,
     DrafterConfig,
     ShortlistConfig,
@@ -75,7 +74,7 @@ class ModelFolder:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     """Of drafters, by name, as far as they were measured."""
 
-    autoregressive: AutoregressiveConfig | None = None
+    autoregressive: DecoderConfig | None = None
     """Of the autoregressive drafter, if there is one beside the masked."""
 
     shortlist: ShortlistConfig | None = None
@@ -180,7 +179,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         check_fit(drafter, verifier)
     autoregressive = None
     if record.get("autoregressive") is not None:
-        autoregressive = read_network(AutoregressiveConfig, record["autoregressive"])
+        autoregressive = read_network(DecoderConfig, record["autoregressive"])
         check_fit(autoregressive, verifier, kind="autoregressive drafter")
     shortlist = record.get("shortlist")
     return ModelFolder(

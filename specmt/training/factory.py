@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Dropout, Module
 from typing_extensions import override
 
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import fitting_weights
 from specmt.models.parameters import verifier_shapes
@@ -62,7 +62,7 @@ def drafter_trainer(
     data: ParallelData,
     verifier: TransformerModel,
     verifier_config: VerifierConfig,
-    config: DrafterConfig | AutoregressiveConfig,
+    config: DecoderConfig,
     options: TrainOptions,
     *,
     block_options: BlockOptions | None = None,

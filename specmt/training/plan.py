@@ -8,7 +8,7 @@ from typing import Any
 
 from specmt.engine.protocols import Kind
 from specmt.engine.weights import Weights
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, autoregressive_config_for, drafter_config_for
+from specmt.models.config import DecoderConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.folder import DRAFTERS, VERIFIER, ModelFolder
 from specmt.models.hub import fitting_weights
 from specmt.models.parameters import drafter_shapes
@@ -25,7 +25,7 @@ class DrafterPlan:
     """That of the verifier."""
 
     kind: Kind
-    config: DrafterConfig | AutoregressiveConfig
+    config: DecoderConfig
 
     block_size: int
     """How far it goes ahead when it is validated."""
@@ -48,7 +48,7 @@ class DrafterPlan:
         block_size = values["block_size"]
         if block_size is None:
             block_size = 10 if kind == "masked" else AHEAD["autoregressive"]
-        config: DrafterConfig | AutoregressiveConfig
+        config: DecoderConfig
         if kind == "masked":
             rank = values["correction_rank"]
             config = drafter_config_for(parent.verifier, **shape, block_size=block_size, correction_rank=rank)

@@ -15,7 +15,7 @@ from torch.nn import Module
 
 from specmt.decoding.session import decode
 from specmt.engine.protocols import Kind
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import DRAFTERS, ModelFolder
 from specmt.models.hub import Model, choose_backend, decoder_sizes, make_verifier
 from specmt.models.reference.weights import to_arrays
@@ -97,7 +97,7 @@ def snapshot(pieces: PieceModel, config: VerifierConfig, weights: Mapping[str, T
 
 def equip(
     model: Model,
-    config: DrafterConfig | AutoregressiveConfig,
+    config: DecoderConfig,
     weights: Mapping[str, Tensor],
     calibration: Calibration | None = None,
 ) -> None:

@@ -14,7 +14,7 @@ from specmt.engine.kernels.network import KernelEncoderOutput
 from specmt.engine.kernels.packing import Rows, pack, pack_autoregressive
 from specmt.engine.kernels.structures import LEVELS
 from specmt.engine.window import Window
-from specmt.models.config import AutoregressiveConfig
+from specmt.models.config import DecoderConfig
 from specmt.models.hub import decoder_sizes
 from specmt.models.parameters import drafter_shapes
 from specmt.models.reference.modules import create_autoregressive
@@ -23,7 +23,7 @@ from tests.networks import packed
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
-CONFIG = AutoregressiveConfig(layers=2, vocab_size=437, model_dim=96, num_heads=2, ffn_dim=160, max_length=64)
+CONFIG = DecoderConfig(layers=2, vocab_size=437, model_dim=96, num_heads=2, ffn_dim=160, max_length=64)
 
 
 def in_bytes(panels: Array) -> Array:
@@ -78,7 +78,7 @@ def test_the_kernels_compute_with_the_levels(rows: int, listed: bool) -> None:
 @pytest.mark.parametrize(("width", "heads", "wanted"), [(320, 5, "int8"), (384, 4, "codes")])
 def test_wide_drafters_alone_are_in_codes(width: int, heads: int, wanted: str, format: str) -> None:
     """Whatever format their verifier is in."""
-    config = AutoregressiveConfig(layers=1, vocab_size=99, model_dim=width, num_heads=heads, ffn_dim=64, max_length=16)
+    config = DecoderConfig(layers=1, vocab_size=99, model_dim=width, num_heads=heads, ffn_dim=64, max_length=16)
     weights = {name: np.ones(shape, dtype=np.float32) for name, shape in drafter_shapes(config).items()}
     drafter = KernelBackend(format).drafter("autoregressive", weights, decoder_sizes(config))
     assert isinstance(drafter, KernelDecoder)

@@ -43,7 +43,7 @@ from specmt.engine.torch.verifier import TorchVerifier
 from specmt.engine.weights import verifier_tables
 from specmt.engine.window import Window
 from specmt.errors import UsageError
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig, drafter_config_for
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig, drafter_config_for
 from specmt.models.hub import verifier_sizes
 from specmt.models.parameters import verifier_shapes
 from specmt.models.reference.modules import (
@@ -576,7 +576,7 @@ def make_autoregressive(
 ) -> tuple[AutoregressiveDrafter, KernelDecoder | TorchDecoder]:
     """Returns a fairseq2 module and the engine's network over its weights."""
     torch.manual_seed(6)
-    config = AutoregressiveConfig(**{"layers": 2, "vocab_size": VOCAB, "max_length": 128, **changes})
+    config = DecoderConfig(**{"layers": 2, "vocab_size": VOCAB, "max_length": 128, **changes})
     module = create_autoregressive(config, CPU)
     scatter_weights(module)
     return module, autoregressive_network(weights_of(module), config, format, kernels=kernels)

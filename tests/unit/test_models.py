@@ -32,14 +32,7 @@ from specmt.engine.weights import floats
 from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
 from specmt.files import Temporary
-from specmt.models.config import (
-    ARCHS,
-    AutoregressiveConfig,
-    DecoderConfig,
-    DrafterConfig,
-    VerifierConfig,
-    verifier_config,
-)
+from specmt.models.config import ARCHS, DecoderConfig, DrafterConfig, VerifierConfig, verifier_config
 from specmt.models.folder import (
     AUTOREGRESSIVE,
     CONFIG,
@@ -86,7 +79,7 @@ def test_a_folder_gives_back_what_was_written(
     pieces_path: Path,
     verifier_config: VerifierConfig,
     drafter_config: DrafterConfig,
-    autoregressive_config: AutoregressiveConfig,
+    autoregressive_config: DecoderConfig,
     tmp_path: Path,
 ) -> None:
     read = ModelFolder.read(tiny_model)
@@ -388,7 +381,7 @@ def test_fairseq2_families_and_architectures() -> None:
     for arch in ("small", "base"):
         assert get_verifier_hub().get_arch_config(arch) == VerifierConfig(**ARCHS[arch])
         assert get_drafter_hub().get_arch_config(arch) == DrafterConfig(**ARCHS[arch])
-        assert get_autoregressive_hub().get_arch_config(arch) == AutoregressiveConfig(**ARCHS[arch])
+        assert get_autoregressive_hub().get_arch_config(arch) == DecoderConfig(**ARCHS[arch])
 
 
 FIRST = np.zeros(1, dtype=np.int64)

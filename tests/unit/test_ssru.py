@@ -26,7 +26,7 @@ from specmt.engine.torch.linear import can_pack
 from specmt.engine.weights import floats
 from specmt.engine.window import Window
 from specmt.errors import UsageError
-from specmt.models.config import AutoregressiveConfig, VerifierConfig, autoregressive_config_for, drafter_config_for
+from specmt.models.config import DecoderConfig, VerifierConfig, autoregressive_config_for, drafter_config_for
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model, verifier_sizes
 from specmt.models.parameters import verifier_shapes
@@ -369,7 +369,7 @@ def test_drafters_attend(ssru_model: Path) -> None:
     assert config.decoder == "ssru"
     assert drafter_config_for(config).decoder == autoregressive_config_for(config).decoder == "attention"
     with pytest.raises(UsageError, match=r"^`decoder` of a drafter must be attention, but is ssru instead\.$"):
-        AutoregressiveConfig(decoder="ssru")
+        DecoderConfig(decoder="ssru")
     with pytest.raises(UsageError, match=r"^`decoder` must be one of attention, ssru, but is 'gru' instead\.$"):
         VerifierConfig(decoder="gru")  # type: ignore[arg-type]
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, ReLU, Sequential, functional
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
-from specmt.models.config import AutoregressiveConfig, DrafterConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.reference.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.text.pieces import Pieces
 from specmt.training import loop
@@ -307,7 +307,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_torch(
 
 @pytest.mark.parametrize("of", ["table", "drafter"])
 def test_a_loss_never_holds_all_logits(
-    autoregressive_config: AutoregressiveConfig,
+    autoregressive_config: DecoderConfig,
     tiny_verifier: TransformerModel,
     monkeypatch: pytest.MonkeyPatch,
     of: str,
@@ -356,7 +356,7 @@ def make(
     data_folder: Path,
     verifier_config: VerifierConfig,
     drafter_config: DrafterConfig,
-    autoregressive_config: AutoregressiveConfig,
+    autoregressive_config: DecoderConfig,
     tiny_verifier: TransformerModel,
 ) -> Make:
     """Makes what trains a module of any kind, with weights and random numbers that are not those of a fresh process."""
@@ -554,7 +554,7 @@ def test_a_drafter_starts_from_the_verifiers_layers(
 
 
 def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
-    autoregressive_config: AutoregressiveConfig, verifier_config: VerifierConfig
+    autoregressive_config: DecoderConfig, verifier_config: VerifierConfig
 ) -> None:
     """With as many layers it is the verifier; with one, the verifier without its first."""
     torch.manual_seed(0)

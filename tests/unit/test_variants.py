@@ -22,7 +22,7 @@ from specmt.engine.kernels.network import KernelEncoderOutput
 from specmt.engine.kernels.verifier import KernelVerifier
 from specmt.engine.window import Window
 from specmt.errors import UsageError
-from specmt.models.config import AutoregressiveConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, VerifierConfig
 from specmt.models.hub import load_model
 from specmt.models.reference.modules import create_autoregressive, create_verifier
 from specmt.options import DecodingOptions
@@ -99,7 +99,7 @@ def test_logits_and_caches(monkeypatch: pytest.MonkeyPatch, format: str, rows: i
 @pytest.mark.parametrize("rows", [1, 3, 7, 40])
 def test_logits_of_drafters_in_codes(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     torch.manual_seed(2)
-    config = AutoregressiveConfig(layers=1, **{name: getattr(CONFIG, name) for name in SIZES})
+    config = DecoderConfig(layers=1, **{name: getattr(CONFIG, name) for name in SIZES})
     weights = arrays_of(weights_of(create_autoregressive(config, CPU)))
     noise = np.random.default_rng(2)
     states = noise.standard_normal((rows * 5, CONFIG.model_dim), np.float32)

@@ -15,14 +15,7 @@ from fairseq2.runtime.dependency import DependencyContainer
 from torch import Tensor
 from torch.nn import Module
 
-from specmt.models.config import (
-    ARCHS,
-    AutoregressiveConfig,
-    DecoderConfig,
-    DrafterConfig,
-    NetworkConfig,
-    VerifierConfig,
-)
+from specmt.models.config import ARCHS, DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, bundled
 from specmt.models.reference.modules import (
     AutoregressiveDrafter,
@@ -40,9 +33,7 @@ AUTOREGRESSIVE_FAMILY: Final = "specmt_autoregressive"
 
 get_verifier_hub = ModelHubAccessor(VERIFIER_FAMILY, kls=TransformerModel, config_kls=VerifierConfig)
 get_drafter_hub = ModelHubAccessor(DRAFTER_FAMILY, kls=MaskedDrafter, config_kls=DrafterConfig)
-get_autoregressive_hub = ModelHubAccessor(
-    AUTOREGRESSIVE_FAMILY, kls=AutoregressiveDrafter, config_kls=AutoregressiveConfig
-)
+get_autoregressive_hub = ModelHubAccessor(AUTOREGRESSIVE_FAMILY, kls=AutoregressiveDrafter, config_kls=DecoderConfig)
 
 
 def register(container: DependencyContainer) -> None:
@@ -50,7 +41,7 @@ def register(container: DependencyContainer) -> None:
     families: tuple[tuple[str, type[Module], type[NetworkConfig], Any, Any], ...] = (
         (VERIFIER_FAMILY, TransformerModel, VerifierConfig, create_verifier, _convert_verifier),
         (DRAFTER_FAMILY, MaskedDrafter, DrafterConfig, create_drafter, _convert_drafter),
-        (AUTOREGRESSIVE_FAMILY, AutoregressiveDrafter, AutoregressiveConfig, create_autoregressive, _convert_drafter),
+        (AUTOREGRESSIVE_FAMILY, AutoregressiveDrafter, DecoderConfig, create_autoregressive, _convert_drafter),
     )
     for name, kls, config_kls, factory, converter in families:
         register_model_family(

@@ -43,7 +43,7 @@ from typing_extensions import override
 from specmt.engine.architecture import embedding_scale, sinusoids
 from specmt.engine.weights import verifier_tables
 from specmt.errors import UsageError
-from specmt.models.config import AutoregressiveConfig, DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
+from specmt.models.config import DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.reference.weights import to_tensors
 from specmt.types import PAD
@@ -314,7 +314,7 @@ class AutoregressiveDrafter(DrafterModule):
     It is what the verifier's decoder is, but for the number of layers, so that the engine runs it by the same code.
     """
 
-    def __init__(self, config: AutoregressiveConfig, device: torch.device) -> None:
+    def __init__(self, config: DecoderConfig, device: torch.device) -> None:
         super().__init__(config, CausalAttentionBias(), device)
         self.config = config
 
@@ -335,6 +335,6 @@ class AutoregressiveDrafter(DrafterModule):
         return linear(states, self.embed.weight)
 
 
-def create_autoregressive(config: AutoregressiveConfig, device: torch.device | None = None) -> AutoregressiveDrafter:
+def create_autoregressive(config: DecoderConfig, device: torch.device | None = None) -> AutoregressiveDrafter:
     """Builds an autoregressive drafter with fresh weights."""
     return AutoregressiveDrafter(config, device or torch.get_default_device())
