@@ -1,4 +1,7 @@
-"""The choice of who computes: the C++ kernels, or PyTorch, which runs everywhere and is imported where it is needed."""
+"""The choice of who computes: the C++ kernels, or PyTorch, which runs everywhere and is imported where it is needed.
+
+Where it is needed, or is to tell, and absent, `ModelError` says so.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,6 @@ def choose(
     :param deterministic: whether bits must not depend on the batch; on the kernels they never do
     :param kernels: whether to run on the C++ kernels where they are there
     :raises UsageError: device or format are unknown or not there.
-    :raises ModelError: PyTorch is needed, and absent.
     """
     place = choose_device(device)
     usable = kernels and place == "cpu"
@@ -66,7 +68,6 @@ def choose_device(name: str) -> str:
     """Returns the device of a name; ``auto`` is the GPU if there is one.
 
     :raises UsageError: there is no such device.
-    :raises ModelError: PyTorch is needed to tell, and absent.
     """
     if name == "cpu":
         return name
@@ -88,7 +89,6 @@ def choose_format(name: str, device: str) -> str:
     """Returns the number format of a name; ``auto`` is bfloat16 where the device computes in it, else float32.
 
     :raises UsageError: there is no such format, or the device has no use for it.
-    :raises ModelError: PyTorch is needed to tell, and absent.
     """
     if name == "auto":
         return "bfloat16" if has_bfloat16(device) else "float32"
@@ -101,10 +101,7 @@ def choose_format(name: str, device: str) -> str:
 
 
 def has_bfloat16(device: str) -> bool:
-    """Returns whether a device has instructions for bfloat16.
-
-    :raises ModelError: PyTorch is needed to tell, and absent.
-    """
+    """Returns whether a device has instructions for bfloat16."""
     if device == "cpu" and (variants := library.variants()):
         return any(variant in library.OWN_BFLOAT16 for variant in variants)
     with needing_torch(_purpose(device, "auto")):
@@ -113,10 +110,7 @@ def has_bfloat16(device: str) -> bool:
 
 
 def count_gpus() -> int:
-    """Returns how many CUDA devices there are; PyTorch is asked only where there is a driver.
-
-    :raises ModelError: PyTorch is absent.
-    """
+    """Returns how many CUDA devices there are; PyTorch is asked only where there is a driver."""
     if not has_driver():
         return 0
     with needing_torch("A GPU"):

@@ -1,4 +1,7 @@
-"""Bytes to lines and back: n lines in, n lines out, and nothing half-written left behind."""
+"""Bytes to lines and back: n lines in, n lines out, and nothing half-written left behind.
+
+An input that cannot be opened or read raises `InputNotFoundError`, damaged gzip `DataError`.
+"""
 
 from __future__ import annotations
 
@@ -102,10 +105,7 @@ def read_lines(
 
 
 def open_input(path: Path | None) -> BinaryIO:
-    """Opens a file (``None``: standard input) to read its bytes, decompressed if its name ends in ``.gz``.
-
-    :raises InputNotFoundError: it cannot be opened.
-    """
+    """Opens a file (``None``: standard input) to read its bytes, decompressed if its name ends in ``.gz``."""
     name = _name(path)
     try:
         if path is None:
@@ -141,11 +141,7 @@ def _name(path: Path | None) -> str:
 
 @contextmanager
 def reading(stream: BinaryIO, name: str) -> Iterator[None]:
-    """Closes an input in the end, and says what is wrong with it where reading fails.
-
-    :raises DataError: it is damaged gzip.
-    :raises InputNotFoundError: it cannot be read.
-    """
+    """Closes an input in the end, and says what is wrong with it where reading fails."""
     try:
         with stream:
             yield
