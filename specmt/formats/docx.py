@@ -101,11 +101,12 @@ class _Paragraph:
                 )
         base = sizes.most_common(1)[0][0] if sizes else ""
         opened: tuple[str, Span] | None = None  # the style of the pair that runs are in
+        ending = self._fields(nodes)
         fields = 0
         field_start = 0
         for node in nodes:
             kind = self._field(node)
-            if kind and fields == 0 and kind > 0 and self._ends_field(nodes, node):
+            if kind > 0 and fields == 0 and node.start in ending:
                 field_start = node.start
             fields += kind if kind > 0 or fields else 0
             if fields or (kind < 0 and field_start):
@@ -170,13 +171,17 @@ class _Paragraph:
             return 0
         return 1 if '"begin"' in raw else -1 if '"end"' in raw else 0
 
-    def _ends_field(self, nodes: Sequence[Element], first: Element) -> bool:
-        depth = 0
+    def _fields(self, nodes: Sequence[Element]) -> set[int]:
+        """Returns where the fields begin that end here, too."""
+        opened: list[int] = []
+        ending: set[int] = set()
         for node in nodes:
-            depth += self._field(node) if node.start >= first.start else 0
-            if node.start > first.start and not depth:
-                return True
-        return False
+            kind = self._field(node)
+            if kind > 0:
+                opened.append(node.start)
+            elif kind < 0 and opened:
+                ending.add(opened.pop())
+        return ending
 
     def _edit(self, translation: Tagged, span: Span) -> Edit:
         """Returns new runs for those that the text is in."""

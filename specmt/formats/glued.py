@@ -8,6 +8,7 @@ and which stays behind its word.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -54,14 +55,18 @@ def pair(items: Sequence[Item]) -> dict[int, int]:
     """Returns the number of the item that closes each one that opens, and the other way round."""
     partners: dict[int, int] = {}
     opened: list[int] = []
+    counts: Counter[str] = Counter()
     for number, item in enumerate(items):
         if item.kind == "open":
             opened.append(number)
-        elif item.kind == "close" and any(items[other].name == item.name for other in opened):
-            while items[opened[-1]].name != item.name:
-                opened.pop()
-            other = opened.pop()
-            partners |= {other: number, number: other}
+            counts[item.name] += 1
+        elif item.kind == "close" and counts[item.name]:
+            name = ""
+            while name != item.name:
+                other = opened.pop()
+                name = items[other].name
+                counts[name] -= 1
+            partners[other], partners[number] = number, other
     return partners
 
 
@@ -131,7 +136,7 @@ class _Glue:
     def _sign(self, first: int) -> str:
         """Returns the sign for a pair, or nothing where it is no such pair."""
         last = self._partners.get(first, first)
-        inside = self._items[first : last + 1]
+        inside = self._items[first : min(last, first + _MOST_ITEMS) + 1]
         if not 1 < len(inside) <= _MOST_ITEMS or inside[-1].span[1] - inside[0].span[0] > _MOST_CHARACTERS:
             return ""
         if any(item.kind not in ("text", "open", "close", "point") for item in inside):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -79,6 +80,7 @@ class _Skipped:
     def __init__(self, first: Token) -> None:
         self.first: Final = first
         self._opened = [first.name]
+        self._counts = Counter(self._opened)
 
     def end_at(self, token: Token) -> int | None:
         """Returns where the element ends, if it does at the end of a tag or right before it."""
@@ -86,11 +88,14 @@ class _Skipped:
             return token.start
         if token.kind == "open" and token.name not in _VOID:
             self._opened.append(token.name)
+            self._counts[token.name] += 1
         if token.kind == "close":
-            if token.name not in self._opened:
+            if not self._counts[token.name]:
                 return token.start if self.first.name in _ENDS_ITSELF else None
-            while self._opened.pop() != token.name:
-                pass
+            name = ""
+            while name != token.name:
+                name = self._opened.pop()
+                self._counts[name] -= 1
         return None if self._opened else token.end
 
 

@@ -13,6 +13,7 @@ from specmt.types import Span, Tag, Tagged
 
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
 _MOST_DEEP: Final = 100
+_LETTER: Final = re.compile(r"\{t(x*)")
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
 
@@ -125,10 +126,8 @@ class Inline:
         return item.kind in ("point", "mark", "space")
 
     def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
-        letter = "t"
         raw = self.source[items[0].span[0] : items[-1].span[1]]
-        while f"{{{letter}" in raw:
-            letter += "x"
+        letter = max(("t" + match[1] + "x" for match in _LETTER.finditer(raw)), default="t", key=len)
         text: list[str] = []
         size = 0
         count = 0

@@ -9,12 +9,12 @@ one. So none is lost, none is invented, and they nest as before.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from specmt.types import Span, Tag, Tagged
 
@@ -26,6 +26,17 @@ _OPENING: Final = re.compile(r"[\"'„“”‘’‚»«›‹(\[¿¡]")
 _STOPS: Final = "\"'“”’‘»«›‹)].,;:!?…"
 _CLOSING: Final = re.compile(rf"[{re.escape(_STOPS)}]\Z")
 """Marks beside a word that need not be in a pair around it."""
+
+_OPENING_MARK: Final = re.compile(rf"(\{{[^{{}}]*\}})|{_OPENING.pattern}")
+_CLOSING_MARK: Final = re.compile(rf"(?:(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}])\Z")
+"""The same, or a stand-in."""
+
+_STAND_IN: Final = re.compile(r"\{tx*\d+\}")
+_LONGEST: Final = 100
+"""The most characters of a stand-in."""
+
+_FAR: Final = 500
+"""How many words behind a point is looked for one that has a partner."""
 
 _SENTENCE_END: Final = re.compile(r"""[.!?…。！？][\"'“”’‘»«›‹)\]]*\Z""")
 
@@ -43,12 +54,13 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
     is_sure = kept == target
     stand_ins = [source.text[tag.start : tag.end] for tag in _placeholders(source.tags)]
     words = _Words(source.text, kept, alignment if is_sure else None, stand_ins)
-    placeholders = {tag: kept.index(source.text[tag.start : tag.end]) for tag in _placeholders(source.tags)}
+    places = _places(kept)
+    inserted = []
+    for tag, stand_in in zip(_placeholders(source.tags), stand_ins, strict=True):
+        start = places[stand_in] if stand_in in places else kept.index(stand_in)
+        inserted.append(replace(tag, start=start, end=start + len(stand_in)))
     tags = words.place(source.tags, (0, len(words.target)))
-    whole = Tag(0, len(kept), (0, 0), (0, 0), tags)
-    for tag, start in sorted(placeholders.items(), key=lambda each: each[1]):
-        whole = _insert(whole, replace(tag, start=start, end=start + tag.end - tag.start))
-    return Tagged(kept, whole.children), is_sure and words.is_sure
+    return Tagged(kept, _insert(tags, sorted(inserted, key=lambda tag: tag.start))), is_sure and words.is_sure
 
 
 def guess(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
@@ -94,7 +106,7 @@ class _Words:
         self.target = [match.span() for match in _WORD.finditer(target)]
         self.is_sure = True
         self._source_text, self._target_text = source, target
-        self._stand_ins = stand_ins
+        self._stand_ins = frozenset(stand_ins)
         self._is_guess = alignment is None
         if alignment is None:
             alignment = guess([source[slice(*span)] for span in self.source], [target[slice(*s)] for s in self.target])
@@ -116,31 +128,35 @@ class _Words:
         :param room: the words that are free
         """
         placed: list[tuple[Span, Tag]] = []
-        gaps = [room]
+        gaps = _Gaps(room, [word for word in range(*room) if not self._sources[word]])
         pairs = [tag for tag in tags if tag.close is not None and tag.start < tag.end]
         # The longest first, which have most to lose.
         for tag in sorted(pairs, key=lambda tag: tag.start - tag.end):
             inside = self._inside(tag)
-            runs = [run for gap in gaps for run in [self._best(gap, inside)] if run is not None]
+            partners = [word for number in inside for word in self._targets[number]]
+            near = gaps.between(min(partners), max(partners) + 1) if partners else []
+            runs = [run for gap in near for run in [self._best(gap, inside)] if run is not None]
             best = max(runs, key=lambda run: run.score, default=None)
             if best is None:
                 self.is_sure = False
-                span = self._nearest(tag, gaps) or (room[1], room[1])
+                aim = len(self.target) * (inside.start if inside else 0) // max(1, len(self.source))
+                span = gaps.nearest(aim) or (room[1], room[1])
             else:
                 self.is_sure &= not self._is_guess or self._is_exact(tag, best)
                 span = best.start, best.end
-            gaps = [part for gap in gaps for part in _without(gap, span)]
+            gaps.take(span)
             placed.append((span, self._trimmed(tag, span, room)))
-        around = list(placed)
+        around = sorted((pair.start, pair.end) for _, pair in placed if pair.start < pair.end)
+        taken = sorted(span for span, _ in placed if span[0] < span[1])
         for tag in tags:
             if self._touches(tag) and room[0] < room[1]:
                 place = self._behind(tag, room)
-                place = next((pair.end for _, pair in around if pair.start < place < pair.end), place)
+                place = next((end for start, end in _at(around, place) if start < place < end), place)
                 placed.append(((room[1], room[1]), replace(tag, start=place, end=place)))
             elif tag.start == tag.end:
                 word = self._place_of_point(tag, room)
                 # Not in the middle of a pair that is beside it.
-                word = next((span[0] for span, _ in placed if span[0] < word < span[1]), word)
+                word = next((start for start, end in _at(taken, word) if start < word < end), word)
                 place = self._start_of(word, room)
                 placed.append(((word, word), _collapsed([tag], place)[0]))
         order = {id(tag): number for number, (_, tag) in enumerate(placed)}
@@ -148,11 +164,12 @@ class _Words:
             sorted((tag for _, tag in placed), key=lambda tag: (tag.start, tag.end, tag.open[0], order[id(tag)]))
         )
 
-    def _inside(self, tag: Tag) -> set[int]:
+    def _inside(self, tag: Tag) -> range:
         """Returns the source words that a pair is around, in whole or in part."""
-        return {number for number, (start, end) in enumerate(self.source) if start < tag.end and tag.start < end}
+        first = bisect_right(self._ends, tag.start)
+        return range(first, max(first, bisect_left(self.source, (tag.end, 0))))
 
-    def _best(self, gap: Span, inside: set[int]) -> _Run | None:
+    def _best(self, gap: Span, inside: range) -> _Run | None:
         """Returns the run of words with most of a pair's and fewest others; it begins and ends with one of those."""
         best: _Run | None = None
         start, score = gap[0], 0
@@ -174,15 +191,6 @@ class _Words:
         source = self._source_text[tag.start : tag.end].strip()
         return source in self._target_text[self.target[run.start][0] : self.target[run.end - 1][1]]
 
-    def _nearest(self, tag: Tag, gaps: Sequence[Span]) -> Span | None:
-        """Returns a free word near the place of a pair none of whose words has a partner, if there is any."""
-        first = min(self._inside(tag), default=0)
-        aim = len(self.target) * first // max(1, len(self.source))
-        free = [number for gap in gaps for number in range(*gap) if not self._sources[number]]
-        free = free or [number for gap in gaps for number in range(*gap)]
-        best = min(free, key=lambda number: abs(number - aim), default=None)
-        return None if best is None else (best, best + 1)
-
     def _trimmed(self, tag: Tag, span: Span, room: Span) -> Tag:
         """Returns a pair around words, without the marks beside them that it was not around in the source either."""
         start = self._start_of(span[0], room)
@@ -194,20 +202,28 @@ class _Words:
         said = self._source_text[tag.start : tag.end]
         first = min((child.start for child in children), default=end)
         last = max((child.end for child in children), default=start)
-        outside = [re.escape(stand_in) for stand_in in self._stand_ins if stand_in not in said]
-        opening = re.compile("|".join([_OPENING.pattern] * (_OPENING.match(said) is None) + outside) or "(?!)")
-        while (mark := opening.match(text, start, end)) and mark.end() <= min(first, end - 1):
+        opens, closes = _OPENING.match(said) is None, _CLOSING.search(said) is None
+
+        def is_outside(mark: re.Match[str] | None, *, is_mark: bool) -> bool:
+            """Whether something at an end is a mark of a kind that is not in the pair, or a stand-in that is not."""
+            return mark is not None and (mark[0] in self._stand_ins and mark[0] not in said if mark[1] else is_mark)
+
+        while is_outside(mark := _OPENING_MARK.match(text, start, end), is_mark=opens):
+            assert mark is not None
+            if mark.end() > min(first, end - 1):
+                break
             start = mark.end()
-        closing = re.compile(
-            f"(?:{'|'.join([_CLOSING.pattern] * (_CLOSING.search(said) is None) + outside) or '(?!)'})\\Z"
-        )
-        while (mark := closing.search(text[start:end])) and mark.start() and start + mark.start() >= last:
-            end = start + mark.start()
+        while is_outside(mark := _CLOSING_MARK.search(text, max(start, end - _LONGEST), end), is_mark=closes):
+            assert mark is not None
+            if mark.start() == start or mark.start() < last:
+                break
+            end = mark.start()
         return replace(tag, start=start, end=end, children=children)
 
     def _place_of_point(self, tag: Tag, room: Span) -> int:
         """Returns before which target word a point is: the first partner of the word that follows it in the source."""
-        for number in range(bisect_right(self._ends, tag.start), len(self.source)):
+        first = bisect_right(self._ends, tag.start)
+        for number in range(first, min(len(self.source), first + _FAR)):
             partners = [word for word in self._targets[number] if room[0] <= word <= room[1]]
             if partners:
                 return min(partners)
@@ -246,14 +262,51 @@ class _Words:
         return self.target[room[1] - 1][1] if room[1] else 0
 
 
-def _without(gap: Span, span: Span) -> Iterator[Span]:
-    if span[1] <= gap[0] or gap[1] <= span[0]:
-        yield gap
-        return
-    if gap[0] < span[0]:
-        yield gap[0], span[0]
-    if span[1] < gap[1]:
-        yield span[1], gap[1]
+class _Gaps:
+    """The target words that no pair has taken."""
+
+    def __init__(self, room: Span, free: list[int]) -> None:
+        """
+        :param free: those that have no partner
+        """
+        self._gaps = [room] if room[0] < room[1] else []
+        self._free = free
+
+    def between(self, start: int, end: int) -> list[Span]:
+        """Returns the gaps from one word up to another."""
+        first = bisect_right(self._gaps, start, key=lambda gap: gap[1])
+        last = bisect_left(self._gaps, end, key=lambda gap: gap[0])
+        return [(max(start, left), min(end, right)) for left, right in self._gaps[first:last]]
+
+    def nearest(self, aim: int) -> Span | None:
+        """Returns a word near a place, one without a partner if there is any."""
+        while self._free:
+            place = bisect_left(self._free, aim)
+            place -= place > 0 and (place == len(self._free) or aim - self._free[place - 1] <= self._free[place] - aim)
+            word = self._free[place]
+            if self.between(word, word + 1):
+                return word, word + 1
+            del self._free[place]  # it was taken
+        place = bisect_right(self._gaps, aim, key=lambda gap: gap[0])
+        near = [min(max(aim, left), right - 1) for left, right in self._gaps[max(0, place - 1) : place + 1]]
+        best = min(near, key=lambda word: abs(word - aim), default=None)
+        return None if best is None else (best, best + 1)
+
+    def take(self, span: Span) -> None:
+        """Takes words that are in one gap."""
+        if span[0] < span[1]:
+            place = bisect_right(self._gaps, span[0], key=lambda gap: gap[0]) - 1
+            left, right = self._gaps[place]
+            self._gaps[place : place + 1] = [gap for gap in ((left, span[0]), (span[1], right)) if gap[0] < gap[1]]
+
+
+_T = TypeVar("_T", bound=tuple[int, ...])
+
+
+def _at(spans: Sequence[_T], place: int) -> Sequence[_T]:
+    """Returns the last of some spans that starts at a place or before it, if there is one."""
+    number = bisect_right(spans, place, key=lambda span: span[0])
+    return spans[number - 1 : number] if number else []
 
 
 def _collapsed(tags: Sequence[Tag], place: int) -> tuple[Tag, ...]:
@@ -272,22 +325,40 @@ def _placeholders(tags: Sequence[Tag]) -> Iterator[Tag]:
         yield from _placeholders(tag.children)
 
 
-def _insert(parent: Tag, tag: Tag) -> Tag:
-    """Returns a pair with a placeholder in it, in the innermost pair that is around it."""
-    children = list(parent.children)
-    for number, child in enumerate(children):
-        if child.close is not None and child.start <= tag.start and tag.end <= child.end:
-            children[number] = _insert(child, tag)
-            return replace(parent, children=tuple(children))
-    children = sorted([*children, tag], key=lambda each: (each.start, each.end))
-    return replace(parent, children=tuple(children))
+def _insert(tags: Sequence[Tag], placeholders: Sequence[Tag]) -> tuple[Tag, ...]:
+    """Returns tags with placeholders among them, each in the innermost pair that is around it.
+
+    :param placeholders: in order
+    """
+    if not placeholders:
+        return tuple(tags)
+    pairs = sorted((tag.start, tag.end, number) for number, tag in enumerate(tags) if tag.start < tag.end)
+    own: list[Tag] = []
+    inside: dict[int, list[Tag]] = {}
+    for tag in placeholders:
+        start, end, number = next(iter(_at(pairs, tag.start)), (tag.end, 0, 0))
+        (inside.setdefault(number, []) if start <= tag.start and tag.end <= end else own).append(tag)
+    found = [
+        replace(tag, children=_insert(tag.children, inside[number])) if number in inside else tag
+        for number, tag in enumerate(tags)
+    ]
+    return tuple(sorted([*found, *own], key=lambda each: (each.start, each.end)))
+
+
+def _places(text: str) -> dict[str, int]:
+    """Returns where each stand-in is first."""
+    places: dict[str, int] = {}
+    for match in _STAND_IN.finditer(text):
+        places.setdefault(match[0], match.start())
+    return places
 
 
 def _keep_stand_ins(source: Tagged, target: str) -> str:
     """Returns a translation with each stand-in once."""
+    counts = Counter(_STAND_IN.findall(target))
     for tag in _placeholders(source.tags):
         stand_in = source.text[tag.start : tag.end]
-        count = target.count(stand_in)
+        count = counts[stand_in] or target.count(stand_in)
         if count == 1:
             continue
         if count > 1:
