@@ -45,7 +45,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 class _Run:
     """A run of text."""
 
-    node: Element
+    start: int
+    end: int
     head: Span
     """What opens it and says its style."""
     style: str
@@ -67,9 +68,11 @@ def _paragraphs(tokens: Iterable[Token]) -> Iterator[Element]:
 class _Paragraph:
     """The runs of a paragraph as a text with tags."""
 
+    __slots__ = ("_base", "_heads", "_inline", "_parts", "_runs", "_start", "_text")
+
     def __init__(self, text: str, node: Element) -> None:
         self._text = text
-        self._node = node
+        self._start = node.start
         self._inline = Inline(text, xml_unescape)
         self._runs: list[_Run] = []
         self._base: dict[Span | None, Span] = {}
@@ -78,33 +81,33 @@ class _Paragraph:
         """What opens the runs that have a tag of their own."""
         self._parts: dict[Span, Span] = {}
         """What opens the run of a break or a tab."""
+        self._walk(node.inner, None)
 
     def segments(self, lines: LineNumbers) -> Iterator[Segment]:
         """Yields the paragraph as a segment, if it has words."""
-        self._walk(self._node.elements, None)
         found = self._inline.take()
+        del self._inline  # there are many paragraphs
         if found is not None and self._runs:
             tagged, span = found
 
             def edits(translation: Tagged, _: Tell) -> list[Edit]:
                 return [self._edit(translation, span)]
 
-            yield Segment(tagged, lines(self._node.start), edits)
+            yield Segment(tagged, lines(self._start), edits)
 
-    def _walk(self, nodes: Sequence[Element], container: Span | None) -> None:
-        runs = {node.start: self._run(node) for node in nodes if node.name == "w:r"}
+    def _walk(self, tokens: Sequence[Token], container: Span | None) -> None:
+        runs: dict[int, _Run] = {}
         sizes: Counter[str] = Counter()
-        for run in runs.values():
-            if run is not None:
-                sizes[run.style] += sum(
-                    child.end - child.inside[0] for child in run.node.elements if child.name == "w:t"
-                )
+        for node in children(tokens):
+            if node.name == "w:r" and (run := self._run(node)) is not None:
+                runs[node.start] = run
+                sizes[run.style] += sum(child.end - child.inside[0] for child in node.elements if child.name == "w:t")
         base = sizes.most_common(1)[0][0] if sizes else ""
         opened: tuple[str, Span] | None = None  # the style of the pair that runs are in
-        ending = self._fields(nodes)
+        ending = self._fields(tokens)
         fields = 0
         field_start = 0
-        for node in nodes:
+        for node in children(tokens):  # once more, so that they are not all there at a time
             kind = self._field(node)
             if kind > 0 and fields == 0 and node.start in ending:
                 field_start = node.start
@@ -129,11 +132,11 @@ class _Paragraph:
                     self._heads.add(found.head)
                 if found.style != base:
                     opened = found.style, (node.end, node.end)
-                self._add_run(found)
+                self._add_run(node, found)
             elif node.name in _CONTAINERS:
                 span = node.start, node.inside[0]
                 self._inline.open(*span, node.name)
-                self._walk(node.elements, span)
+                self._walk(node.inner, span)
                 self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
             elif node.name in _INVISIBLE:
                 self._inline.point(node.start, node.end)
@@ -154,10 +157,10 @@ class _Paragraph:
         properties = next((child for child in node.elements if child.name == "w:rPr"), None)
         head = node.start, node.inside[0] if properties is None else properties.end
         style = "" if properties is None else self._text[properties.start : properties.end]
-        return _Run(node, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
+        return _Run(node.start, node.end, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
 
-    def _add_run(self, run: _Run) -> None:
-        for child in run.node.elements:
+    def _add_run(self, node: Element, run: _Run) -> None:
+        for child in node.elements:
             if child.name == "w:t" and child.end > child.inside[0]:
                 self._inline.text(child.inside[0], child.end - len("</w:t>"))
             elif child.name in ("w:br", "w:tab", "w:noBreakHyphen", "w:softHyphen"):
@@ -171,11 +174,11 @@ class _Paragraph:
             return 0
         return 1 if '"begin"' in raw else -1 if '"end"' in raw else 0
 
-    def _fields(self, nodes: Sequence[Element]) -> set[int]:
+    def _fields(self, tokens: Sequence[Token]) -> set[int]:
         """Returns where the fields begin that end here, too."""
         opened: list[int] = []
         ending: set[int] = set()
-        for node in nodes:
+        for node in children(tokens):
             kind = self._field(node)
             if kind > 0:
                 opened.append(node.start)
@@ -190,21 +193,21 @@ class _Paragraph:
         pieces: Pieces = []
         if first is not None:
             if self._has_content(first.head[1], start):
-                pieces += [(first.node.start, start), _CLOSE]
-            start = first.node.start
+                pieces += [(first.start, start), _CLOSE]
+            start = first.start
         base = self._base.get(self._container(first))
         fallback = base or (first.head if first is not None else self._runs[0].head)
         pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
         if last is not None:
-            if self._has_content(end, last.node.end):
-                pieces += [last.head, _OPEN, (end, last.node.end)]
-            end = last.node.end
+            if self._has_content(end, last.end):
+                pieces += [last.head, _OPEN, (end, last.end)]
+            end = last.end
         return Edit(start, end, pieces)
 
     def _run_at(self, place: int) -> _Run | None:
         """Returns the run that a place is in."""
-        number = bisect_left(self._runs, place, key=lambda run: run.node.start) - 1
-        return self._runs[number] if number >= 0 and place < self._runs[number].node.end else None
+        number = bisect_left(self._runs, place, key=lambda run: run.start) - 1
+        return self._runs[number] if number >= 0 and place < self._runs[number].end else None
 
     def _has_content(self, start: int, end: int) -> bool:
         """Whether there is anything that is seen in a part of a run."""
@@ -214,9 +217,9 @@ class _Paragraph:
         """Returns the tag of the link that a run is in, where all of the text is in it."""
         if run is None:
             return None
-        inner = [span for span in self._base if span is not None and span[0] < run.node.start]
+        inner = [span for span in self._base if span is not None and span[0] < run.start]
         return next(
-            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.node.start),
+            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.start),
             None,
         )
 

@@ -61,12 +61,11 @@ def pair(items: Sequence[Item]) -> dict[int, int]:
             opened.append(number)
             counts[item.name] += 1
         elif item.kind == "close" and counts[item.name]:
-            name = ""
-            while name != item.name:
+            while number not in partners:
                 other = opened.pop()
-                name = items[other].name
-                counts[name] -= 1
-            partners[other], partners[number] = number, other
+                counts[items[other].name] -= 1
+                if items[other].name == item.name:
+                    partners |= {other: number, number: other}
     return partners
 
 

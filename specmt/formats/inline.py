@@ -21,6 +21,8 @@ _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 class Inline:
     """Collects what is in a paragraph, in the order of the document."""
 
+    __slots__ = ("_collapses", "_decode", "_head", "_items", "_last", "source")
+
     def __init__(
         self, source: str, decode: Callable[[str], str] = str, *, collapses: bool = False, escaped: str = ""
     ) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import unescape
+from sys import intern
 from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
@@ -85,7 +86,7 @@ def _tokens(text: str) -> Iterator[Token]:
         if match is None:
             raise DataError(f"line {text.count(chr(10), 0, place) + 1} has markup of a kind that is not understood")
         kind = match.lastgroup
-        name = match[kind] if kind in ("open", "close") else ""
+        name = intern(match[kind]) if kind in ("open", "close") else ""
         if kind == "open" and text[match.end() - 2] == "/":
             kind = "empty"
         yield Token(kind, place, match.end(), name)  # type: ignore[arg-type]
@@ -106,7 +107,7 @@ def html_tokens(text: str, place: int = 0, last: int | None = None) -> Iterator[
             yield Token("other", place, last)
             return
         kind = match.lastgroup
-        name = match[kind].lower() if kind in ("open", "close") else ""
+        name = intern(match[kind].lower()) if kind in ("open", "close") else ""
         if kind == "open" and text[match.end() - 2] == "/" and name not in _RAW:
             kind = "empty"
         yield Token(kind, place, match.end(), name)  # type: ignore[arg-type]

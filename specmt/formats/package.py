@@ -41,7 +41,7 @@ class Package:
                     if is_text(member.filename):
                         document = _read(archive, member, find)
                         self._documents.append((member.filename, document, len(segments)))
-                        segments += (replace(segment, member=member.filename) for segment in document.segments)
+                        segments += document.segments
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
@@ -97,6 +97,6 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, find: Callable[[str
     if len(content) != member.file_size:
         raise DataError(f"has the member {member.filename!r}, which has another size than it says")
     try:
-        return xml_document(content, find)
+        return xml_document(content, lambda text: (replace(each, member=member.filename) for each in find(text)))
     except DataError as error:
         raise DataError(f"{member.filename}: {error}") from error

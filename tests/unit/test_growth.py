@@ -1,0 +1,153 @@
+# ruff: noqa: E501  (documents are shown as they are)
+"""Reading, translating and writing a document takes time in proportion to its size, whatever it repeats."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from specmt.documents import translate_documents
+from specmt.errors import DataError
+from specmt.formats import names, read_document
+from specmt.formats.document import FormatOptions
+from specmt.options import DecodingOptions
+from tests.documents import O, Shouting, W, package
+from tests.growth import assert_linear
+
+_WORD = f"<w:document {W}><w:body>", "</w:body></w:document>"
+_TEXT = f"<o {O}>", "</o>"
+_STRINGS = "<resources><string>", "</string></resources>"
+_UNIT = "<xliff><file><body><trans-unit><source>", "</source></trans-unit></body></file></xliff>"
+_CUE = "00:00:01,000 --> 00:00:02,000"
+_EVENT = "[Script Info]\nDialogue: 0,0:00:01.00,0:00:04.00,,,,,,,"
+REPEATED = {
+    "android": [
+        ("<resources>", "<plurals><item>x</item></plurals>|<x/>|<string/>", "</resources>"),
+        (_STRINGS[0], "<b>x</b> |x\\n|\\n|\"|\\u0041|<g/>x |\\'", _STRINGS[1]),
+    ],
+    "csv": [("", 'a,b\n|a|"|""|a;|\t|\n|"a",|,|a"|"a"\n', "")],
+    "docx": [
+        (_WORD[0], "<w:p/>|<w:p><w:r><w:t>x y</w:t></w:r></w:p>|<w:r/>", _WORD[1]),
+        (
+            _WORD[0] + "<w:p>",
+            "<w:r><w:t>x </w:t></w:r>|<w:r><w:rPr><w:b/></w:rPr><w:t>x </w:t></w:r><w:r><w:t>y </w:t></w:r>"
+            '|<w:r><w:fldChar w:fldCharType="begin"/></w:r>|<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+            "|<w:hyperlink><w:r><w:t>x </w:t></w:r></w:hyperlink>|<w:r><w:tab/><w:t>x</w:t></w:r>|<w:bookmarkStart/>"
+            "|<w:r><w:t>x</w:t></w:r><w:r><w:footnoteReference/></w:r>|<w:p><w:r><w:t>x</w:t></w:r></w:p>",
+            "</w:p>" + _WORD[1],
+        ),
+    ],
+    "fluent": [
+        ("", "a = b\n|# x\n|-t = x\n|a|\n| |a = {\n|a =\n  x\n", ""),
+        ("a = ", '{ $x } |x |{ "x" }|{ -t }|\n  x|{ $x -> *[a] b\n }\n  |\n .x = y', "\n"),
+    ],
+    "html": [
+        (
+            "",
+            "<!--a>|<!|<!x |<!x>|<?|<a|<a |</a|</a>|<b>|<b>x |<b>x</b> |<b x=|<a \"|<a '|<a b=c |<pre>|</b>x |<title>|<p>",
+            "",
+        ),
+        (
+            "",
+            "<p>x|&amp;|&|&#|&nbsp;|<br>x|<wbr>x|<img>x |<i><b>x|{t|{tx|<sup>2</sup>|x<sup>2</sup>|<li>|<!-- -->|--|a\n|.\n",
+            "",
+        ),
+        ("<pre>", "<a>|</b>|<a></b>", ""),
+        ("<p>", "<a></b>|<script>|<li translate=no>|<code>x|<code>x</code> |<tt><i>|<a title='x'>", ""),
+    ],
+    "json": [
+        ("[", '"x",|1,|[],|{},', "1]"),
+        ('["', "\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,", '"]'),
+        ('{"a": "{n, plural, ', "one {x} |other {{n, plural, other {x}}} |one {# x} |one {", '}"}'),
+    ],
+    "odt": [
+        (_TEXT[0], "<text:p>x</text:p>|<text:p/>|<x/>", _TEXT[1]),
+        (
+            _TEXT[0] + "<text:p>",
+            "x |<text:s/>x|<text:span>x </text:span>|<text:note><text:p>x</text:p></text:note>|<draw:frame/>x|<text:bookmark/>x ",
+            "</text:p>" + _TEXT[1],
+        ),
+    ],
+    "po": [
+        ("", '#\n|#, x\n|#. x\n|#~ x\n|\n|"x"\n|x| |#,a', ""),
+        ("", "charset=", ""),
+        ('msgid "x"\n', '"x"\n|#, c\n', 'msgstr ""\n'),
+        ('#, c-format\nmsgid "x', "%|% |&|_x|x | |\\n|\\\\", 'x"\nmsgstr ""\n'),
+        ('#, python-brace-format\nmsgid "x', "{|{}", '"\nmsgstr ""\n'),
+    ],
+    "properties": [
+        ("", "a=b\n|a|a\\|\\|\\u|a= |=|:| |#|\\\n|a=\\\n|a={0}'\n|\r|\n|\t", ""),
+        ("a=b", "\\\n|\\u0041|\\\\| |x\\n|'|{0|\\ ", ""),
+    ],
+    "subtitles": [
+        ("", f"1\n{_CUE}\nx\n\n|{_CUE}\n|x\n|-->|-->\n|1\n|0:|NOTE -->\n", ""),
+        (f"{_CUE}\n", "<i>x |<i>x</i> |<|{|{{\\x}}x |- x\n|x |</i>x|<i><b>x", ""),
+        ("[Script Info]\n", f"{_EVENT[14:]}x\n|Format: Text\n|,", ""),
+        (_EVENT, "\\N|x\\N- |{\\i}x |{|\\p1", "\n"),
+    ],
+    "text": [("", "a|a\n|\n| |a |\r|\r\n", "")],
+    "tmx": [
+        ("<tmx><body>", "<tu><tuv lang='de'><seg>x</seg></tuv></tu>|<tu/>|<tu><tuv/></tu>", "</body></tmx>"),
+        (
+            "<tmx><body><tu><tuv lang='de'><seg>",
+            "<hi>x </hi>|<ph/>x |<bpt i='1'/>x<ept i='1'/>",
+            "</seg></tuv></tu></body></tmx>",
+        ),
+    ],
+    "xliff": [
+        ("<xliff><file><body>", "<trans-unit><source>x</source></trans-unit>|<trans-unit/>", "</body></file></xliff>"),
+        (
+            _UNIT[0],
+            "<g>x </g>|<x/>|<x/>x |x |<bx rid='1'/>x <ex rid='1'/>|<mrk mtype='seg'>x</mrk>|<g translate='no'>x</g>|&x;",
+            _UNIT[1],
+        ),
+        (
+            _UNIT[0] + "x</source><seg-source>",
+            "<mrk mtype='seg'>x</mrk>|<g><mrk mtype='seg'>x</mrk></g>",
+            _UNIT[1].replace("source", "seg-source", 1),
+        ),
+    ],
+    "xml": [
+        ("<a>", "<b/>|<b/>x |<b>x</b> |<!-- -->|<![CDATA[x]]>|&amp;|&x;|x|<?x?>|x\n|<b c='d' e='f'>x</b>", "</a>"),
+        ("", "<a>|<a/>", ""),
+    ],
+}
+"""What of a document of each format is repeated, and what is around it; Markdown has tests of its own."""
+
+MEMBERS = {"docx": "word/document.xml", "odt": "content.xml"}
+
+
+def cases() -> Iterator[tuple[str, str, str, str]]:
+    for name, found in REPEATED.items():
+        for before, units, after in found:
+            yield from ((name, before, unit, after) for unit in units.split("|"))
+
+
+def test_every_format_is_here() -> None:
+    assert set(REPEATED) | {"markdown"} >= set(names())
+
+
+@pytest.fixture
+def no_garbage() -> Iterator[None]:
+    """Has no search for garbage in what is measured."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "before", "unit", "after"), cases())
+def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
+    def check(size: int) -> None:
+        text = before + unit * (size // len(unit) + 1) + after
+        data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
+        with suppress(DataError):
+            document = read_document(data, "a", name, FormatOptions(columns=("1",)))
+            assert document.write({}, print) == data
+            list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
+
+    assert_linear(check, 1250)
