@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final, NamedTuple
 
 from specmt.formats.document import Edit, Part
+from specmt.formats.inline import render
 from specmt.types import Span, Tagged
 
 _TARGET: Final = re.compile(
@@ -20,6 +21,7 @@ _TARGET: Final = re.compile(
 _WITH_TARGETS: Final = frozenset(("link target", "link definition", "image", "tag", "HTML", "JSX"))
 _FRAGMENT: Final = re.compile(r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#]*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)""")
 _ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)[^{}]*\}[ \t]*\Z")
+_CODE: Final = re.compile("`+(.+?)`+")
 _OTHER: Final = re.compile(r"[a-z][a-z0-9+.-]*:|[/#{@~]|\Z", re.IGNORECASE)
 """Targets that are not relative."""
 
@@ -94,20 +96,22 @@ def new_anchors(
             yield Edit(heading.span[1], heading.span[1], [f" {said}"])
 
 
-def moved_anchors(headings: Sequence[Heading], written: Mapping[int, Tagged], dialect: str) -> dict[str, str]:
+def moved_anchors(
+    text: str, headings: Sequence[Heading], written: Mapping[int, Tagged], dialect: str
+) -> dict[str, str]:
     """Returns what the ids of headings become where these are translated."""
     after = []
     for heading in headings:
         said = written.get(heading.first) if heading.last == heading.first + 1 else None
-        after.append(heading.text if said is None else _plain(said, heading.text))
+        after.append(heading.text if said is None else _plain(said, text))
     before = slugs_of((each.text for each in headings), dialect)
     return {one: other for one, other in zip(before, slugs_of(after, dialect), strict=True) if one != other}
 
 
-def _plain(said: Tagged, source: str) -> str:
-    """Returns what a reader sees of a translated heading; code and the like are words of its source."""
-    kept = re.findall(r"`+(.+?)`+", source)
-    return re.sub(r"\{t+x*\d+\}", lambda _: kept.pop(0) if kept else "", said.text)
+def _plain(said: Tagged, text: str) -> str:
+    """Returns what a reader sees of a text: of its markup, code alone."""
+    raw = (piece if isinstance(piece, str) else _CODE.match(text, *piece) for piece in render(said))
+    return "".join(piece if isinstance(piece, str) else piece[1] if piece else "" for piece in raw)
 
 
 def new_targets(text: str, parts: Iterable[Part], change: Callable[[str], str]) -> Iterator[tuple[Edit, str, str]]:

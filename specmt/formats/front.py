@@ -13,7 +13,7 @@ from specmt.formats.document import Edit, Segment
 from specmt.formats.inline import replacing
 from specmt.types import Span, Tagged
 
-FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*(?=\r?$)", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$""", re.MULTILINE)
 
 

@@ -39,6 +39,7 @@ _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]*)")
 _KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style", "svg", "math", "pre"))
 _MARKED: Final = re.compile(r"""translate=["']?no\b|\bnotranslate\b""")
 _VOID: Final = frozenset(("img", "wbr", "input"))
+_NOTE: Final = re.compile(r"^[ \t>]*\[\^[^\]\s]+\]:", re.MULTILINE)
 _TASK: Final = re.compile(r"\[[ xX]\](?=\s)")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\s*\Z""")
 _PRE: Final = re.compile(r"<(/?)pre\b", re.IGNORECASE)
@@ -128,6 +129,8 @@ class _Page:
             elif token.type in ("fence", "code_block", "hr", "line") or (token.type == "kept" and token.block):
                 self._leave(span, _REASONS.get(token.type, token.info))
             is_heading = token.type == "heading_open"
+        for label in _NOTE.finditer(self._text, start):
+            self._leave(label.span(), "markup")
         for reference in [*self._env.get("references", {}).values(), *self._env.get("duplicate_refs", ())]:
             self._leave(self._lines.span(*reference["map"]), "link definition")
         yield from found
@@ -158,7 +161,7 @@ class _Page:
             linked = options.linked | fragments(self._text)
             yield from new_anchors(self._text, self._headings, own, options.dialect, linked)
         elif anchors == "rewrite":
-            moved = moved_anchors(self._headings, own, options.dialect)
+            moved = moved_anchors(self._text, self._headings, own, options.dialect)
 
         def change(target: str) -> str:
             if target.startswith("#"):
@@ -222,6 +225,8 @@ class _Page:
             kind = child.type
             if kind in ("text", "text_special"):
                 self._add_text(content, start, stop, inline, is_first=number == 0)
+                if kind == "text_special":
+                    self._leave(content.span(start, stop), "entity")
                 continue
             if kind == "softbreak":
                 place = content.text.index("\n", start)

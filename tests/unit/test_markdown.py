@@ -88,6 +88,10 @@ CASES = {
     "returns": ("Das\rHaus und\r\nDa ist\r\n\r\n- ja\r\n", "DAS HAUS UND\r\nDA IST\r\n\r\n- JA\r\n"),
     "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`Haus <da>` IST\n"),
     "myst": ("```{note} Titel\n:class: a\nDas\n```\n\n```{code} a\nso\n```\n", "```{note} TITEL\n:class: a\nDAS\n```\n\n```{code} a\nso\n```\n"),
+    "icon in strong text": ("__:a-b: Das Haus__\n", "__:a-b: DAS HAUS__\n"),
+    "front matter of Windows": ("---\r\nid: a\r\n---\r\n\r\n`b` Haus\r\n", "---\r\nid: a\r\n---\r\n\r\n`b` HAUS\r\n"),
+    "note with a name": ("Das.[^na]\n\n[^na]: Da\n", "DAS.[^na]\n\n[^na]: DA\n"),
+    "entities alone": ("&amp; [1](a) &nbsp;\n", "&amp; [1](a) &nbsp;\n"),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
     "yaml": (
         "---\ntitle: Ein Haus\nid: nein\ntags: [so]\nhero:\n  description: >\n    Das ist\n    gut\n---\nDa\n",
@@ -158,6 +162,15 @@ def test_nothing_is_lost_whatever_is_written(text: str) -> None:
     changed = {n: Tagged(f"b {segment.source.text} #", ()) for n, segment in enumerate(document.segments)}
     written = document.write(changed, lambda *_: None).decode()
     assert not list(compare(blocks_of(text), blocks_of(written)))
+
+
+def test_a_moved_heading_with_code() -> None:
+    page = "# Das `haus(a)` hier\n\n[da](#das-hausa-hier)\n"
+    (done,) = translate_documents(Shouting(), [("a", read(page, dialect="gfm"))], DecodingOptions())
+    assert done.data == b"# DAS `haus(a)` HIER\n\n[DA](#das-hausa-hier)\n"
+    answers = {"Das {t1} hier": "It is {t1}"}
+    (done,) = translate_documents(Shouting(answers), [("a", read(page, dialect="gfm"))], DecodingOptions())
+    assert done.data == b"# It is `haus(a)`\n\n[DA](#it-is-hausa)\n"
 
 
 PAGE = "# Ein *Haus*\n\n[da](#ein-haus) [dort](b.md#das-dach)\n\n## Das Dach {#d}\n\n## Ein Haus\n\n[da](#ein-haus-1)\n"
