@@ -278,6 +278,7 @@ DRAFTED = [
 ]
 
 
+@pytest.mark.crossed("model", "way", "fused")
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("way", DRAFTED, ids=str)
 def test_speculative_output_is_greedy_output(
@@ -323,6 +324,7 @@ def test_a_replica_uses_the_verifiers_cells(
             monkeypatch.setattr(session, "FusedLoop", NotFused)
 
 
+@pytest.mark.crossed("model", "batch_size")
 @pytest.mark.parametrize("batch_size", [1, 8])
 def test_beam_search(model: Model, texts: Sources, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     options = DecodingOptions(strategy="beam", beam_size=4, n_best=4, scores=True, batch_size=batch_size)
