@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, final
 
-from specmt.errors import DataError
+from specmt.errors import DataError, SpecmtError
 from specmt.formats.encoding import Encoding
 from specmt.types import Span, Tagged
 
@@ -230,8 +230,8 @@ class TextDocument:
 
 
 def fail(error: Exception, numbers: Iterable[int], tell: Callable[[int, str], None]) -> None:
-    """Tells of segments that they are kept because of a failure of the program; one for want of memory is raised."""
-    if isinstance(error, MemoryError):
+    """Tells of segments that they are kept because of a failure of the program; others are raised."""
+    if isinstance(error, MemoryError | SpecmtError):
         raise error
     for number in numbers:
         tell(number, f"{FAILED} ({type(error).__name__})")

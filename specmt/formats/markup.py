@@ -19,7 +19,7 @@ from specmt.types import Span
 Kind = Literal["text", "open", "close", "empty", "comment", "cdata", "other"]
 
 _ATTRIBUTE: Final = re.compile(r"""([^\s=/>"'<][^\s=/>"'<]*)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
-_INSIDE: Final = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
+_INSIDE: Final = r"""[^<>"']*(?:(?:"[^"]*"|'[^']*')[^<>"']*)*"""
 _XML: Final = re.compile(
     rf"""(?P<comment><!--.*?-->) | <!\[CDATA\[(?P<cdata>.*?)\]\]> | (?P<other><\?.*?\?> | <!DOCTYPE\b{_INSIDE}
         (?:\[.*?\]\s*)?>) | </(?P<close>[^\s<>/"'=]+)\s*> | <(?P<open>[^\s<>/"'=!?]+){_INSIDE}> | (?P<text>[^<]+)""",
@@ -27,7 +27,7 @@ _XML: Final = re.compile(
 )
 _HTML: Final = re.compile(
     r"""(?P<comment><!--(?:.*?--!?>|>)) | (?P<other><(?!!--)[!?][^>]*>) | </(?P<close>[A-Za-z][^\s<>/]*)[^>]*>
-        | <(?P<open>[A-Za-z][^\s<>/]*)(?:[^>"']|"[^"]*"|'[^']*'|["'](?=\s*/?>))*> | (?P<text>[^<]+|<)""",
+        | <(?P<open>[A-Za-z][^\s<>/]*)[^>"']*(?:(?:"[^"]*"|'[^']*'|["'](?=\s*/?>))[^>"']*)*> | (?P<text>[^<]+|<)""",
     re.VERBOSE | re.DOTALL,
 )
 _STARTS_TAG: Final = re.compile(r"</?[A-Za-z]|<[!?]")

@@ -13,7 +13,7 @@ from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 from specmt.types import Span, Tagged
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _COMPLEX: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _HEAD: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset:\d+\s*)?")
 _BRANCH: Final = re.compile(r"\s*(?:=\d+|\w+)\s*\{")

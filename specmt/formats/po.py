@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from specmt.errors import DataError
+from specmt.errors import DataError, UsageError
 from specmt.formats.accelerators import hide
 from specmt.formats.document import Document, Edit, FormatOptions, RefusedError, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
@@ -18,7 +18,8 @@ from specmt.types import Span, Tagged
 
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _STRING: Final = re.compile(
-    r'(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"(?P<body>(?:[^"\\]|\\.)*)"\s*'
+    r"(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"
+    r'"(?P<body>[^"\\]*(?:\\.[^"\\]*)*)"\s*'
 )
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -189,6 +190,7 @@ class _Style:
 
     def __init__(self, text: str, entries: list[_Entry], header: _Entry | None, options: FormatOptions) -> None:
         self._options = options
+        self._moment = _moment()
         self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
         said = "" if header is None else next((header.values[slot].text for slot in header.slots), "")
         found = re.search(r"nplurals\s*=\s*(\d+)", said)
@@ -267,9 +269,8 @@ class _Style:
         if not header.slots:
             return
         start, end = header.values[header.slots[0]].span
-        moment = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])) if "SOURCE_DATE_EPOCH" in os.environ else None
         fields = {
-            "PO-Revision-Date": time.strftime("%Y-%m-%d %H:%M%z", moment or time.localtime()),
+            "PO-Revision-Date": self._moment,
             "Language": self._options.target.replace("-", "_"),
         }
         for name, value in fields.items():
@@ -300,6 +301,19 @@ class _Style:
                 now = ""
             now += word
         yield now
+
+
+def _moment() -> str:
+    """Returns what time it is, or what `SOURCE_DATE_EPOCH` says, so that a build is the same on another day.
+
+    :raises UsageError: it says no time.
+    """
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        moment = time.localtime() if told is None else time.gmtime(int(told))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"`SOURCE_DATE_EPOCH` must be a number of seconds, but is {told!r} instead.") from None
+    return time.strftime("%Y-%m-%d %H:%M%z", moment)
 
 
 def _unescape(body: str) -> str:

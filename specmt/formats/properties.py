@@ -14,7 +14,7 @@ from specmt.formats.inline import Inline, in_place
 _ENTRY: Final = re.compile(
     r"""^[ \t\f]*(?:[#!][^\r\n]*
         | (?P<key>(?:[^\\:=\s]|\\(?:\r\n|[\s\S]))+)[ \t\f]*[:=]?[ \t\f]*
-          (?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]|$))*) )""",
+          (?P<value>[^\\\r\n]*(?:\\(?:\r\n|[\s\S]|$)[^\\\r\n]*)*) )""",
     re.VERBOSE | re.MULTILINE,
 )
 _ESCAPE: Final = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|[\r\n])[ \t\f]*|([\s\S]))")

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pysubs2
 import pytest
 
 from specmt.documents import LEFT, Selection, translate_documents
-from specmt.errors import DataError
+from specmt.errors import DataError, UsageError
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.encoding import Encoding
@@ -23,7 +24,7 @@ from specmt.formats.markup import xml_escape
 from specmt.options import DecodingOptions
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.memory import read_memory
-from tests.documents import PO, SAMPLES, O, Shouting, package, run, unpack
+from tests.documents import PO, SAMPLES, O, Sample, Shouting, package, run, unpack
 
 
 def test_sentences_are_asked_for_once_and_in_order() -> None:
@@ -127,6 +128,34 @@ def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, tmp
     assert plural is not None and len(plural.msgstr_plural) == forms
     # A language with other forms than one and many is to be looked at.
     assert plural.fuzzy is (forms != 2)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.format)
+def test_another_day_gives_the_same_bytes(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, set[bytes]] = {}
+    for told in ("", "1700000000"):
+        if told:
+            monkeypatch.setenv("SOURCE_DATE_EPOCH", told)
+        else:
+            monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+        for now in (1.6e9, 1.9e9):
+            monkeypatch.setattr("time.time", lambda now=now: now)
+            day = time.gmtime(now)
+            monkeypatch.setattr(
+                "time.localtime", lambda seconds=None, day=day: day if seconds is None else time.gmtime(seconds)
+            )
+            (found,) = run(Shouting(), (sample.format, sample.data), **sample.options)
+            written.setdefault(told, set()).add(found.data)
+    assert len(written["1700000000"]) == 1
+    assert len(written[""]) == 1 + (sample.format == "po")
+
+
+def test_a_day_that_is_none_is_told_before_anything_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    translator = Shouting()
+    with pytest.raises(UsageError, match="`SOURCE_DATE_EPOCH` must be a number of seconds, but is 'yesterday' instead"):
+        run(translator, ("po", PO))
+    assert translator.asked == []
 
 
 def test_a_directive_that_the_model_changed_is_refused() -> None:

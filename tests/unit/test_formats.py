@@ -218,6 +218,30 @@ def test_memory_is_bounded_by_the_size(name: str) -> None:
     assert peak < 45 * len(data)
 
 
+@pytest.mark.parametrize(
+    ("name", "head", "tail"),
+    [
+        ("po", 'msgid "', '"\nmsgstr ""\n'),
+        ("json", '["', '"]'),
+        ("properties", "a=", ""),
+        ("csv", 'a\n"', '"'),
+        ("html", "<p class=", ">x</p>"),
+        ("xml", "<p class='", "'>x</p>"),
+        ("text", "", ""),
+    ],
+)
+def test_a_long_text_takes_little_memory(name: str, head: str, tail: str) -> None:
+    """What searches a text must not note each of its characters."""
+    data = (head + "x" * 300_000 + tail).encode()
+    read(name, data[:20] + tail.encode(), columns=("1",))  # what is made once
+    tracemalloc.start()
+    try:
+        read(name, data, columns=("1",)).write({}, print)
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(SAMPLES), st.integers(0, 2000), st.integers(0, 30), st.binary(max_size=4))
 def test_damage_is_refused_or_kept(sample: Sample, start: int, length: int, put: bytes) -> None:
