@@ -13,6 +13,9 @@ FULL := $(VENV)/.installed
 PARTS := setup.cfg setup.py specmt/_signals.c $(wildcard specmt/engine/kernels/csrc/*)
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 
+# Modules are compiled once, not by each of the processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Beyond a few threads, small models only get slower.
 export OMP_NUM_THREADS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 
