@@ -17,8 +17,6 @@ import pytest
 from specmt.engine.kernels import library
 from specmt.engine.threads import use_threads
 from specmt.models.config import (
-    DecoderConfig,
-    DrafterConfig,
     VerifierConfig,
     autoregressive_config_for,
     drafter_config_for,
@@ -27,6 +25,7 @@ from specmt.models.folder import VERIFIER as VERIFIER_FILE
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.text.pieces import PIECES
+from specmt.translator import Translator
 from tests.commands import Execute, execute_here
 from tests.folders import write_model
 
@@ -105,9 +104,12 @@ def needs_kernels() -> None:
         pytest.skip("the C++ kernels were not built, or this processor cannot run them")
 
 
-@pytest.fixture(scope="session", params=[True, False], ids=["kernels", "pytorch"])
+@pytest.fixture(scope="module", params=[True, False], ids=["kernels", "pytorch"])
 def kernels(request: pytest.FixtureRequest) -> bool:
-    """Whether a network is to run on the C++ kernels: both backends, one after the other."""
+    """Whether a network is to run on the C++ kernels: both backends, one after the other.
+
+    For each module: else what a module has for both is made twice.
+    """
     if request.param:
         request.getfixturevalue("needs_kernels")
     return bool(request.param)
@@ -123,21 +125,6 @@ def here(capfdbinary: pytest.CaptureFixture[bytes]) -> Execute:
 def pieces_path() -> Path:
     """A SentencePiece model of 400 pieces with byte fallback."""
     return TOY / PIECES
-
-
-@pytest.fixture(scope="session")
-def verifier_config() -> VerifierConfig:
-    return VERIFIER
-
-
-@pytest.fixture(scope="session")
-def drafter_config() -> DrafterConfig:
-    return MASKED
-
-
-@pytest.fixture(scope="session")
-def autoregressive_config() -> DecoderConfig:
-    return AHEAD
 
 
 @pytest.fixture(scope="session")
@@ -171,9 +158,25 @@ def tiny_model_without_drafter(tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder whose drafters have learnt a little from the verifier's own output."""
-    path = tmp_path_factory.mktemp("models") / "tiny"
-    shutil.copytree(TOY, path)
-    return path
+    return Path(shutil.copytree(TOY, tmp_path_factory.mktemp("models") / "tiny"))
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Model:
+    """The bundled model from German to English."""
+    return load_model(source="de", target="en", device="cpu", threads=1)
+
+
+@pytest.fixture
+def translator(bundled: Model) -> Translator:
+    """Translates by the bundled model, and has seen nothing yet."""
+    return Translator(bundled)
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model that a test may change."""
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
 
 
 @pytest.fixture(scope="session")

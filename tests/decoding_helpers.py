@@ -101,8 +101,12 @@ def load_on(backend: str, path: Path, request: pytest.FixtureRequest) -> Model:
 
 
 def sources_for(model: Model, sources: Sources) -> Sources:
-    """Returns all sources on the kernels, and on PyTorch, which takes many times as long, those of special lengths."""
-    return sources if model.backend.name == "kernels" else sources[:16]
+    """Returns all sources on the kernels, and ten on PyTorch, which takes many times as long.
+
+    One of the ten has a long translation, and one a translation without an end.
+    """
+    few = [sources[0], *sources[2:9], *sources[10:12]]
+    return sources if model.backend.name == "kernels" else few
 
 
 def run(
@@ -147,10 +151,9 @@ class NeverEnd(Acceptor):
 
     @override
     def accept(self, tree: Tree, logits: Logits, spots: Sequence[Spot]) -> Accepted:
-        rows, places = len(tree.tokens), range(tree.tokens.shape[1] + 1)
-        values = np.array([[logits.row(row, place) for place in places] for row in range(rows)])
-        values[:, :, EOS] = -np.inf
-        return EXACTLY.accept(tree, ArrayLogits(values), spots)
+        first, second = np.moveaxis(logits.likeliest(2)[0], 2, 0)
+        own = np.where(first == EOS, second, first)
+        return EXACTLY.accept(tree, ArrayLogits(np.eye(own.max() + 1)[own]), spots)
 
 
 class Stepwise:

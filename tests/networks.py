@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from specmt.engine.architecture import Prefixes, Sizes
-from specmt.engine.arrays import Array, Floats, to_floats
+from specmt.engine.arrays import Array, Floats, Ids, to_floats
 from specmt.engine.cache import State
 from specmt.engine.kernels import library
 from specmt.engine.kernels.backend import KernelBackend
@@ -19,13 +20,14 @@ from specmt.engine.kernels.decoder import KernelDecoder
 from specmt.engine.kernels.mapping import pack_or_map
 from specmt.engine.kernels.masked import KernelMaskedDrafter
 from specmt.engine.kernels.packing import Parts, pack_autoregressive, pack_masked
-from specmt.engine.protocols import DraftNetwork, Scorer, Verifier
+from specmt.engine.protocols import DraftNetwork, EncoderOutput, Scorer, Verifier
 from specmt.engine.torch.backend import TorchBackend
 from specmt.engine.torch.decoder import TorchDecoder
 from specmt.engine.torch.invariance import GRANULAR, ShapePolicy
 from specmt.engine.window import Window
 from specmt.models.config import DecoderConfig, DrafterConfig, NetworkConfig, VerifierConfig
 from specmt.models.hub import decoder_sizes, verifier_sizes
+from specmt.types import EOS
 
 Weights = Mapping[str, Any]
 """By name, arrays or tensors."""
@@ -101,6 +103,44 @@ def with_ssru(weights: Weights, config: VerifierConfig) -> tuple[dict[str, Any],
 def held(data: Any) -> Floats:
     """Returns what a cache or an encoder's output holds in float32: in an array, by its bits, or in a tensor."""
     return to_floats(array_of(data) if isinstance(data, Tensor) else data)
+
+
+def zeros(rows: int) -> Ids:
+    return np.zeros(rows, dtype=np.int64)
+
+
+def opened(network: Scorer | DraftNetwork, encoded: EncoderOutput) -> State:
+    """Returns the caches of rows that have read their sources."""
+    rows = len(encoded.lengths)
+    state = network.new_state(rows)
+    network.start(state, np.arange(rows), encoded)
+    return state
+
+
+def logits_of(verifier: Verifier, sources: Sequence[Sequence[int]], targets: Ids) -> Floats:
+    """Returns the logits (B, T, V) after each of the target tokens (B, T), scored at once."""
+    return scores(verifier, Window(targets, zeros(len(targets))), opened(verifier, verifier.encode(sources)))
+
+
+def module_logits(module: Any, sources: Sequence[Sequence[int]], targets: Ids, *, prefix: Sequence[int] = ()) -> Floats:
+    """Returns the logits (B, T, V) of fairseq2 modules after each of the target tokens (B, T).
+
+    :param prefix: what stands before every source
+    """
+    from specmt.training.verifier import target_states
+
+    rows = [torch.tensor([*prefix, *source, EOS]) for source in sources]
+    lengths = torch.tensor([len(row) for row in rows])
+    with torch.inference_mode():
+        states = target_states(module, pad_sequence(rows, batch_first=True), lengths, torch.from_numpy(targets))
+        logits: Floats = module.final_proj(states).numpy()
+    return logits
+
+
+def equal(left: Floats, right: Floats) -> bool:
+    """Whether two arrays have the same bits; finite numbers that are not all zero."""
+    assert np.isfinite(left).all() and left.any()
+    return left.dtype == right.dtype and np.array_equal(left, right)
 
 
 def scores(network: Scorer, window: Window, state: State) -> Floats:

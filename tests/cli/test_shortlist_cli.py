@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from specmt.options import DecodingOptions
 from tests.commands import AS_SAID, COMMAND, MACHINE, execute
 
 LINES = [f"Der Hund Nummer {number} sieht {number * 7} Katzen." for number in range(60)]
-
-
-@pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "model"
-    shutil.copytree(tiny_model, path)
-    return path
 
 
 @pytest.fixture

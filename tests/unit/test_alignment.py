@@ -14,20 +14,21 @@ import torch
 from specmt.decoding.session import decode
 from specmt.errors import ModelError
 from specmt.evaluation.alignment import alignment_error_rate, choose_heads
-from specmt.models.folder import CONFIG, ModelFolder
+from specmt.models.folder import ASSETS, CONFIG, ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.models.writing import write_heads
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.text.alignment import link_words, words_of
 from specmt.translator import Translator
+from specmt.types import BOS
 from tests.decoding_helpers import GREEDY, Sources
+from tests.networks import module_logits
 
 HEADS = [
     AlignmentHeads(layer=0, heads=(0,)),
     AlignmentHeads(layer=1, heads=(1,), reads="output"),
     AlignmentHeads(layer=1, heads=(0, 1)),
 ]
-BUNDLED = Path(__file__).parents[2] / "specmt/assets"
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +61,11 @@ def test_attention_is_that_of_the_fairseq2_modules(
     layer.encoder_decoder_attn.register_attn_weight_hook(lambda module, attention, weights: seen.append(weights))
     for (source, target), got in zip(pairs[:12], weights_of(model, pairs[:12], heads), strict=True):
         seen.clear()
-        full_pass(model, source, target)
+        module_logits(model.reference, [source], np.array([[BOS, *target]]))
         theirs = seen[0][0, list(heads.heads)].mean(0)  # (T + 1, S + 1)
         rows = theirs[1:] if heads.reads == "input" else theirs[:-1]
         assert got.shape == (len(target), len(source))
         np.testing.assert_allclose(got, rows[:, :-1].numpy(), atol=1e-5)
-
-
-def full_pass(model: Model, source: list[int], target: list[int]) -> None:
-    from specmt.training.verifier import target_states
-    from specmt.types import BOS, EOS
-
-    ids = torch.tensor([[*source, EOS]])
-    with torch.inference_mode():
-        target_states(model.reference, ids, torch.tensor([ids.shape[1]]), torch.tensor([[BOS, *target]]))
 
 
 @pytest.mark.parametrize(
@@ -126,11 +118,6 @@ def test_error_rate() -> None:
     assert alignment_error_rate([[(0, 0), (1, 1)], [(0, 1)]], sure) == 0.0
     assert alignment_error_rate([[], []], sure) == 1.0
     assert alignment_error_rate([[(0, 0), (2, 1)], [(0, 1)]], sure) == pytest.approx(1 - 4 / 6)
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.from_pretrained(BUNDLED / "de-en", threads=1)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +180,7 @@ def test_n_best_lists_of_lines_are_those_of_their_sentences(translator: Translat
 
 @pytest.mark.parametrize("name", ["de-en", "en-de"])
 def test_bundled_models_have_their_heads(name: str) -> None:
-    heads = ModelFolder.read(BUNDLED / name).alignment_heads
+    heads = ModelFolder.read(ASSETS / name).alignment_heads
     assert (heads.layer, heads.heads[0], heads.reads) == (0, 0, "input")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,13 @@ import numpy as np
 import pytest
 import torch
 from peers.fairseq2_search import search
-from torch import Tensor
 from torch.nn import Module
-from torch.nn.utils.rnn import pad_sequence
 
 from specmt.decoding import session
 from specmt.decoding.request import Recorder
 from specmt.decoding.session import decode
 from specmt.engine.architecture import sinusoids
 from specmt.engine.arrays import Floats, Ids, to_bfloat16
-from specmt.engine.cache import State
 from specmt.engine.fused import FusedLoop
 from specmt.engine.kernels import packing
 from specmt.engine.kernels.backend import KernelBackend
@@ -30,6 +29,7 @@ from specmt.engine.protocols import Verifier
 from specmt.engine.torch.backend import TorchBackend
 from specmt.engine.torch.invariance import GRANULAR
 from specmt.engine.torch.linear import can_pack
+from specmt.engine.torch.verifier import TorchVerifier
 from specmt.engine.weights import floats
 from specmt.engine.window import Window
 from specmt.errors import UsageError
@@ -52,12 +52,20 @@ from specmt.models.reference.weights import to_arrays, to_tensors
 from specmt.options import DecodingOptions
 from specmt.training.drafter import initialise_from
 from specmt.training.validate import weights_of
-from specmt.training.verifier import target_states
-from specmt.types import BOS, EOS, PAD
-from tests.decoding_helpers import NotFused
+from specmt.types import BOS, EOS, PAD, Found
+from tests.decoding_helpers import NotFused, log_softmax
 from tests.folders import write_model
-from tests.networks import drafter_network, packed, scores, verifier_network
-from tests.unit.test_engine import equal, scatter_weights, sentences_of
+from tests.networks import (
+    drafter_network,
+    equal,
+    logits_of,
+    module_logits,
+    opened,
+    packed,
+    scores,
+    verifier_network,
+)
+from tests.unit.test_engine import scatter_weights, sentences_of
 
 from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models.reference makes it importable)
 from fairseq2.nn import BatchLayout  # isort: skip
@@ -154,23 +162,8 @@ def texts() -> Texts:
     return sources, np.random.default_rng(5).integers(4, VOCAB, (len(sources), LENGTH))
 
 
-def module_logits(module: TransformerModel, config: VerifierConfig, sources: list[list[int]], target: Ids) -> Tensor:
-    """Returns the logits (B, T, V) of the fairseq2 modules."""
-    padded = [torch.tensor([*config.source_prefix, *source, EOS]) for source in sources]
-    lengths = torch.tensor([len(row) for row in padded])
-    states = target_states(module, pad_sequence(padded, batch_first=True), lengths, torch.from_numpy(target))
-    logits: Tensor = module.final_proj(states)
-    return logits
-
-
-def opened(verifier: Verifier, sources: list[list[int]]) -> State:
-    state = verifier.new_state(len(sources))
-    verifier.start(state, np.arange(len(sources)), verifier.encode(sources))
-    return state
-
-
 def scored(verifier: Verifier, sources: list[list[int]], targets: Ids, windows: list[int]) -> Floats:
-    state, start, parts = opened(verifier, sources), 0, []
+    state, start, parts = opened(verifier, verifier.encode(sources)), 0, []
     for width in windows:
         window = Window(targets[:, start : start + width], np.full(len(sources), start))
         parts.append(scores(verifier, window, state))
@@ -178,11 +171,10 @@ def scored(verifier: Verifier, sources: list[list[int]], targets: Ids, windows: 
     return np.concatenate(parts, axis=1)
 
 
-def test_the_engine_computes_what_the_modules_do(model: Model, texts: Texts) -> None:
-    config, (sources, targets) = model.folder.verifier, texts
-    wanted = module_logits(model.reference, config, sources, targets)
-    got = scored(model.verifier, sources, targets, [LENGTH])
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+def test_the_engine_computes_what_the_modules_do(model: Model, texts: Texts, kernels: bool) -> None:
+    assert isinstance(model.verifier, KernelVerifier if kernels else TorchVerifier)
+    wanted = module_logits(model.reference, *texts, prefix=model.folder.verifier.source_prefix)
+    np.testing.assert_allclose(logits_of(model.verifier, *texts), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_every_route_gives_the_same_bits(verifier: Verifier, texts: Texts) -> None:
@@ -193,13 +185,14 @@ def test_every_route_gives_the_same_bits(verifier: Verifier, texts: Texts) -> No
             assert equal(scored(verifier, [source], targets[row, None], windows)[0], together[row])
 
 
+@pytest.mark.crossed("config", "stored")
 @pytest.mark.parametrize("stored", ["float16", "bfloat16", "float32", "float64"])
 def test_weights_may_be_stored_in_any_type(config: VerifierConfig, kernels: bool, stored: str, texts: Texts) -> None:
     weights = to_arrays({name: tensor.bfloat16().half() for name, tensor in weights_of(make_module(config)).items()})
     whole = {name: array.astype(np.float32) for name, array in weights.items()}
     given = {name: to_bfloat16(a) if stored == "bfloat16" else a.astype(stored) for name, a in whole.items()}
     got, wanted = (
-        scored(verifier_network(each, config, "float32", kernels=kernels), *texts, [LENGTH]) for each in (given, whole)
+        logits_of(verifier_network(each, config, "float32", kernels=kernels), *texts) for each in (given, whole)
     )
     if stored == "bfloat16":  # a few small ones were rounded again on the way
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)
@@ -234,18 +227,34 @@ def test_greedy_takes_the_best_token_of_the_modules(model: Model, texts: Texts) 
     for source, h in zip(sources, decode(model, sources, DecodingOptions(strategy="greedy", scores=True)), strict=True):
         said = [*h.tokens, *[EOS] * (h.stats.tokens > len(h.tokens))]
         target = np.array([[BOS, *config.target_prefix, *said]])
-        logits = module_logits(model.reference, config, [source], target)[0, len(config.target_prefix) : -1]
-        log_probs = logits.log_softmax(1)
+        logits = module_logits(model.reference, [source], target, prefix=config.source_prefix)[0]
+        log_probs = log_softmax(logits[len(config.target_prefix) : -1])
         chosen = log_probs[range(len(said)), said]
-        assert (log_probs.amax(1) - chosen).max() < 1e-3
+        assert (log_probs.max(1) - chosen).max() < 1e-3
         assert h.score == pytest.approx(float(chosen.sum()), abs=1e-2)
         assert h.stats.source_tokens == len(source) + 1
 
 
-def test_beam_search_knows_the_prefixes(model: Model, texts: Texts) -> None:
-    options = DecodingOptions(strategy="beam", beam_size=4, n_best=4, scores=True)
-    for source, hypothesis in zip(texts[0], decode(model, texts[0], options), strict=True):
-        wanted = search(model, [source], options)[0]
+BEAM = DecodingOptions(strategy="beam", beam_size=4, n_best=4, scores=True)
+
+
+@pytest.fixture(scope="module")
+def searched(texts: Texts) -> Callable[[VerifierConfig], list[list[Found]]]:
+    """Returns what fairseq2 finds, which takes long, once for both backends."""
+
+    @cache
+    def found(config: VerifierConfig) -> list[list[Found]]:
+        model = make_model(config, kernels=False)
+        return [search(model, [source], BEAM)[0] for source in texts[0]]
+
+    return found
+
+
+def test_beam_search_knows_the_prefixes(
+    model: Model, texts: Texts, searched: Callable[[VerifierConfig], list[list[Found]]]
+) -> None:
+    every = searched(model.folder.verifier)
+    for source, hypothesis, wanted in zip(texts[0], decode(model, texts[0], BEAM), every, strict=True):
         assert [hypothesis.tokens, *(each.tokens for each in hypothesis.alternatives)] == [w.tokens for w in wanted]
         assert hypothesis.stats.source_tokens == len(source) + 1
 
@@ -280,8 +289,7 @@ def test_a_drafters_slots_are_those_of_its_module(config: VerifierConfig, kernel
     layout = BatchLayout.of(memory)
     hidden = module(tokens, places[None], slots[None], bias[None, None], memory, layout)[:, count:]
     network = drafter_network(weights_of(module), drafting, "float32", kernels=kernels)
-    state = network.new_state(1)
-    network.start(state, np.arange(1), encoded)
+    state = opened(network, encoded)
     read = Window(committed.numpy(), np.array([0]))
     fill = network.fill if isinstance(network, KernelMaskedDrafter) else network._fill  # type: ignore[attr-defined]
     np.testing.assert_allclose(fill(read, block, state).hidden, hidden, rtol=1e-4, atol=1e-4)
@@ -372,8 +380,3 @@ def test_large_tables_are_packed_a_part_at_a_time(format: str, monkeypatch: pyte
     assert got.keys() == wanted.keys()
     for name, array in got.items():
         assert np.array_equal(array, wanted[name])
-
-
-@pytest.mark.usefixtures("needs_kernels")
-def test_the_kernels_run_them_all(config: VerifierConfig) -> None:
-    assert isinstance(make_model(config, kernels=True).verifier, KernelVerifier)

@@ -19,7 +19,7 @@ from specmt.models.hub import decoder_sizes
 from specmt.models.parameters import drafter_shapes
 from specmt.models.reference.modules import create_autoregressive
 from specmt.training.validate import weights_of
-from tests.networks import packed
+from tests.networks import opened, packed, zeros
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -66,9 +66,7 @@ def test_the_kernels_compute_with_the_levels(rows: int, listed: bool) -> None:
     logits: list[Floats] = []
     for arrays, format in ((codes, "codes"), (levels, "int8")):
         drafter = KernelDecoder(arrays, sizes, format)
-        state = drafter.new_state(rows)
-        drafter.start(state, np.arange(rows), encoded)
-        logits.append(drafter.score(Window(tokens, np.zeros(rows, dtype=np.int64)), state).values)
+        logits.append(drafter.score(Window(tokens, zeros(rows)), opened(drafter, encoded)).values)
     assert logits[0][np.isfinite(logits[0])].std() > 0.01
     assert np.isfinite(logits[0]).all() != listed
     assert np.array_equal(*logits)

@@ -23,6 +23,7 @@ from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Hypothesis
 from tests.decoding_helpers import BACKENDS, GREEDY, Hypotheses, Sources, load_on
+from tests.networks import opened, zeros
 
 Ids = tuple[int, ...]
 WAYS = {
@@ -107,9 +108,7 @@ class Slow:
 
     def after(self, tokens: list[int]) -> Logits:
         """Returns the logits (1, T + 1, V) after BOS and each of the tokens."""
-        state = self.verifier.new_state(1)
-        self.verifier.start(state, np.array([0]), self.encoded)
-        return self.verifier.score(Window(np.array([[BOS, *tokens]]), np.array([0])), state)
+        return self.verifier.score(Window(np.array([[BOS, *tokens]]), zeros(1)), opened(self.verifier, self.encoded))
 
     def log_prob(self, tokens: list[int], form: Ids) -> float:
         places = len(tokens) + np.arange(len(form))
@@ -117,9 +116,7 @@ class Slow:
         return sum(found)
 
     def attention(self, tokens: list[int]) -> Floats:
-        state = self.verifier.new_state(1)
-        self.verifier.start(state, np.array([0]), self.encoded)
-        return self.verifier.attention(state, [0], [tokens], self.heads)[0]
+        return self.verifier.attention(opened(self.verifier, self.encoded), [0], [tokens], self.heads)[0]
 
     def go_on(self, tokens: list[int], limit: int) -> list[int]:
         while len(tokens) < limit and tokens[-1:] != [EOS]:
@@ -179,6 +176,7 @@ def found(model: Model, sources: Sources, terms: list[list[Term]], begins: np.nd
     return cache(lambda way: constrained(model, sources, terms, begins, WAYS[way]))
 
 
+@pytest.mark.crossed("model", "way")
 @pytest.mark.parametrize("way", WAYS)
 def test_translations_are_those_of_the_slow_decoder(
     found: Callable[[str], Hypotheses], terms: list[list[Term]], begins: np.ndarray, slow: list[list[int]], way: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,28 +10,17 @@ from specmt.documents import Finished, Selection, translate_documents
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.markup import xml_escape
-from specmt.models.hub import Model, load_model
+from specmt.models.folder import ASSETS
+from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.text.memory import Pair
 from specmt.translator import Translator
 from specmt.types import Line, Stats, Translation
 from tests.documents import PO, read
 
-TEXTS = Path(__file__).parents[2] / "specmt" / "assets" / "sample.de"
+TEXTS = ASSETS / "sample.de"
 OPTIONS = DecodingOptions(block_size=16, batch_size=8)
 """With a fixed block size: what is drafted depends on no clock."""
-
-
-@pytest.fixture(scope="module")
-def bundled() -> Model:
-    """The bundled model, whose translations of like texts are alike."""
-    return load_model(source="de", target="en", device="cpu", threads=1)
-
-
-@pytest.fixture
-def translator(bundled: Model) -> Translator:
-    """A translator that has seen nothing yet."""
-    return Translator(bundled)
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from fairseq2.models.transformer import TransformerModel
-from fairseq2.nn import BatchLayout, SinusoidalPositionEncoder
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import pad_sequence
 
-from specmt.engine import arrays, backends
+from specmt.engine import arrays
 from specmt.engine.architecture import sinusoids
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import START, Cache, State, Zeros, round_up
@@ -42,9 +40,7 @@ from specmt.engine.torch.transformer import append
 from specmt.engine.torch.verifier import TorchVerifier
 from specmt.engine.weights import verifier_tables
 from specmt.engine.window import Window
-from specmt.errors import UsageError
 from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig, drafter_config_for
-from specmt.models.hub import verifier_sizes
 from specmt.models.parameters import verifier_shapes
 from specmt.models.reference.modules import (
     AutoregressiveDrafter,
@@ -55,18 +51,25 @@ from specmt.models.reference.modules import (
 )
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.training.validate import weights_of
-from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
 from tests.conftest import set_threads
 from tests.networks import (
     arrays_of,
     autoregressive_network,
     drafter_network,
+    equal,
     held,
+    logits_of,
+    module_logits,
+    opened,
     packed,
     scores,
     verifier_network,
+    zeros,
 )
+
+from fairseq2.models.transformer import TransformerModel  # isort: skip  (specmt.models.reference makes it importable)
+from fairseq2.nn import BatchLayout, SinusoidalPositionEncoder  # isort: skip
 
 Texts = tuple[list[list[int]], Ids]
 
@@ -197,22 +200,13 @@ def texts() -> Texts:
     return sources, np.array(targets)
 
 
-def equal(left: Floats, right: Floats) -> bool:
-    """Whether two arrays have the same bits; finite numbers that are not all zero."""
-    assert np.isfinite(left).all() and left.any()
-    return left.dtype == right.dtype and np.array_equal(left, right)
-
-
 def assert_cache_equal(state: State, row: int, alone: State, length: int) -> None:
     assert equal(held(state.own.data[:, :, row, :, :length]), held(alone.own.data[:, :, 0, :, :length]))
 
 
 def open_rows(networks: Networks, sources: list[list[int]], *, drafter: bool = False) -> State:
     """Returns the caches of rows that have read their sources."""
-    network = networks.drafter if drafter else networks.verifier
-    state = network.new_state(len(sources))
-    network.start(state, np.arange(len(sources)), networks.verifier.encode(sources))
-    return state
+    return opened(networks.drafter if drafter else networks.verifier, networks.verifier.encode(sources))
 
 
 def sentences_of(encoded: EncoderOutput) -> list[Tensor]:
@@ -232,12 +226,6 @@ def run_alone(networks: Networks, source: list[int], target: Ids, windows: list[
         logits.append(scores(networks.verifier, window, state)[0])
         start += width
     return np.concatenate(logits), state
-
-
-def whole(networks: Networks, texts: Texts) -> Floats:
-    """Returns the logits (B, T, V) of all rows, scored at once."""
-    sources, targets = texts
-    return scores(networks.verifier, Window(targets, zeros(len(sources))), open_rows(networks, sources))
 
 
 @pytest.fixture(scope="module")
@@ -543,11 +531,23 @@ def test_positions_have_these_bits_on_every_processor(length: int, width: int, s
     assert hashlib.sha256(sinusoids(length, width).tobytes()).hexdigest()[:16] == sha256
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, *MISFITS])
 def test_verifier_logits_are_those_of_the_fairseq2_modules(shape: str, kernels: bool, texts: Texts) -> None:
-    networks = make_networks("float32", kernels=kernels, **SHAPES[shape])
+    """What the kernels cannot run runs on PyTorch."""
+    networks = make_networks("float32", kernels=kernels, **{**SHAPES, **MISFITS}[shape])
+    assert_runs_on(networks, kernels=kernels and shape in SHAPES)
     wanted = module_logits(networks.verifier_module, *texts)
-    np.testing.assert_allclose(whole(networks, texts), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(logits_of(networks.verifier, *texts), wanted, rtol=1e-4, atol=1e-4)
+    drafts, log_probs = networks.drafter.chain(
+        Window(texts[1][:1, :3], zeros(1)), 4, open_rows(networks, texts[0][:1], drafter=True)
+    )
+    assert drafts.shape == (1, 4)
+    assert (log_probs <= 0).all()
+
+
+def assert_runs_on(networks: Networks, *, kernels: bool) -> None:
+    assert isinstance(networks.verifier, KernelVerifier if kernels else TorchVerifier)
+    assert isinstance(networks.drafter, KernelMaskedDrafter if kernels else TorchMasked)
 
 
 def test_a_decoder_without_an_encoder_scores_like_its_verifier(kernels: bool, texts: Texts) -> None:
@@ -566,9 +566,8 @@ def test_a_decoder_without_an_encoder_scores_like_its_verifier(kernels: bool, te
         tensors = to_tensors(arrays_of(weights), CPU, torch.float32)
         decoder = TorchDecoder(tensors, verifier_tables(weights), sizes, GRANULAR)
     sources, targets = texts
-    state = decoder.new_state(len(sources))
-    decoder.start(state, np.arange(len(sources)), networks.verifier.encode(sources))
-    assert equal(scores(decoder, Window(targets, zeros(len(sources))), state), whole(networks, texts))
+    state = opened(decoder, networks.verifier.encode(sources))
+    assert equal(scores(decoder, Window(targets, zeros(len(sources))), state), logits_of(networks.verifier, *texts))
 
 
 def make_autoregressive(
@@ -580,12 +579,6 @@ def make_autoregressive(
     module = create_autoregressive(config, CPU)
     scatter_weights(module)
     return module, autoregressive_network(weights_of(module), config, format, kernels=kernels)
-
-
-def started(drafter: Scorer, encoded: EncoderOutput) -> State:
-    state = drafter.new_state(len(encoded.lengths))
-    drafter.start(state, np.arange(len(encoded.lengths)), encoded)
-    return state
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *MISFITS])
@@ -602,7 +595,7 @@ def test_an_autoregressive_drafters_logits_are_those_of_its_fairseq2_module(
     with torch.inference_mode():
         layout = BatchLayout.of(padded, encoded.lengths.tolist())
         wanted = module.logits(module(torch.from_numpy(targets), padded, layout))
-    got = scores(drafter, Window(targets, zeros(len(sources))), started(drafter, encoded))
+    got = scores(drafter, Window(targets, zeros(len(sources))), opened(drafter, encoded))
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -613,27 +606,14 @@ def test_an_autoregressive_drafter_gives_the_same_bits_by_every_route(kernels: b
     verifier = make_networks("float32", kernels=kernels, **SHAPES["narrow"]).verifier
     _, drafter = make_autoregressive(format, kernels=kernels, **SHAPES["narrow"])
     sources, targets = texts
-    together = started(drafter, verifier.encode(sources))
+    together = opened(drafter, verifier.encode(sources))
     logits = scores(drafter, Window(targets, zeros(len(sources))), together)
     for row, source in enumerate(sources):
-        alone = started(drafter, verifier.encode([source]))
+        alone = opened(drafter, verifier.encode([source]))
         for start in range(LENGTH):
             step = scores(drafter, Window(targets[row : row + 1, start : start + 1], np.array([start])), alone)
             assert equal(step[0, 0], logits[row, start])
         assert_cache_equal(together, row, alone, LENGTH)
-
-
-def zeros(rows: int) -> Ids:
-    return np.zeros(rows, dtype=np.int64)
-
-
-def module_logits(module: TransformerModel, sources: list[list[int]], targets: Ids) -> Floats:
-    """Returns the logits (B, T, V) of the fairseq2 modules."""
-    lengths = torch.tensor([len(source) + 1 for source in sources])
-    source = pad_sequence([torch.tensor([*ids, EOS]) for ids in sources], batch_first=True)
-    with torch.inference_mode():
-        logits: Tensor = module.final_proj(target_states(module, source, lengths, torch.from_numpy(targets)))
-    return logits.numpy()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -687,8 +667,7 @@ def slot_logits(drafter: DraftNetwork, read: Window, block_size: int, state: Sta
 
 def test_each_backend_is_had_for_the_asking(kernels: bool) -> None:
     networks = make_networks("bfloat16", kernels=kernels)
-    assert isinstance(networks.verifier, KernelVerifier if kernels else TorchVerifier)
-    assert isinstance(networks.drafter, KernelMaskedDrafter if kernels else TorchMasked)
+    assert_runs_on(networks, kernels=kernels)
     name, wanted = ("format", "bfloat16") if kernels else ("dtype", torch.bfloat16)
     assert getattr(networks.verifier, name) == getattr(networks.drafter, name) == wanted
 
@@ -706,7 +685,7 @@ def test_the_kernels_agree_with_pytorch_at_every_width(width: str, stored: torch
     logits, drafts = {}, {}
     for name, networks in (("wanted", wanted), ("got", got), ("rough", rough)):
         assert isinstance(networks.verifier, TorchVerifier if name == "wanted" else KernelVerifier)
-        logits[name] = whole(networks, texts)
+        logits[name] = logits_of(networks.verifier, *texts)
         state = open_rows(networks, sources, drafter=True)
         read = Window(targets[:, :7], zeros(5), np.array([7, 3, 1, 6, 2]))
         drafts[name] = networks.drafter.chain(read, 6, state)
@@ -737,32 +716,12 @@ def test_the_kernels_give_the_same_bits_at_every_width(width: str, format: str, 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_int8_differs_by_its_rounding_alone(width: str, texts: Texts) -> None:
     """127 steps for a weight and for an input, of two layers one on the other."""
-    logits = [whole(make_networks(format, kernels=True, **WIDTHS[width]), texts) for format in ("float32", "int8")]
+    networks = [make_networks(format, kernels=True, **WIDTHS[width]) for format in ("float32", "int8")]
+    logits = [logits_of(each.verifier, *texts) for each in networks]
     error = np.abs(logits[0] - logits[1])
     assert error.any()
     assert error.max() < 0.2 * logits[0].std()
     assert error.mean() < 0.03 * logits[0].std()
-
-
-def test_int8_needs_the_kernels() -> None:
-    config = VerifierConfig(encoder_layers=2, decoder_layers=2, vocab_size=VOCAB, max_length=128)
-    sizes, width, ffn = verifier_sizes(config), config.model_dim, config.ffn_dim
-    with pytest.raises(UsageError, match="needs the C\\+\\+ kernels"):
-        backends.choose("cpu", "int8", sizes=sizes, width=width, ffn=ffn, kernels=False)
-
-
-@pytest.mark.parametrize("misfit", MISFITS)
-def test_what_the_kernels_cannot_run_runs_on_pytorch(misfit: str, texts: Texts) -> None:
-    networks = make_networks("float32", kernels=True, **MISFITS[misfit])
-    assert isinstance(networks.verifier, TorchVerifier)
-    assert isinstance(networks.drafter, TorchMasked)
-    sources, targets = texts
-    wanted = module_logits(networks.verifier_module, *texts)
-    np.testing.assert_allclose(whole(networks, texts), wanted, rtol=1e-4, atol=1e-4)
-    state = open_rows(networks, sources[:1], drafter=True)
-    drafts, log_probs = networks.drafter.chain(Window(targets[:1, :3], zeros(1)), 4, state)
-    assert drafts.shape == (1, 4)
-    assert (log_probs <= 0).all()
 
 
 def test_float64_runs_on_pytorch() -> None:
@@ -771,9 +730,7 @@ def test_float64_runs_on_pytorch() -> None:
 
 def test_without_kernels_everything_runs_on_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "kernels", lambda: None)
-    networks = make_networks("float32", kernels=True)
-    assert isinstance(networks.verifier, TorchVerifier)
-    assert isinstance(networks.drafter, TorchMasked)
+    assert_runs_on(make_networks("float32", kernels=True), kernels=False)
 
 
 @pytest.mark.parametrize("format", ["float32", "bfloat16"])
@@ -791,8 +748,7 @@ def test_a_window_may_reach_past_the_last_position(kernels: bool, format: str, t
         assert equal(got[row, : 30 - start], wanted[row, start:])
     if format == "float32":
         other = make_networks(format, kernels=False, max_length=30, **SHAPES["narrow"]).verifier
-        state = other.new_state(5)
-        other.start(state, np.arange(5), other.encode(sources))
+        state = opened(other, other.encode(sources))
         other.score(Window(targets[:, :30], zeros(5)), state)
         np.testing.assert_allclose(got, scores(other, Window(tokens, starts), state), rtol=1e-4, atol=1e-4)
     drafting = open_rows(networks, sources, drafter=True)
@@ -806,7 +762,7 @@ def test_a_window_may_reach_past_the_last_position(kernels: bool, format: str, t
 def test_attention_of_very_large_and_very_small_scores(kernels: bool, scale: float, texts: Texts) -> None:
     """Queries and keys times 50: scores in the thousands, one key takes all."""
     got, wanted = (
-        whole(make_networks(format, kernels=kernels, scale=scale, **SHAPES["narrow"]), texts)
+        logits_of(make_networks(format, kernels=kernels, scale=scale, **SHAPES["narrow"]).verifier, *texts)
         for format in ("float32", "float64")
     )
     assert np.isfinite(got).all()
@@ -944,6 +900,7 @@ def make_chains(vocab: int, rank: int, *, output: float = 0.2) -> Chains:
     return Chains(module, native, Correction(weights, weights["embed.weight"], 32**0.5))
 
 
+@pytest.mark.crossed("kernels", "vocab", "block_size")
 @pytest.mark.parametrize("block_size", [1, 2, 6, 17])
 @pytest.mark.parametrize(("vocab", "rank"), [(9, 16), (16, 48), (17, 16), (500, 128), (437, 32)])
 def test_the_chain_is_that_of_the_corrected_logits(kernels: bool, vocab: int, rank: int, block_size: int) -> None:

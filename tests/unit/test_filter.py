@@ -17,7 +17,7 @@ from specmt.models.config import VerifierConfig
 from specmt.models.reference.modules import create_verifier
 from specmt.training.validate import weights_of
 from specmt.types import BOS, EOS
-from tests.networks import arrays_of, verifier_network
+from tests.networks import arrays_of, opened, verifier_network, zeros
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
 
@@ -84,9 +84,8 @@ def make_verifier(table: str, bias: str, format: str) -> KernelVerifier:
 def differences(verifier: KernelVerifier, block_size: int) -> int:
     """Returns how many of the tokens that the engine says by itself are not the best by the logits."""
     rows, room = len(SOURCES), 60
-    state = verifier.new_state(rows)
     encoded = verifier.encode(SOURCES)
-    verifier.start(state, np.arange(rows), encoded)
+    state = opened(verifier, encoded)
     tokens = np.zeros((rows, room + block_size + 1), dtype=np.int64)
     tokens[:, 0] = BOS
     sentences = Sentences(tokens, np.ones(rows, dtype=np.int64), np.full(rows, 40))
@@ -94,9 +93,7 @@ def differences(verifier: KernelVerifier, block_size: int) -> int:
         assert (sentences.lengths < 40).all()
         verifier.run(state, sentences, Drafting(block_size), iterations=64, enough=rows)
     said = tokens[:, :40]
-    fresh = verifier.new_state(rows)
-    verifier.start(fresh, np.arange(rows), encoded)
-    logits = verifier.score(Window(said[:, :-1], np.zeros(rows, dtype=np.int64)), fresh)
+    logits = verifier.score(Window(said[:, :-1], zeros(rows)), opened(verifier, encoded))
     assert np.isfinite(logits.values).all()
     return int((logits.best() != said[:, 1:]).sum())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
+from specmt.models.folder import ASSETS
 from specmt.options import DecodingOptions
 from specmt.text import required
 from specmt.text.glossary import Entry, Glossary, make_glossary, read_glossary
@@ -16,8 +17,7 @@ from specmt.text.required import Required
 from specmt.translator import Translator
 from tests.growth import least
 
-BUNDLED = Path(__file__).parents[2] / "specmt/assets/de-en"
-PIECES = load_pieces(["pieces.model"], lambda name: BUNDLED / name)
+PIECES = load_pieces(["pieces.model"], lambda name: ASSETS / "de-en" / name)
 
 
 def glossary(*terms: str) -> Glossary:
@@ -143,11 +143,6 @@ def test_fifty_thousand_terms_are_no_slower_than_one() -> None:
 def test_beams_samples_and_shortlists_take_no_terms(more: dict[str, object], what: str) -> None:
     with pytest.raises(UsageError, match=f"`glossary` does not go together with {what}"):
         DecodingOptions(**more, glossary=Path("terms.tsv"))  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.from_pretrained(BUNDLED, threads=1)
 
 
 LINES = ["Diese Datei ist leer.", "Der Server ist neu.", "Siehe <b>die Datei</b> im Ordner /tmp auf dem Server."]

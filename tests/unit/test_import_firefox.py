@@ -21,7 +21,6 @@ import pytest
 from specmt.cli.main import run
 from specmt.decoding.session import decode
 from specmt.engine.weights import Rounded, floats
-from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
 from specmt.models.describe import describe
 from specmt.models.folder import VERIFIER, ModelFolder, file_sha256
@@ -48,7 +47,7 @@ from tests.marian import (
     text_item,
     write_numbered,
 )
-from tests.networks import scores
+from tests.networks import logits_of
 
 ANSWERS = Path(__file__).parents[1] / "golden" / "firefox.json"
 """What Bergamot's engine says: SPECMT_BERGAMOT=… PYTHONPATH=. python tests/unit/test_import_firefox.py FOLDER
@@ -185,10 +184,7 @@ def surface(model: Model, tokens: Sequence[int]) -> list[str]:
 
 def gap_at(model: Model, source: Sequence[int], tokens: Sequence[int], place: int) -> float:
     """Returns how far apart the two best scores are where a token is said."""
-    state = model.verifier.new_state(1)
-    model.verifier.start(state, np.arange(1), model.verifier.encode([source]))
-    window = Window(np.array([[BOS, *tokens[:place]]]), np.zeros(1, dtype=np.int64))
-    best = np.sort(scores(model.verifier, window, state)[0, place])[-2:]
+    best = np.sort(logits_of(model.verifier, [source], np.array([[BOS, *tokens[:place]]]))[0, place])[-2:]
     return float(best[1] - best[0])
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -23,7 +22,6 @@ from torch.nn import Module
 import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)
 from specmt.cli.main import run
 from specmt.decoding.session import decode
-from specmt.engine.window import Window
 from specmt.errors import ModelError, SpecmtError
 from specmt.models.folder import CARD, VERIFIER, ModelFolder, find
 from specmt.models.hub import Model, load_model
@@ -37,11 +35,9 @@ from specmt.models.interop.nllb import import_nllb
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, PAD, UNK
-from tests.networks import scores
+from tests.networks import logits_of
 
-from fairseq2.device import CPU  # isort: skip  (specmt.models.reference makes it importable)
-from fairseq2.models.nllb import NllbConfig, create_nllb_model  # isort: skip
-from fairseq2.nn import BatchLayout  # isort: skip
+from fairseq2.nn import BatchLayout  # isort: skip  (specmt.models.reference makes it importable)
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 PIECES = 300
@@ -211,22 +207,13 @@ def test_logits_are_those_of_the_forward_pass(model: Model, said: SimpleNamespac
     back = {theirs(i, rows): i for i in range(rows + 1) if i != BOS}
     targets = torch.tensor([[back[i] for i in row] for row in said.output.tolist()])
     targets[:, 0] = BOS
-    found = score(model, model.pieces.encode_batch(sentences), targets)
+    found = torch.from_numpy(logits_of(model.verifier, model.pieces.encode_batch(sentences), targets.numpy()))
     wanted = said.logits[:, :, columns]
     assert (found[:, :, [PAD, BOS]] < -6e4).all()
     spoken = [UNK, *range(EOS, rows + 1)]
     counted = (targets != PAD)[:, :, None]
     torch.testing.assert_close((found * counted)[:, :, spoken], (wanted * counted)[:, :, spoken], rtol=0.0, atol=1e-4)
     assert wanted.std() > 0.5, "logits must be of a size that errors show in"
-
-
-def score(model: Model, sources: list[list[int]], targets: Tensor) -> Tensor:
-    """Returns the logits (B, T, V) after each target token."""
-    verifier = model.verifier
-    state = verifier.new_state(len(sources))
-    verifier.start(state, np.arange(len(sources)), verifier.encode(sources))
-    window = Window(targets.numpy(), np.zeros(len(sources), dtype=np.int64))
-    return torch.from_numpy(scores(verifier, window, state))
 
 
 def test_text_comes_out_without_names_of_languages(
@@ -290,7 +277,10 @@ def test_the_bundled_model_comes_back_from_hugging_face(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def reference(tokenizer: Path) -> Any:
-    """NLLB of fairseq2, small and random."""
+    """NLLB of fairseq2, small and random; importing it takes a second."""
+    from fairseq2.device import CPU
+    from fairseq2.models.nllb import NllbConfig, create_nllb_model
+
     rows = 1 + PIECES + len(language_codes()) + 3
     config = NllbConfig(
         model_dim=64,
@@ -335,7 +325,8 @@ def test_logits_are_those_of_fairseq2(
     assert config.vocab_size == reference.config.vocab_size + 1  # <s> has made room for </s>, with which targets begin
     sources = model.pieces.encode_batch(sentences)
     targets = [[EOS, *config.target_prefix, *source] for source in reversed(sources)]
-    got = score(model, sources, pad([[BOS, *target[1:]] for target in targets]))
+    begun = pad([[BOS, *target[1:]] for target in targets])
+    got = torch.from_numpy(logits_of(model.verifier, sources, begun.numpy()))
     places = [[*config.source_prefix, *source, EOS] for source in sources]
     with torch.inference_mode():
         source_layout, target_layout = (

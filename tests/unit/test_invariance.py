@@ -17,7 +17,7 @@ from specmt.engine.window import Window
 from specmt.models.folder import VERIFIER
 from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
-from tests.networks import scores, verifier_network
+from tests.networks import opened, scores, verifier_network
 
 
 def network_of(path: Path, policy: ShapePolicy, format: str = "float32") -> TorchVerifier:
@@ -64,8 +64,7 @@ def test_policies_agree_but_for_rounding(tiny_model: Path, policy: ShapePolicy) 
     tokens = np.random.default_rng(0).integers(4, 400, (3, 21))
     logits = []
     for network in networks:
-        state = network.new_state(3)
-        network.start(state, np.arange(3), network.encode(sources))
+        state = opened(network, network.encode(sources))
         parts = [
             scores(network, Window(tokens[:, a:b], np.full(3, a)), state)
             for a, b in ((0, 1), (1, 12), (12, 13), (13, 21))

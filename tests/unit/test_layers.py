@@ -100,6 +100,10 @@ def unit_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
+def modules_of(*units: str) -> list[str]:
+    return [name for name in MODULES if unit_of(name) in units]
+
+
 def is_ours(module: str) -> bool:
     return module.split(".")[0] == "specmt"
 
@@ -108,6 +112,7 @@ def is_in(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
+@cache
 def loaded_by(module: str) -> set[str]:
     """Returns everything that importing a module imports, as far as our own modules say."""
     loaded: set[str] = set()
@@ -124,12 +129,10 @@ def loaded_by(module: str) -> set[str]:
     return loaded
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_go_downwards_only(module: str) -> None:
-    unit = unit_of(module)
-    layer = LAYERS[unit]
-    for each in filter(lambda each: is_ours(each.module), imports_of(module)):
-        other = unit_of(each.module)
+def test_imports_go_downwards_only() -> None:
+    for module, each in ((name, each) for name in MODULES for each in imports_of(name) if is_ours(each.module)):
+        unit, other = unit_of(module), unit_of(each.module)
+        layer = LAYERS[unit]
         where = f"{MODULES[module].relative_to(ROOT)}:{each.line}: {module} (L{layer}) imports {each.module}"
         assert LAYERS[other] <= layer, f"{where} of L{LAYERS[other]}, above it"
         if LAYERS[other] == layer != 0 and other != unit:
@@ -147,25 +150,23 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert not left, {name: imports & left.keys() for name, imports in left.items()}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) == "specmt.decoding"])
-def test_decoding_knows_no_models(module: str) -> None:
+def test_decoding_knows_no_models() -> None:
     """Not for type checkers either: it says itself what it asks of one."""
-    assert not [each for each in imports_of(module) if unit_of(each.module) == "specmt.models"]
+    imports = [(module, each) for module in modules_of("specmt.decoding") for each in imports_of(module)]
+    assert imports and not [each for _, each in imports if unit_of(each.module) == "specmt.models"]
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not is_in(name, WITH_TORCH)])
-def test_pytorch_is_needed_where_nothing_else_will_do(module: str) -> None:
-    assert not loaded_by(module) & HEAVY
-
-
-@pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) in ("specmt.engine", "specmt.decoding")])
-def test_engine_and_decoding_do_not_need_fairseq2(module: str) -> None:
-    assert "fairseq2" not in loaded_by(module)
-
-
-@pytest.mark.parametrize("module", [name for name in MODULES if unit_of(name) == "specmt.cli"])
-def test_commands_start_without_what_takes_long(module: str) -> None:
-    assert not loaded_by(module) & {"torch", "fairseq2", "sacrebleu", "matplotlib", "fastapi", "uvicorn"}
+@pytest.mark.parametrize(
+    ("modules", "refused"),
+    [
+        ([name for name in MODULES if not is_in(name, WITH_TORCH)], HEAVY),
+        (modules_of("specmt.engine", "specmt.decoding"), {"fairseq2"}),
+        (modules_of("specmt.cli"), {"torch", "fairseq2", "sacrebleu", "matplotlib", "fastapi", "uvicorn"}),
+    ],
+    ids=["without PyTorch", "engine and decoding", "commands"],
+)
+def test_what_takes_long_is_loaded_where_nothing_else_will_do(modules: list[str], refused: set[str]) -> None:
+    assert modules and not {name: found for name in modules if (found := loaded_by(name) & refused)}
 
 
 def test_the_graph_of_imports_is_seen() -> None:
@@ -179,7 +180,7 @@ def test_the_graph_of_imports_is_seen() -> None:
 
 
 def test_engine_and_decoding_import_where_fairseq2_cannot_be() -> None:
-    modules = [name for name in MODULES if unit_of(name) in ("specmt.engine", "specmt.decoding")]
+    modules = modules_of("specmt.engine", "specmt.decoding")
     code = f"""
 import sys
 sys.modules["fairseq2"] = sys.modules["fairseq2n"] = None
@@ -206,15 +207,21 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 """
 
-SERVER = """
-import sys
+COMMANDS = """
+import shlex, sys
+from specmt.cli.main import run
+
+model, *lines = sys.stdin.read().splitlines()
+for line in lines:
+    assert run(shlex.split(line)) == 0, line
+
 from specmt.options import DecodingOptions
 from specmt.serve.app import create_app
 from specmt.serve.service import Service, Source
 from specmt.translator import Translator
 from starlette.testclient import TestClient
 
-load = lambda: Translator.from_pretrained(sys.argv[1], device="cpu", dtype="int8", threads=1)
+load = lambda: Translator.from_pretrained(model, device="cpu", dtype="int8", threads=1)
 with TestClient(create_app(Service([Source(("de", "en"), "0" * 64, load)], DecodingOptions()))) as client:
     while client.get("/readyz").status_code != 200:
         pass
@@ -223,50 +230,43 @@ with TestClient(create_app(Service([Source(("de", "en"), "0" * 64, load)], Decod
     assert client.get("/metrics").status_code == 200
 """
 
-WITHOUT = {
-    "help": ["--help", "translate --help", "train --help", "train drafter --help", "distill --help", "serve --help"],
-    "translate": [
-        "translate {text} {model}",
-        "translate {text} {model} --drafter self --alignments --format jsonl",
-        "translate {text} {model} --strategy beam",
-        "translate {text} {model} --temperature 1 --tree sampled",
-    ],
-    "trace": ["trace 'Der Hund sieht das Haus' {model}"],
-    "evaluate": ["evaluate {text} {text} {model} --strategies greedy --metrics bleu --latency-lines 1 --repeats 1"],
-    "bench": ["bench {text} {model} --quick --rows 1,2 --batch-sizes 1 --block-sizes 2 --repeats 1"],
-    "models": ["models list", "models show {path}", "models verify {path}"],
-    "job": [
-        "translate {text} -o {folder}/out.en {model} --shard 1/2",
-        "translate {text} -o {folder}/out.en {model} --shard 2/2",
-        "jobs merge {folder}/out.en",
-        "translate {text} -o {folder}/both.en {model} --processes 2",
-    ],
-    "import": [
-        "import marian {foreign} {folder}/imported",
-        "translate {text} --model {folder}/imported --device cpu --threads 1",
-    ],
-    "serve": [SERVER],
-}
+LINES = """\
+--help
+translate --help
+train --help
+train drafter --help
+distill --help
+serve --help
+translate {text} {model}
+translate {text} {model} --drafter self --alignments --format jsonl
+translate {text} {model} --strategy beam
+translate {text} {model} --temperature 1 --tree sampled
+trace 'Der Hund sieht das Haus' {model}
+evaluate {text} {text} {model} --strategies greedy --metrics bleu --latency-lines 1 --repeats 1
+bench {text} {model} --quick --rows 1,2 --batch-sizes 1 --block-sizes 2 --repeats 1
+models list
+models show {path}
+models verify {path}
+translate {text} -o {folder}/out.en {model} --shard 1/2
+translate {text} -o {folder}/out.en {model} --shard 2/2
+jobs merge {folder}/out.en
+translate {text} -o {folder}/both.en {model} --processes 2
+import marian {foreign} {folder}/imported
+translate {text} --model {folder}/imported --device cpu --threads 1
+"""
 
 
 @pytest.mark.usefixtures("needs_kernels")
-@pytest.mark.parametrize("name", WITHOUT)
-def test_commands_run_where_pytorch_cannot_be(
-    name: str, tiny_model: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_commands_run_where_pytorch_cannot_be(tiny_model: Path, tmp_path: Path, spm: dict[str, Path]) -> None:  # noqa: F811
+    """One after the other in one process: who tries to import PyTorch is noted each time."""
     hook, text, asked, foreign = (tmp_path / each for each in ("hook", "text.de", "asked", "foreign"))
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(HOOK)
     text.write_text("Der Hund sieht das Haus.\neine Katze\n")
-    if name == "import":
-        write_hugging_face(foreign, request.getfixturevalue("spm"))
-    model = " ".join(["--model", str(tiny_model), *MACHINE])
-    for line in WITHOUT[name]:
-        if line == SERVER:
-            command = [sys.executable, "-c", SERVER, str(tiny_model)]
-        else:
-            filled = line.format(path=tiny_model, model=model, text=text, folder=tmp_path, foreign=foreign)
-            command = [sys.executable, "-m", "specmt", *shlex.split(filled)]
-        result = execute(*command, PYTHONPATH=f"{hook}:{ROOT}", ASKED=str(asked))
-        assert result.returncode == 0, (line, result.stderr.decode())
-        assert not asked.exists(), (line, asked.read_text())
+    write_hugging_face(foreign, spm)
+    model = shlex.join(["--model", str(tiny_model), *MACHINE])
+    lines = LINES.format(path=tiny_model, model=model, text=text, folder=tmp_path, foreign=foreign)
+    given = f"{tiny_model}\n{lines}".encode()
+    result = execute(sys.executable, "-c", COMMANDS, data=given, PYTHONPATH=f"{hook}:{ROOT}", ASKED=str(asked))
+    assert result.returncode == 0, result.stderr.decode()
+    assert not asked.exists(), asked.read_text()

@@ -45,12 +45,6 @@ SOURCES = [[7, 9, 300, 8, 7], [20], [30, 31, 32], list(range(40, 75)), [5, 5]]
 
 
 @pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny model that a test may change."""
-    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
-
-
-@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where packed weights are kept, of the smallest models, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

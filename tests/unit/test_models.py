@@ -12,15 +12,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import fairseq2.runtime.dependency
 import numpy as np
 import pytest
 import torch
-from fairseq2 import init_fairseq2
-from fairseq2.composition import register_in_memory_assets
-from fairseq2.models import ModelFamily
-from fairseq2.nn import BatchLayout
-from fairseq2.runtime.dependency import DependencyContainer
 
 from specmt.decoding.session import decode
 from specmt.engine.backends import choose_device, choose_format
@@ -44,58 +38,47 @@ from specmt.models.folder import (
     pair_of,
 )
 from specmt.models.hub import Model, load_model
-from specmt.models.reference.families import (
-    AUTOREGRESSIVE_FAMILY,
-    DRAFTER_FAMILY,
-    VERIFIER_FAMILY,
-    asset_cards,
-    get_autoregressive_hub,
-    get_drafter_hub,
-    get_verifier_hub,
-    register,
-)
 from specmt.models.reference.modules import create_verifier, tie_weights
 from specmt.models.writing import add_drafter, store_in_int8, write_calibration
 from specmt.options import Calibration, DecodingOptions
 from specmt.training.drafter import BlockOptions, lay_blocks
-from specmt.training.verifier import target_states
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
+from tests.conftest import AHEAD, MASKED
+from tests.conftest import VERIFIER as VERIFIER_CONFIG
 from tests.folders import change_config, trust, write_model
-from tests.networks import autoregressive_network, drafter_network, held, scores
+from tests.networks import (
+    autoregressive_network,
+    drafter_network,
+    held,
+    logits_of,
+    module_logits,
+    opened,
+    scores,
+    zeros,
+)
 
-
-@pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny model that a test may damage."""
-    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+from fairseq2.nn import BatchLayout  # isort: skip  (specmt.models.reference makes it importable)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*hg_exporter.*:DeprecationWarning")  # fairseq2 about itself
 
 
-def test_a_folder_gives_back_what_was_written(
-    tiny_model: Path,
-    pieces_path: Path,
-    verifier_config: VerifierConfig,
-    drafter_config: DrafterConfig,
-    autoregressive_config: DecoderConfig,
-    tmp_path: Path,
-) -> None:
+def test_a_folder_gives_back_what_was_written(tiny_model: Path, pieces_path: Path, tmp_path: Path) -> None:
     read = ModelFolder.read(tiny_model)
     assert (read.source, read.target) == ("de", "en")
-    assert (read.verifier, read.drafter) == (verifier_config, drafter_config)
-    assert read.autoregressive == autoregressive_config
+    assert (read.verifier, read.drafter) == (VERIFIER_CONFIG, MASKED)
+    assert read.autoregressive == AHEAD
     assert set(read.files) == {PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE}
     assert {path.name for path in tiny_model.iterdir()} == {CONFIG, *read.files}
     assert read.verified(PIECES).read_bytes() == pieces_path.read_bytes()
     weights = {name: read.weights(name) for name in (VERIFIER, DRAFTER, AUTOREGRESSIVE)}
     for weight in (weight for named in weights.values() for weight in named.values()):
         assert isinstance(weight, np.ndarray) and weight.dtype == np.float16
-    again = write_model(tmp_path / "again", pieces_path, verifier_config, weights[VERIFIER])
+    again = write_model(tmp_path / "again", pieces_path, VERIFIER_CONFIG, weights[VERIFIER])
     assert (again.drafter, again.autoregressive) == (None, None)
-    again = add_drafter(tmp_path / "again", again, drafter_config, weights[DRAFTER])
-    again = add_drafter(tmp_path / "again", again, autoregressive_config, weights[AUTOREGRESSIVE])
+    again = add_drafter(tmp_path / "again", again, MASKED, weights[DRAFTER])
+    again = add_drafter(tmp_path / "again", again, AHEAD, weights[AUTOREGRESSIVE])
     assert again == replace(read, path=tmp_path / "again")
     assert again.sha256 == read.sha256
 
@@ -242,6 +225,8 @@ def test_bundled_models_are_found_by_name_and_direction(
     shutil.copytree(tiny_model, tmp_path / "toy-de-en")
     for name in (None, "toy-de-en", tmp_path / "toy-de-en"):
         assert find(name, source="de", target="en").path == tmp_path / "toy-de-en"
+    from specmt.models.reference.families import asset_cards
+
     cards = {card["name"]: card for card in asset_cards()}
     assert set(cards) == {"specmt-de-en", "specmt-de-en-drafter", "specmt-de-en-autoregressive"}
     assert cards["specmt-de-en"]["checkpoint"] == (tmp_path / "toy-de-en" / VERIFIER).as_uri()
@@ -334,34 +319,42 @@ def test_architectures() -> None:
         verifier_config("huge")
 
 
-def test_the_embedding_table_is_tied(verifier_config: VerifierConfig, tiny_model: Path) -> None:
-    module = create_verifier(verifier_config, torch.device("cpu"))
+def test_the_embedding_table_is_tied(tiny_model: Path) -> None:
+    module = create_verifier(VERIFIER_CONFIG, torch.device("cpu"))
     names = [name for name, _ in module.named_parameters()]
     assert set(names) == set(ModelFolder.read(tiny_model).weights(VERIFIER))
     tied = tie_weights(ModelFolder.read(tiny_model).weights(VERIFIER))
     assert set(tied) == set(module.state_dict())
 
 
-@pytest.fixture
-def fairseq2_with_tiny_model(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """fairseq2, freshly initialised, with our families and cards for the tiny model."""
+@pytest.fixture(scope="module")
+def families(tiny_model: Path) -> Iterator[Any]:
+    """Our families in fairseq2, freshly initialised, with cards for the tiny model; here, since it takes seconds."""
+    import fairseq2.runtime.dependency
+    from fairseq2 import init_fairseq2
+    from fairseq2.composition import register_in_memory_assets
+    from fairseq2.models import ModelFamily
+
+    from specmt.models.reference import families
+
     folder = ModelFolder.read(tiny_model)
     assert folder.drafter is not None and folder.autoregressive is not None
     cards = [
-        card("tiny", VERIFIER_FAMILY, folder.verifier, tiny_model / VERIFIER),
-        card("tiny-drafter", DRAFTER_FAMILY, folder.drafter, tiny_model / DRAFTER),
-        card("tiny-autoregressive", AUTOREGRESSIVE_FAMILY, folder.autoregressive, tiny_model / AUTOREGRESSIVE),
+        card("tiny", families.VERIFIER_FAMILY, folder.verifier, tiny_model / VERIFIER),
+        card("tiny-drafter", families.DRAFTER_FAMILY, folder.drafter, tiny_model / DRAFTER),
+        card("tiny-autoregressive", families.AUTOREGRESSIVE_FAMILY, folder.autoregressive, tiny_model / AUTOREGRESSIVE),
     ]
 
-    def extend(container: DependencyContainer) -> None:
+    def extend(container: Any) -> None:
         # Where the package is installed, its entry point has already done this.
-        if VERIFIER_FAMILY not in container.iter_keys(ModelFamily):
-            register(container)
+        if families.VERIFIER_FAMILY not in container.iter_keys(ModelFamily):
+            families.register(container)
         register_in_memory_assets(container, "test", cards)
 
-    monkeypatch.setattr(fairseq2.runtime.dependency, "_resolver", None)
-    init_fairseq2(extras=extend, no_progress=True)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fairseq2.runtime.dependency, "_resolver", None)
+        init_fairseq2(extras=extend, no_progress=True)
+        yield families
 
 
 def card(name: str, family: str, config: VerifierConfig | DecoderConfig, checkpoint: Path) -> dict[str, object]:
@@ -374,17 +367,15 @@ def card(name: str, family: str, config: VerifierConfig | DecoderConfig, checkpo
     }
 
 
-@pytest.mark.usefixtures("fairseq2_with_tiny_model")
-def test_fairseq2_families_and_architectures() -> None:
-    for hub in (get_verifier_hub(), get_drafter_hub(), get_autoregressive_hub()):
-        assert hub.get_archs() == {"small", "base"}
-    for arch in ("small", "base"):
-        assert get_verifier_hub().get_arch_config(arch) == VerifierConfig(**ARCHS[arch])
-        assert get_drafter_hub().get_arch_config(arch) == DrafterConfig(**ARCHS[arch])
-        assert get_autoregressive_hub().get_arch_config(arch) == DecoderConfig(**ARCHS[arch])
-
-
-FIRST = np.zeros(1, dtype=np.int64)
+def test_fairseq2_families_and_architectures(families: Any) -> None:
+    for get_hub, config in (
+        (families.get_verifier_hub, VerifierConfig),
+        (families.get_drafter_hub, DrafterConfig),
+        (families.get_autoregressive_hub, DecoderConfig),
+    ):
+        assert get_hub().get_archs() == {"small", "base"}
+        for arch in ("small", "base"):
+            assert get_hub().get_arch_config(arch) == config(**ARCHS[arch])
 
 
 def states_of(memory: Any) -> torch.Tensor:
@@ -399,23 +390,22 @@ def model(tiny_model: Path, kernels: bool) -> Model:
     return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
 
 
-@pytest.mark.usefixtures("fairseq2_with_tiny_model")
-def test_a_verifier_loaded_by_its_card_gives_the_engines_logits(model: Model, sources: list[list[int]]) -> None:
-    module = get_verifier_hub().load_model("tiny", device=torch.device("cpu"), dtype=torch.float32).eval()
+def test_a_verifier_loaded_by_its_card_gives_the_engines_logits(
+    model: Model, sources: list[list[int]], families: Any
+) -> None:
+    module = families.get_verifier_hub().load_model("tiny", device=torch.device("cpu"), dtype=torch.float32).eval()
     for source in sources[:12]:
-        ids = torch.tensor([[*source, EOS]])
-        target = torch.tensor([[BOS, *source[:20], *source[:20]]])
-        with torch.inference_mode():
-            wanted = module.final_proj(target_states(module, ids, torch.tensor([ids.shape[1]]), target))
-        state = model.verifier.new_state(1)
-        model.verifier.start(state, FIRST, model.verifier.encode([source]))
-        got = scores(model.verifier, Window(target.numpy(), FIRST), state)
-        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+        target = np.array([[BOS, *source[:20], *source[:20]]])
+        got, wanted = logits_of(model.verifier, [source], target), module_logits(module, [source], target)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.usefixtures("fairseq2_with_tiny_model")
-def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sources: list[list[int]]) -> None:
-    module = get_drafter_hub().load_model("tiny-drafter", device=torch.device("cpu"), dtype=torch.float32).eval()
+def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(
+    model: Model, sources: list[list[int]], families: Any
+) -> None:
+    module = (
+        families.get_drafter_hub().load_model("tiny-drafter", device=torch.device("cpu"), dtype=torch.float32).eval()
+    )
     assert model.folder.drafter is not None
     # The model's own is in int8 on the kernels.
     kernels = model.backend.name == "kernels"
@@ -439,9 +429,8 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
             layout = BatchLayout.of(encoded, memory.lengths.tolist())
             states = module(blocks.tokens, blocks.positions, blocks.slots, blocks.bias, encoded, layout)
             logits = module.logits(states[:, -1:], target[:, seen - 1 : seen])[0, 0]
-        state = drafter.new_state(1)
-        drafter.start(state, FIRST, memory)
-        read = Window(target[:, :seen].numpy(), FIRST)
+        state = opened(drafter, memory)
+        read = Window(target[:, :seen].numpy(), zeros(1))
         draft, _ = drafter.chain(read, 1, state)
         candidates, _ = drafter.expander(read, 1, state).expand(read.tokens[:, -1:], np.zeros((1, 1), np.int64))
         drafted = torch.from_numpy(candidates[0, 0])  # the correction reorders these alone
@@ -452,11 +441,10 @@ def test_a_drafter_loaded_by_its_card_gives_the_engines_draft(model: Model, sour
     assert compared > 8
 
 
-@pytest.mark.usefixtures("fairseq2_with_tiny_model")
 def test_an_autoregressive_drafter_loaded_by_its_card_gives_the_engines_logits(
-    model: Model, sources: list[list[int]]
+    model: Model, sources: list[list[int]], families: Any
 ) -> None:
-    hub = get_autoregressive_hub()
+    hub = families.get_autoregressive_hub()
     module = hub.load_model("tiny-autoregressive", device=torch.device("cpu"), dtype=torch.float32).eval()
     config = model.folder.autoregressive
     assert config is not None
@@ -469,9 +457,7 @@ def test_an_autoregressive_drafter_loaded_by_its_card_gives_the_engines_logits(
         encoded = states_of(memory)
         with torch.inference_mode():
             wanted = module.logits(module(target, encoded, BatchLayout.of(encoded)))
-        state = drafter.new_state(1)
-        drafter.start(state, FIRST, memory)
-        got = scores(drafter, Window(target.numpy(), FIRST), state)
+        got = scores(drafter, Window(target.numpy(), zeros(1)), opened(drafter, memory))
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 

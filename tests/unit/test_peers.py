@@ -12,7 +12,6 @@ from compare_peers import TRIED, Peers, Result, Way, fastest
 from torch import Tensor
 
 from specmt.decoding.session import decode
-from specmt.models.config import VerifierConfig
 from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model
 from specmt.models.reference.modules import create_verifier
@@ -21,27 +20,24 @@ from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
 from specmt.training.verifier import target_states
 from specmt.types import BOS, EOS, PAD
+from tests.conftest import VERIFIER as CONFIG
 from tests.folders import write_model
 
 LINES = ["Der Hund schläft.", "Wo ist der Bahnhof, bitte?", "Nein!", "Das Haus am See ist alt und klein."]
 
 
 @pytest.fixture(scope="module")
-def folder(
-    pieces_path: Path,
-    verifier_config: VerifierConfig,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> ModelFolder:
+def folder(pieces_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """A model of random weights, such that it says something else at every step."""
     torch.manual_seed(3)
     path = tmp_path_factory.mktemp("peers") / "model"
-    verifier = create_verifier(verifier_config, torch.device("cpu"))
+    verifier = create_verifier(CONFIG, torch.device("cpu"))
     for name, parameter in verifier.named_parameters():
         if "norm" in name:
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.1)
         else:
             torch.nn.init.normal_(parameter, std=0.3 if "embed" in name else 1.0)
-    write_model(path, pieces_path, verifier_config, to_arrays(weights_of(verifier)))
+    write_model(path, pieces_path, CONFIG, to_arrays(weights_of(verifier)))
     return ModelFolder.read(path)
 
 

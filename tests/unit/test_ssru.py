@@ -54,9 +54,8 @@ from tests.decoding_helpers import (
     total_of,
 )
 from tests.folders import write_model
-from tests.networks import held, packed, scores, verifier_network, with_ssru
+from tests.networks import equal, held, packed, scores, verifier_network, with_ssru
 from tests.unit.test_constraints import WAYS, Term, begins, constrained, terms  # noqa: F401  (fixtures)
-from tests.unit.test_engine import equal
 
 Doubles = npt.NDArray[np.float64]
 

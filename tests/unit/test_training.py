@@ -30,7 +30,6 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, ReLU, Sequential, functional
 
 from specmt.errors import DataError, InputNotFoundError, UsageError
-from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.reference.modules import create_autoregressive, create_drafter, create_verifier
 from specmt.text.pieces import Pieces
 from specmt.training import loop
@@ -45,6 +44,7 @@ from specmt.training.processes import deal, deal_batches
 from specmt.training.validate import Validator, weights_of
 from specmt.training.verifier import target_states, with_layers
 from specmt.types import BOS, EOS, PAD
+from tests.conftest import AHEAD, MASKED, VERIFIER
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
@@ -307,10 +307,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_torch(
 
 @pytest.mark.parametrize("of", ["table", "drafter"])
 def test_a_loss_never_holds_all_logits(
-    autoregressive_config: DecoderConfig,
-    tiny_verifier: TransformerModel,
-    monkeypatch: pytest.MonkeyPatch,
-    of: str,
+    tiny_verifier: TransformerModel, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     """Under autocast too, whose type the gradient of the states has not."""
     torch.manual_seed(0)
@@ -321,7 +318,7 @@ def test_a_loss_never_holds_all_logits(
     )
     count = 2 * CHUNK + 88
     if of == "drafter":
-        drafter = create_autoregressive(autoregressive_config, CPU)
+        drafter = create_autoregressive(AHEAD, CPU)
         target = torch.randint(EOS + 1, 300, (30, 21))
         loss, counted = autoregressive_loss(drafter, tiny_verifier, target, target, torch.full((30,), 21))
         assert counted == count
@@ -352,23 +349,17 @@ KINDS = ["verifier", "masked", "autoregressive"]
 
 
 @pytest.fixture
-def make(
-    data_folder: Path,
-    verifier_config: VerifierConfig,
-    drafter_config: DrafterConfig,
-    autoregressive_config: DecoderConfig,
-    tiny_verifier: TransformerModel,
-) -> Make:
+def make(data_folder: Path, tiny_verifier: TransformerModel) -> Make:
     """Makes what trains a module of any kind, with weights and random numbers that are not those of a fresh process."""
 
     def trainer(kind: str, folder: Path, options: TrainOptions, *, dropout: float = 0.0, **more: Any) -> Trainer:
         torch.manual_seed(random.randrange(10**9))
         data = ParallelData.load(data_folder, "train")
         if kind == "verifier":
-            config = replace(verifier_config, dropout=dropout)
+            config = replace(VERIFIER, dropout=dropout)
             return verifier_trainer(folder, data, config, options, device=CPU, **more)
-        drafter = replace(drafter_config if kind == "masked" else autoregressive_config, dropout=dropout)
-        return drafter_trainer(folder, data, tiny_verifier, verifier_config, drafter, options, device=CPU, **more)
+        drafter = replace(MASKED if kind == "masked" else AHEAD, dropout=dropout)
+        return drafter_trainer(folder, data, tiny_verifier, VERIFIER, drafter, options, device=CPU, **more)
 
     return trainer
 
@@ -501,8 +492,8 @@ def test_training_starts_from_given_weights(make: Make, tmp_path: Path, kind: st
     assert all(torch.equal(tensor, start[name]) for name, tensor in weights_of(trainer.model).items())
 
 
-def test_layers_are_taken_over_from_where_they_lie(verifier_config: VerifierConfig) -> None:
-    old = replace(verifier_config, encoder_layers=3, decoder_layers=3)
+def test_layers_are_taken_over_from_where_they_lie() -> None:
+    old = replace(VERIFIER, encoder_layers=3, decoder_layers=3)
     weights = {f"{stack}.layers.{n}.w": torch.tensor(n) for stack in ("encoder", "decoder") for n in range(3)}
     weights["encoder_frontend.embed.weight"] = torch.tensor(7)
     changed = with_layers(weights, old, replace(old, encoder_layers=6, decoder_layers=1))
@@ -512,9 +503,7 @@ def test_layers_are_taken_over_from_where_they_lie(verifier_config: VerifierConf
     assert with_layers(weights, old, old) == weights
 
 
-def test_validation_loss_is_that_of_the_reference(
-    verifier_config: VerifierConfig, tiny_verifier: TransformerModel, tmp_path: Path
-) -> None:
+def test_validation_loss_is_that_of_the_reference(tiny_verifier: TransformerModel, tmp_path: Path) -> None:
     sides = {
         "source": ["ein Haus", "der Hund und die Katze", "ja"],
         "target": ["a house", "the dog and the cat", "yes"],
@@ -534,14 +523,12 @@ def test_validation_loss_is_that_of_the_reference(
     assert validator.loss(tiny_verifier, CPU) == {"loss_toy": pytest.approx(total / count, abs=1e-3)}
 
 
-def test_a_drafter_starts_from_the_verifiers_layers(
-    drafter_config: DrafterConfig, verifier_config: VerifierConfig
-) -> None:
+def test_a_drafter_starts_from_the_verifiers_layers() -> None:
     torch.manual_seed(0)
-    verifier = create_verifier(replace(verifier_config, decoder_layers=5), CPU)
+    verifier = create_verifier(replace(VERIFIER, decoder_layers=5), CPU)
     weights = verifier.state_dict()
     for layers, picks in ((1, [2]), (2, [0, 4]), (3, [0, 2, 4])):
-        drafter = create_drafter(replace(drafter_config, layers=layers), CPU)
+        drafter = create_drafter(replace(MASKED, layers=layers), CPU)
         initialise_from(drafter, verifier, 5)
         state = drafter.state_dict()
         for layer, pick in enumerate(picks):
@@ -553,13 +540,11 @@ def test_a_drafter_starts_from_the_verifiers_layers(
         assert torch.equal(state["decoder.layer_norm.weight"], weights["decoder.layer_norm.weight"])
 
 
-def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers(
-    autoregressive_config: DecoderConfig, verifier_config: VerifierConfig
-) -> None:
+def test_an_autoregressive_drafter_starts_as_its_verifier_with_fewer_layers() -> None:
     """With as many layers it is the verifier; with one, the verifier without its first."""
     torch.manual_seed(0)
-    verifier = create_verifier(verifier_config, CPU).eval()
-    drafters = {layers: create_autoregressive(replace(autoregressive_config, layers=layers), CPU) for layers in (2, 1)}
+    verifier = create_verifier(VERIFIER, CPU).eval()
+    drafters = {layers: create_autoregressive(replace(AHEAD, layers=layers), CPU) for layers in (2, 1)}
     for drafter in drafters.values():
         initialise_from(drafter.eval(), verifier, 2)
     source, lengths = torch.tensor([[5, 6, EOS], [7, EOS, PAD]]), torch.tensor([3, 2])
@@ -660,11 +645,9 @@ def train_together(count: int, **given: object) -> None:
     assert [process.exitcode for process in processes] == [0] * count
 
 
-def test_processes_share_the_work_and_train_like_one(
-    make: Make, data_folder: Path, verifier_config: VerifierConfig, tmp_path: Path
-) -> None:
+def test_processes_share_the_work_and_train_like_one(make: Make, data_folder: Path, tmp_path: Path) -> None:
     """Three processes, stopped half way, and gone on with by two: the weights are those of one but for rounding."""
-    config = replace(verifier_config, dropout=0.0)
+    config = replace(VERIFIER, dropout=0.0)
     options = replace(
         OPTIONS, updates=6, short_first=2, tokens_per_update=600, warmup=1, schedule="constant", lr=1e-3, save_every=2
     )

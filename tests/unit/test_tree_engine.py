@@ -29,16 +29,14 @@ from specmt.engine.window import Branches, Window, branches
 from specmt.training.validate import weights_of
 from specmt.types import BOS
 from tests.conftest import set_threads
-from tests.networks import held, scores, verifier_network, with_ssru
+from tests.networks import equal, held, scores, verifier_network, with_ssru, zeros
 from tests.unit.test_engine import (
     VOCAB,
     Chains,
     Slots,
     assert_cache_equal,
-    equal,
     make_chains,
     make_modules,
-    zeros,
 )
 
 SIZES = {

@@ -56,12 +56,6 @@ def no_waiting() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture
-def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny model that a test may damage."""
-    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
-
-
 def error_of(call: Callable[[], object]) -> str:
     with pytest.raises(ModelError) as raised:
         call()
