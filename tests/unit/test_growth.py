@@ -140,7 +140,7 @@ def no_garbage() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_garbage")
-@pytest.mark.parametrize(("name", "before", "unit", "after"), cases())
+@pytest.mark.parametrize(("name", "before", "unit", "after"), [*cases()])
 def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     def check(size: int) -> None:
         text = before + unit * (size // len(unit) + 1) + after
