@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ PLENTY = 10**6
 EXACTLY = Within(EXACT)
 GREEDY = DecodingOptions(strategy="greedy")
 
+Each = TypeVar("Each")
 Sources = list[list[int]]
 Hypotheses = list[Hypothesis]
 
@@ -100,8 +101,8 @@ def load_on(backend: str, path: Path, request: pytest.FixtureRequest) -> Model:
     return load_model(path, device="cpu", dtype=dtype, kernels=name == "kernels")
 
 
-def sources_for(model: Model, sources: Sources) -> Sources:
-    """Returns all sources on the kernels, and ten on PyTorch, which takes many times as long.
+def sources_for(model: Model, sources: list[Each]) -> list[Each]:
+    """Returns all sources on the kernels, and ten on PyTorch, which takes many times as long; or what goes with them.
 
     One of the ten has a long translation, and one a translation without an end.
     """

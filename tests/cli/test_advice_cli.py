@@ -21,6 +21,7 @@ SHOWN_BY = {
     "cli/serve.py": ["serve"],
     "cli/shortlist.py": ["shortlist"],
     "cli/trace/command.py": ["trace"],
+    "cli/tasks.py": ["translate"],
     "cli/train.py": ["train drafter"],
     "cli/train_from_corpus.py": ["train drafter"],
     "cli/translate.py": ["translate"],

@@ -355,6 +355,7 @@ def test_terms_are_put_in_alike(
     terms: list[list[Term]],  # noqa: F811
     begins: np.ndarray,  # noqa: F811
 ) -> None:
+    terms = sources_for(model, terms)
     ways = [constrained(model, texts, terms, begins, options) for options in WAYS.values()]
     assert tokens_of(ways[0]) != tokens_of(decode(model, texts, GREEDY))
     for way in ways[1:]:
