@@ -55,8 +55,7 @@ def peak() -> int:
 
 SIZES: dict[str, Callable[[int], int]] = {
     "20 MiB": lambda _: 20 * MEBIBYTE,
-    "a tenth": lambda peak: peak // 10,
-    **{f"{part}/16": lambda peak, part=part: peak * part // 16 for part in range(2, 16)},  # type: ignore[misc]
+    **{f"{part}/20": lambda peak, part=part: peak * part // 20 for part in range(2, 21)},  # type: ignore[misc]
 }
 
 
@@ -68,6 +67,12 @@ def test_wherever_memory_ends_there_is_one_line(size: str, peak: int) -> None:
     else:
         assert (done.returncode, done.stdout) == (1, b"")
         assert done.stderr == b"specmt: error: out of memory.\n"
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_server_that_has_too_little_memory_ends(part: float, peak: int) -> None:
+    done = execute([*COMMAND, "serve", "-q", "--port", "0"], int(part * peak))
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"specmt: error: out of memory.\n")
 
 
 def test_an_abort_for_another_reason_stays_one(peak: int) -> None:
