@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 SECONDS: Final = 1800.0
 """How long a translated document can be fetched."""
 
-UNPACKED: Final = 8
+UNPACKED: Final = 4
 """How many documents are held unpacked at a time."""
 
 CHUNK: Final = 1 << 16
 """Characters of a text, in whole lines, that wait for their model at a time."""
 
-OF_CLIENT: Final = 2
+OF_CLIENT: Final = 1
 """How many of these are a client's at most."""
 
 MOST: Final = 256 << 20
