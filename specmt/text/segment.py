@@ -82,7 +82,8 @@ def in_pieces(text: str, language: str) -> Iterator[Segment]:
 def _end_of_piece(text: str, start: int, language: str) -> tuple[int, int]:
     """Returns the span of the white space behind a piece."""
     end = start + MOST
-    *others, last = split_sentences(text[start:end], language)
+    window = text[start:end]
+    *others, last = split_sentences(window, language) if _LETTER.search(window) else [(window, "")]
     rest = len(last[0]) + len(last[1])
     if others and rest < MOST // 2:
         return end - rest - len(others[-1][1]), end - rest
