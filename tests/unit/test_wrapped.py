@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specmt.text.lines import lines_of, read_lines
+from specmt.text.lines import read_lines
 from specmt.text.wrapped import MOST_LINES, WrapCounter, deal_out, join_lines, paragraphs, part_lines, unwrap
 from specmt.types import Line
 from tests.sessions import fake_translator
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """Yields all lines of a text, blank ones, too."""
+    for number, line in enumerate(text.splitlines(keepends=True)):
+        body = line.rstrip("\r\n")
+        yield Line(number, body, line[len(body) :])
 
 
 def groups(text: str) -> list[list[str]]:
