@@ -50,10 +50,12 @@ MOST, SECOND, LEAST_BATCH, LATER = 1.05, 1.03, 0.98, 0.025
 FEW, GRACE = 20, 0.01
 """With so few lines, so many seconds more are as good as a ratio."""
 
+SCRIPTS = Path(__file__).parent
+
 console = Console(width=140)
 
 
-def decode(way: str, command: Sequence[str], lines: Sequence[str], caches: Path) -> float:
+def decode(way: str, model: Path, options: Sequence[str], lines: Sequence[str], caches: Path) -> float:
     """Returns the seconds of decoding lines in a fresh process, and checks nothing: outputs are compared elsewhere."""
     # Packed weights are kept for all; what calls cost is there in the second run alone.
     cache = caches / ("first" if way == FIRST else "other")
@@ -62,22 +64,26 @@ def decode(way: str, command: Sequence[str], lines: Sequence[str], caches: Path)
     with TemporaryDirectory() as scratch:
         source, stats = Path(scratch, "source"), Path(scratch, "stats.json")
         source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        program = [sys.executable, "-m", "specmt", "translate", str(source), "--quiet", "--stats", str(stats)]
-        paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+        # Of a wide model only widen.py knows the positions.
+        program = [sys.executable, str(SCRIPTS / "widen.py"), "run", str(model), "--", "translate", str(source)]
+        paths = os.pathsep.join(filter(None, (str(SCRIPTS.parent), os.environ.get("PYTHONPATH", ""))))
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": paths}
-        subprocess.run([*program, *command, *WAYS[way]], env=environment, stdout=subprocess.DEVNULL, check=True)
+        command = [*program, "--quiet", "--stats", str(stats), *options, *WAYS[way]]
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
         return float(json.loads(stats.read_text(encoding="utf-8"))["seconds"])
 
 
-def measure(command: Sequence[str], lines: Sequence[str], rounds: int, caches: Path) -> dict[str, list[float]]:
+def measure(
+    model: Path, options: Sequence[str], lines: Sequence[str], rounds: int, caches: Path
+) -> dict[str, list[float]]:
     """Returns the seconds of each way in each round."""
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     generator = random.Random(len(lines))
     for _ in range(rounds):
         for way in generator.sample([*WAYS], len(WAYS)):
             if way == AGAIN and not seconds[way]:
-                decode(way, command, lines, caches)
-            seconds[way].append(decode(way, command, lines, caches))
+                decode(way, model, options, lines, caches)
+            seconds[way].append(decode(way, model, options, lines, caches))
     return seconds
 
 
@@ -126,12 +132,12 @@ def main(
         for name, count, layers, pieces in shapes:
             path = folder if count == 1 else write_wide(folder, count, Path(temporary, name), layers, pieces).path
             for dtype in dtypes.split(","):
-                command = ["--model", str(path), "--dtype", dtype, "--device", "cpu"]
+                options = ["--dtype", dtype, "--device", "cpu"]
                 caches = Path(temporary, "caches", name, dtype)
                 for text in SETS:
                     every = read_lines(text, "de")
                     first = [
-                        median(decode(way, command, every[:1], caches) for _ in range(rounds))
+                        median(decode(way, path, options, every[:1], caches) for _ in range(rounds))
                         for way in (FIRST, GREEDY)
                     ]
                     if count == 1:
@@ -145,7 +151,8 @@ def main(
                             else [80, 1000]
                         )
                         for length in some:
-                            seconds = measure([*command, "--batch-size", str(size)], every[:length], rounds, caches)
+                            batches = [*options, "--batch-size", str(size)]
+                            seconds = measure(path, batches, every[:length], rounds, caches)
                             cells, is_so = judge(seconds, length, size)
                             label = f"{1e3 * (first[0] - first[1]):+.0f} ms"
                             rows.append((name, dtype, text, str(size), str(length), *cells, label))

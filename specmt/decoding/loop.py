@@ -86,6 +86,8 @@ class Loop(Rows[_Row]):
         self.log_probs: Floats = np.zeros(room, dtype=np.float32)  # (B, T) of them, where scores are asked for
         self.lengths: Ids = np.zeros(0, dtype=np.int64)  # (B) how many they are
         self.limits: Ids = np.zeros(0, dtype=np.int64)  # (B) how many they may become
+        self.drafted: Ids = np.zeros(0, dtype=np.int64)  # (B) tokens that were drafted
+        self.calls: Ids = np.zeros((0, 1), dtype=np.int64)  # (B, A + 1) in how many calls 0 … A of them stood
 
     @override
     def step(self) -> list[Finished]:
@@ -128,6 +130,7 @@ class Loop(Rows[_Row]):
         self.tokens[first:count, : len(self.opening)] = self.opening
         self.lengths[first:count] = len(self.opening)
         self.limits[first:count] = [len(self.opening) + self.limit(request) for request in new]
+        self.drafted[first:count] = self.calls[first:count] = 0
         self.queue.take(len(new))  # last: whatever failed, no request is lost
         for request in new:
             self.rows.append(_Row(request, stats=Stats(sentences=1, source_tokens=len(request.source) + 1)))
@@ -140,6 +143,7 @@ class Loop(Rows[_Row]):
         missing = self.state.rows - len(self.tokens)
         if missing > 0:
             self.lengths, self.limits = np.pad(self.lengths, (0, missing)), np.pad(self.limits, (0, missing))
+            self.drafted, self.calls = np.pad(self.drafted, (0, missing)), np.pad(self.calls, ((0, missing), (0, 0)))
             self._widen(missing, 0)
         return self.state
 
@@ -219,10 +223,11 @@ class Loop(Rows[_Row]):
     def _count(self, ran: Ran) -> None:
         """Adds up what came of iterations."""
         active = ran.accepted >= 0  # (I, B)
-        drafted = ran.drafted.sum(0, where=active).tolist()
-        for number, row in enumerate(self.rows):
-            row.stats.count_calls(np.bincount(ran.accepted[active[:, number], number]).tolist())
-            row.stats.drafted += drafted[number]
+        self.drafted[: active.shape[1]] += ran.drafted.sum(0, where=active)
+        spare = int(ran.accepted.max(initial=0)) + 1 - self.calls.shape[1]
+        if spare > 0:
+            self.calls = np.pad(self.calls, ((0, 0), (0, spare)))
+        np.add.at(self.calls, (active.nonzero()[1], ran.accepted[active]), 1)
 
     def _ended(self, count: int) -> list[int]:
         """Returns those of the first rows that have come to EOS or to their limit."""
@@ -280,6 +285,8 @@ class Loop(Rows[_Row]):
     def hypothesis(self, number: int) -> Hypothesis:
         row, ids, opening, end = self.rows[number], self._said(number), len(self.opening), int(self.lengths[number])
         row.stats.tokens = end - opening
+        row.stats.drafted += int(self.drafted[number])
+        row.stats.count_calls(np.trim_zeros(self.calls[number], "b").tolist())
         for drafter in self.drafters:
             drafter.finish(number, ids)
         score = math.fsum(self.log_probs[number, opening:end].tolist()) if self.scores else math.nan
@@ -292,7 +299,7 @@ class Loop(Rows[_Row]):
             self.state.move(last, number, int(self.lengths[last]) - 1)
             for drafter in self.drafters:
                 drafter.move(last, number)
-            for each in (self.tokens, self.log_probs, self.lengths, self.limits):
+            for each in (self.tokens, self.log_probs, self.lengths, self.limits, self.drafted, self.calls):
                 each[number] = each[last]
             self.rows[number] = self.rows[last]
         self.rows.pop()

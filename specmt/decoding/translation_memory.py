@@ -26,6 +26,9 @@ _REACH: Final = 32
 _COMPARED: Final = 12
 """How many of those that share most of the n-grams asked for are compared as a whole."""
 
+_RARE: Final = 16
+"""Who shares less than one of so many n-grams asked for is less than a quarter like: too little to copy from."""
+
 
 class Neighbour(NamedTuple):
     """The translation of a source like the one that was asked for."""
@@ -121,8 +124,10 @@ class _Shelf:
 
     def nearest(self, source: tuple[int, ...], grams: list[int]) -> Iterator[Neighbour]:
         """Yields neighbours of a source with those n-grams, the most like first; among equals the latest."""
-        shared = Counter(self._index.find(grams[:_ASKED]))
-        numbers = nlargest(_COMPARED, shared, key=lambda number: (shared[number], number))
+        asked = grams[:_ASKED]
+        shared = Counter(self._index.find(asked))
+        numbers = [number for number, count in shared.items() if count * _RARE >= len(asked)]
+        numbers = nlargest(_COMPARED, numbers, key=lambda number: (shared[number], number))
         latest = self._latest.get(hash(source))
         if latest is not None:
             numbers = [latest, *(number for number in numbers if number != latest)]

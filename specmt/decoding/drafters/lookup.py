@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple, final
 
@@ -75,7 +76,7 @@ class Texts:
     neighbours: list[Neighbour]
     """With the last token of the start and EOS around their targets."""
 
-    @property
+    @cached_property
     def is_alike(self) -> bool:
         """Whether there is a neighbour of which much may be copied."""
         return any(neighbour.similarity >= _ALIKE for neighbour in self.neighbours)
