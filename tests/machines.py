@@ -117,6 +117,9 @@ class Decoding:
     rows: int = 1
     seed: int = 1
     log: list[Plan] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """How many sentences each of these plans was for."""
+
     turns: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
 
@@ -142,6 +145,7 @@ class Decoding:
             self.turns[name] += 1
             self.tokens[name] += int((ran.accepted + 1).sum())
             self.log.append(plan)
+            self.sizes.append(ran.accepted.shape[1])
             self.policy.observe(plan, ran, seconds)
             active = [left for left in active if left > 0]
         return self.machine.now - began

@@ -32,6 +32,7 @@ REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms 
 SHARE: Final = 0.015  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 3%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of such a turn. Half: what Python adds blurs them; twice: drafts begin a sentence later
+DOUBT: Final = 0.1  # a gain so small may be none: batches load nothing for it. Half: for 5%; twice: for 20%
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
@@ -148,7 +149,7 @@ class LearntPolicy(Policy):
 
     def _unknown(self, rows: int) -> Arm | None:
         """Returns what is to be timed now: the verifier alone, then with noise, in batches once that is affordable."""
-        if self.costs.is_beyond(rows * self.width):
+        if not self.costs.is_timed(rows * self.width):
             return NO_DRAFT
         for arm in self.arms[1:2]:
             tokens = float(rows * (self.width + arm.ahead))
@@ -161,7 +162,7 @@ class LearntPolicy(Policy):
         every = sorted(self.prospects(rows, promising), key=lambda each: each.worth)
         there = [each for each in every if each.price == 0.0]
         best = next(each for each in reversed(there) if each.arm.drafter != NOISE)
-        due = [each for each in there if self._is_due(each, 1.0 - each.worth / best.worth)]
+        due = [each for each in there if self._is_due(each, rows, promising, best.worth)]
         for each in reversed(every):
             if each.worth <= best.worth or each.price == 0.0:
                 continue
@@ -171,23 +172,29 @@ class LearntPolicy(Policy):
                 break
             self.until = min(self.until, self.seconds + wait)
         arm, worth, _ = min(due, key=lambda each: self.played[each.arm], default=best)
-        calls = HOLD * worth / (rows * self._expect(arm, rows, promising)[0])
+        made = int(min(max(HOLD / self._turn(arm, worth, rows, promising), 1.0), ALONE))
+        if arm != best.arm or (arm.drafts and not self.costs.is_measured(arm.name(self.drafters))):
+            made, self.until = min(made, PROBES), self.seconds  # what that takes is seen before there is more of it
         confidence = self._confidence(arm, rows, promising, best.worth)
-        made = int(min(max(calls, 1.0), ALONE))
         return Plan(arm, promising, confidence, made, "best" if arm == best.arm else "trial", worth)
+
+    def _turn(self, arm: Arm, worth: float, rows: int, promising: bool) -> float:
+        """Returns the seconds of a call, and of what is drafted for it."""
+        return rows * self._expect(arm, rows, promising)[0] / worth
 
     def _wait(self, each: Prospect, rows: int, worth: float) -> float:
         """Returns the seconds until what an arm needs may be loaded: when as much was decoded, of so many sentences.
 
-        Where something was loaded before, what it would have saved must be as much.
+        Of many, or where something was loaded before, what it would have saved must be as much.
         """
-        gain = min(each.worth / worth - 1.0, 1.0) if self.paid else 1.0
-        return self.paid + each.price / gain - self.spent[rows]
+        gain = each.worth / worth - 1.0 - DOUBT * (rows > 1) if self.paid or rows > 1 else 1.0
+        return self.paid + each.price / min(gain, 1.0) - self.spent[rows] if gain > 0.0 else HOLD
 
-    def _is_due(self, each: Prospect, loss: float) -> bool:
+    def _is_due(self, each: Prospect, rows: int, promising: bool, best: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
-        since = self.seconds - self.played[each.arm]
-        return loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * HOLD
+        since, loss = self.seconds - self.played[each.arm], 1.0 - each.worth / best
+        taken = PROBES * self._turn(each.arm, each.worth, rows, promising)
+        return loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * taken
 
     def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
         """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""

@@ -19,6 +19,7 @@ from specmt.engine.arrays import Ids
 
 PACE: Final = 5  # turns whose median is how fast the machine is now. Half: two hiccups are believed; twice: it lags
 NEWEST: Final = 15  # turns whose median is what a way costs at that pace. Half: noise decides; twice: it lags
+KNOWN: Final = 5  # turns that what was kept counts for, and that say the pace. Half: noise decides; twice: errors stay
 FADE: Final = 2000.0  # tokens until drafts count half. Half: noise of 3% decides; twice: new text is noticed late
 PRIOR: Final = 20.0  # drafts that a calibration counts for. Half: one odd line decides; twice: odd text waits two lines
 MOST: Final = 32  # tokens of a draft that are counted. Half: long copies look short; twice: nothing but time
@@ -71,6 +72,15 @@ class Costs:
         """Returns whether a call of the verifier is larger than any that was measured."""
         return nearest(tokens) > max(self.known[self.base], default=0.0)
 
+    def is_timed(self, tokens: float) -> bool:
+        """Returns whether a call of the verifier of about so many tokens was measured: twice, or on another day."""
+        newest = self.newest.get((self.base, nearest(tokens)))
+        return nearest(tokens) in self.known[self.base] if newest is None else len(newest) > 1
+
+    def is_measured(self, way: str) -> bool:
+        """Returns whether a way to draft was, for any number of sentences."""
+        return f"{self.base}, {way}" in self.known
+
     def seconds(self, calls: Sequence[Call], way: str = "", rows: float = 1.0) -> float:
         """Returns the seconds of calls.
 
@@ -94,8 +104,8 @@ class Costs:
     def _note(self, name: str, at: float, value: float) -> None:
         """Takes in a value of a table: what is well known says how fast the machine is, and at that pace it counts."""
         table = self.known.setdefault(name, {})
-        newest = self.newest.setdefault((name, at), deque([table[at]] * NEWEST if at in table else [], NEWEST))
-        if len(newest) == NEWEST:
+        newest = self.newest.setdefault((name, at), deque([table[at]] * KNOWN if at in table else [], NEWEST))
+        if len(newest) >= KNOWN:
             self.paces.append(value / table[at])
             self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
         newest.append(min(max(value / self.pace, LEAST), LONGEST))

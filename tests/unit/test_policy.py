@@ -21,7 +21,7 @@ from specmt.decoding.confidence import confident, log_odds, logistic, survival
 from specmt.decoding.drafters.autoregressive import AutoregressiveDrafter
 from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm, Plan
 from specmt.decoding.drafters.masked import MaskedDrafter
-from specmt.decoding.policy import FixedPolicy, LearntPolicy, Policy
+from specmt.decoding.policy import PROBES, FixedPolicy, LearntPolicy, Policy
 from specmt.decoding.session import Session, decode
 from specmt.decoding.tables import MOST, NEWEST, PRIOR, Acceptance, Call, Costs, Table, checked
 from specmt.decoding.translation_memory import TranslationMemory
@@ -239,13 +239,15 @@ def test_the_second_run_of_a_model_knows_what_calls_cost() -> None:
     second.policy = learnt(0.0, known)
     second.run(30)
     assert first.turns["noise 3"] == 1 and second.turns["noise 3"] == 0
-    assert [plan.why for plan in first.log[:4]] == ["probe", "probe", "probe", "best"]  # the first of them cold
+    assert [plan.why for plan in first.log[:5]] == [*["probe"] * 4, "best"]  # the first of them cold
     assert second.log[0].why == "best" and second.log[0].arm.drafts
 
 
 def test_the_end_of_a_batch_drafts_by_itself() -> None:
-    """As soon as few sentences are left, what is there drafts for them."""
-    one = decoding(Machine(row=0.2), learnt(), rows=16)
+    """As soon as few sentences are left, what is there drafts for them, if it is known what that takes."""
+    known: dict[str, Table] = {}
+    decoding(Machine(row=0.08), learnt(known=known), rows=16).run(200)
+    one = decoding(Machine(row=0.08), learnt(known=known), rows=16)
     one.run(200)
     drafted = [bool(plan.arm.drafts) for plan in one.log if plan.why == "best"]
     assert not any(drafted[: len(drafted) // 2])
@@ -314,10 +316,29 @@ def test_a_token_is_verified_where_it_is_worth_its_seconds(row: float) -> None:
 
 
 def test_turns_are_as_long_as_a_choice_stands() -> None:
-    known: dict[str, Table] = {"verifier": {1.0: 0.01, 4.0: 0.01, 16.0: 0.01, 64.0: 0.02}}
-    policy = learnt(known=known)
-    assert policy.choose(1, False).iterations == pytest.approx(0.05 / 0.0129, abs=1)
-    assert learnt(known={"verifier": {1.0: 1e-5, 4.0: 1e-5}}).choose(1, False).iterations == 64
+    ways: dict[str, Table] = {f"verifier, {arm.name(drafters())}": {1.0: 1.0} for arm in ARMS}
+    known: dict[str, Table] = {"verifier": {1.0: 0.01, 4.0: 0.01, 16.0: 0.01, 64.0: 0.02}, **ways}
+    assert learnt(known=known).choose(1, False).iterations == pytest.approx(0.05 / 0.0129, abs=1)
+    fast: dict[str, Table] = {"verifier": {1.0: 1e-5, 4.0: 1e-5}}
+    assert learnt(known={**fast, **ways}).choose(1, False).iterations == 64
+    assert learnt(known=fast).choose(1, False).iterations == PROBES  # nobody knows yet how long they are
+
+
+def test_every_number_of_sentences_is_timed_before_drafts_are_thought_of() -> None:
+    """What a call of 32 takes says nothing of one of 2: drafts would look as if they cost nothing there."""
+    known: dict[str, Table] = {}
+    one = decoding(Machine(row=1.0, noise=0.0), learnt(known=known), rows=32)
+    one.run(80)
+    sizes = [round(math.log2(rows)) for rows in one.sizes]
+    firsts = [one.log[sizes.index(size)].why for size in sorted({*sizes})]
+    assert len(firsts) >= 4
+    assert firsts == ["probe"] * len(firsts)
+
+
+def test_a_gain_that_is_doubtful_loads_nothing_for_a_batch() -> None:
+    one = decoding(Machine(row=0.2, noise=0.0), learnt(0.015), rows=32)
+    one.run(200)
+    assert not any(each.loads for each in one.drafters)
 
 
 # What the loop does with it
