@@ -32,8 +32,8 @@ each waits for the longest draft of all, so that short ones may be worth more. O
 half or twice as short changes 1%, half as far costs 3% of one sentence's time, twice as far changes nothing."""
 
 SPARSE: Final = Arm(ahead=FURTHEST, paths=4, nodes=11)
-"""A tree that a drafter grows which goes ahead step by step. There, half as many paths and nodes change 1%, twice as many
-cost 3%, and none 5%."""
+"""A tree that a drafter grows which goes ahead step by step. There, half as many paths and nodes change 1%, twice as
+many cost 3%, and none 5%."""
 
 
 class Choice(NamedTuple):
