@@ -1,9 +1,10 @@
 """Runs the C++ kernels under sanitizers (GCC): addresses and undefined behaviour, then threads.
 
-    python scripts/sanitize.py [VARIANT…]
+    PYTHONPATH=. python scripts/sanitize.py [VARIANT…]
 
-Whatever one of them reports ends the run with its report and exit code 1. Takes some minutes for each variant; by
-default those of the most and of the least instructions that this machine runs.
+A bundled model decodes, and the same with SSRUs in its decoder. Whatever a sanitizer reports ends the run with its
+report and exit code 1. Takes some minutes for each variant; by default those of the most and of the least instructions
+that this machine runs.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from specmt.engine.kernels import header
 from specmt.engine.kernels.library import CHOICE, variants
 
 ROOT = Path(__file__).parents[1]
+BUNDLED = ROOT / "specmt/assets/de-en"
 SOURCES = ROOT / "specmt/engine/kernels/csrc"
 # Without -fwrapv, which Python's own flags carry. Threads are checked without the others: they exclude each other.
 BUILDS = {"address,undefined": "libasan.so", "thread": "libtsan.so"}
@@ -48,7 +52,7 @@ TERMS = {"der": ["this one"], "Sie": ["one", "you all"], "und": ["plus"], "werde
 """For a glossary: nothing that is said freely."""
 
 
-def work() -> None:
+def work(models: Sequence[str]) -> None:
     """Decodes a few lines by every strategy, and runs out of memory again and again."""
     from specmt.engine.kernels import backend, library
     from specmt.models.hub import load_model
@@ -60,8 +64,8 @@ def work() -> None:
         sys.exit(f"There are no kernels, because {library.why_absent()}.")
     vars(backend)["NARROW"] = 0  # drafters of codes, which wide ones are
     lines = (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n")[:5]
-    for dtype in ("float32", "bfloat16", "int8"):
-        translator = Translator(load_model(ROOT / "specmt/assets/de-en", dtype=dtype, threads=2))
+    for model, dtype in product(models, ("float32", "bfloat16", "int8")):
+        translator = Translator(load_model(Path(model), dtype=dtype, threads=2))
         for way, terms in [(way, None) for way in WAYS] + [({}, TERMS), ({"strategy": "greedy"}, TERMS)]:
             for batch_size in (1, 5):
                 some = lines if batch_size > 1 else lines[:2]
@@ -73,17 +77,19 @@ def work() -> None:
                         if [each.text for each in translator.translate(some, options, glossary=terms)] != wanted:
                             sys.exit(f"{way} said something else after an allocation had failed.")
                 kernels.specmt_fail_allocation(0)
-            print(kernels.variant, dtype, way, "with terms" * (terms is not None), flush=True)
+            print(kernels.variant, Path(model).name, dtype, way, "with terms" * (terms is not None), flush=True)
 
 
 def main() -> None:
+    from tests.folders import write_with_ssru
+
     found = variants()
     wanted = sys.argv[1:] or list(dict.fromkeys(found[:1] + found[-1:]))
     if not wanted or not set(wanted) <= set(found):
         sys.exit(f"This machine runs {', '.join(found) or 'no kernels'}.")
     for sanitizers, runtime in BUILDS.items():
         with tempfile.TemporaryDirectory() as folder:
-            built = Path(folder) / "kernels.so"
+            built, models = Path(folder) / "kernels.so", [BUNDLED, write_with_ssru(Path(folder) / "ssru", BUNDLED)]
             sources = [SOURCES / f"{name.replace('-', '_')}.cpp" for name in ("support", *wanted)]
             flags = ["-O1", "-g", "-std=c++20", "-fPIC", "-shared", "-pthread", "-fno-omit-frame-pointer"]
             flags += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-Wno-maybe-uninitialized"]
@@ -95,10 +101,10 @@ def main() -> None:
                 environment = os.environ | OPTIONS | {CHOICE: f"{built}:{variant}", "LD_PRELOAD": preload}
                 print(f"-- {sanitizers}", flush=True)
                 # Thread sanitizers need addresses where they expect them.
-                command = ["setarch", "-R", sys.executable, __file__, "--work"]
+                command = ["setarch", "-R", sys.executable, __file__, "--work", *models]
                 if subprocess.run(command, cwd=ROOT, env=environment).returncode:
                     sys.exit(1)
 
 
 if __name__ == "__main__":
-    work() if "--work" in sys.argv else main()
+    work(sys.argv[2:]) if sys.argv[1:2] == ["--work"] else main()

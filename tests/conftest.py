@@ -27,7 +27,7 @@ from specmt.models.hub import Model, load_model
 from specmt.text.pieces import PIECES
 from specmt.translator import Translator
 from tests.commands import Execute, execute_here
-from tests.folders import write_model
+from tests.folders import write_model, write_with_ssru
 
 if TYPE_CHECKING:
     from fairseq2.models.transformer import TransformerModel
@@ -177,6 +177,19 @@ def translator(bundled: Model) -> Translator:
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
     """A copy of the tiny model that a test may change."""
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+@pytest.fixture(scope="session")
+def ssru_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with SSRUs in the place of attention to the target, and all else as it was."""
+    return write_with_ssru(tmp_path_factory.mktemp("models") / "ssru", tiny_model)
+
+
+@pytest.fixture(scope="session", params=["tiny_model", "ssru_model"], ids=["attention", "ssru"])
+def either_model(request: pytest.FixtureRequest) -> Path:
+    """The tiny model, whose decoder attends to the target, and that with SSRUs."""
+    path: Path = request.getfixturevalue(request.param)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,20 +83,6 @@ def array_of(tensor: Tensor) -> Array:
         else tensor.detach().numpy()
     )
     return found
-
-
-def with_ssru(weights: Weights, config: VerifierConfig) -> tuple[dict[str, Any], VerifierConfig]:
-    """Returns a verifier with SSRUs, of the projections of values and keys, in the place of attention to the target."""
-    changed = {}
-    for name, weight in arrays_of(weights).items():
-        layer, attention, rest = name.partition(".self_attn.")
-        if not attention or not name.startswith("decoder."):
-            changed[name] = weight
-        elif rest == "v_proj.weight":
-            changed[f"{layer}.ssru.input_proj.weight"] = weight
-        elif rest.startswith("k_proj."):
-            changed[f"{layer}.ssru.{rest.replace('k_proj', 'forget_proj')}"] = weight
-    return changed, replace(config, decoder="ssru")
 
 
 def held(data: Any) -> Floats:

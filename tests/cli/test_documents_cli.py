@@ -17,33 +17,36 @@ from tests.documents import PO, SAMPLES, XLIFF
 SAMPLE = {sample.format: sample for sample in SAMPLES}
 
 
-def test_a_folder_becomes_a_folder(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_folder_becomes_a_folder(either_model: Path, tmp_path: Path) -> None:
     source, target, report = tmp_path / "in", tmp_path / "out", tmp_path / "report.html"
     (source / "sub").mkdir(parents=True)
     (source / ".git").mkdir()
     (source / "a.po").write_text(PO)
     (source / "sub" / "b.docx").write_bytes(SAMPLE["docx"].data)
+    (source / "sub" / "c.md").write_text("# Titel\n\n- Ein **kurzer** Satz.\n- `code`\n")
     for path in (source / ".git" / "c.md", source / "d.bin"):
         path.write_bytes(b"Hallo\n")
     (tmp_path / "memory.tsv").write_text("unklar\tunclear\nDatei %s\tFile %s\n")
     memory = ["--memory", tmp_path / "memory.tsv"]
-    command = [*COMMAND, "translate", source, "-o", target, *model_options(tiny_model), *memory, "--report", report]
+    command = [*COMMAND, "translate", source, "-o", target, *model_options(either_model), *memory, "--report", report]
     result = execute(*command, "--retranslate-fuzzy")
     assert result.returncode == 0, result.stderr.decode()
     assert sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()) == [
         "a.po",
         "sub/b.docx",
+        "sub/c.md",
     ]
+    assert re.fullmatch(r"# .+\n\n- .+\n- `code`\n", (target / "sub" / "c.md").read_text())
     text = (target / "a.po").read_text()
     assert 'msgstr "unclear"' in text and 'msgstr "File %s\\n"' in text and 'msgstr "done"' in text
     # The model says nonsense, some of which is known to be damaged and is not written.
-    said = re.search(r"2 documents, 8 segments: (\d) translated, 2 from memory, (\d) kept", result.stderr.decode())
-    assert said is not None and int(said[1]) + int(said[2]) == 6 and int(said[2]) >= 1
+    said = re.search(r"3 documents, 10 segments: (\d) translated, 2 from memory, (\d) kept", result.stderr.decode())
+    assert said is not None and int(said[1]) + int(said[2]) == 8 and int(said[2]) >= 1
     page = report.read_text()
     assert f"{source}/a.po" in page and "<h2>Warnings</h2>" in page
     # Of what is there already nothing is left to do.
     written = (target / "a.po").read_bytes()
-    again = execute(*COMMAND, "translate", "--file-format", "po", *model_options(tiny_model), data=written)
+    again = execute(*COMMAND, "translate", "--file-format", "po", *model_options(either_model), data=written)
     assert again.returncode == 0 and again.stdout == written
 
 

@@ -125,13 +125,13 @@ def test_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     assert not (tmp_path / ".specmt").exists()
 
 
-def test_tables_fit_in_80_columns_and_strategies_may_be_without_greedy(tiny_model: Path, tmp_path: Path) -> None:
+def test_tables_fit_in_80_columns_and_strategies_may_be_without_greedy(either_model: Path, tmp_path: Path) -> None:
     write(tmp_path / "a.de", SOURCE)
     write(tmp_path / "a.en", FIRST)
     strategies = ["--strategies", "tolerant:3:1,speculative:drafter=autoregressive:block-size=5"]
     result = execute(
         *[*COMMAND, "evaluate", "-q", "a.de", "a.en", "--limit", "3", *strategies],
-        *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *model_options(tiny_model)],
+        *["--repeats", "1", "--latency-lines", "2", "--bootstrap", "20", *model_options(either_model)],
         folder=tmp_path,
         COLUMNS="80",
     )
@@ -207,14 +207,14 @@ def test_an_interrupt_before_anything_was_measured_leaves_nothing(
 
 
 def test_commands_that_translate_say_once_that_the_kernels_are_missing(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    either_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(library, "why_absent", lambda: "it is a test")
     source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
     little = ["--repeats", "0", "--latency-lines", "0", "--bootstrap", "0"]
-    evaluate = ["evaluate", str(source), str(reference), *little, *model_options(tiny_model)]
-    distil = ["distill", str(tmp_path / "out"), str(source), *model_options(tiny_model)]
-    for command in (evaluate, ["trace", "Hund", *model_options(tiny_model)], distil):
+    evaluate = ["evaluate", str(source), str(reference), *little, *model_options(either_model)]
+    distil = ["distill", str(tmp_path / "out"), str(source), *model_options(either_model)]
+    for command in (evaluate, ["trace", "Hund", *model_options(either_model)], distil):
         assert run(command) == 0
         notes = re.findall("specmt: note: .*", capfd.readouterr().err)
         assert notes == [

@@ -51,11 +51,12 @@ def plain(text: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
     return output.read_bytes()
 
 
+@pytest.mark.crossed("either_model", "options")
 @pytest.mark.parametrize("options", [(), ("--processes", "3")], ids=["one process", "three processes"])
-def test_killed_at_any_moment_and_resumed(text: Path, tiny_model: Path, options: tuple[str, ...]) -> None:
+def test_killed_at_any_moment_and_resumed(text: Path, either_model: Path, options: tuple[str, ...]) -> None:
     script = [sys.executable, ROOT / "scripts" / "soak.py", "kills", "--text", text]
     script += ["--lines", "4600", "--times", "8", "--shard-lines", "4", "--"]
-    result = execute(*script, *model_options(tiny_model), *options)
+    result = execute(*script, *model_options(either_model), *options)
     assert result.returncode == 0, result.stdout.decode() + result.stderr.decode()
     figures = json.loads(result.stdout)
     assert figures["killed"] == 8 and figures["same_bytes"] and figures["nothing_left"]
@@ -98,23 +99,25 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_documents_are_jobs(folder: Path, tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_documents_are_jobs(
+    folder: Path, either_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     given = ("--column", "de")
-    assert translate(folder, tmp_path / "plain", tiny_model, *given) == 0
+    assert translate(folder, tmp_path / "plain", either_model, *given) == 0
     output, plain = tmp_path / "out", contents(tmp_path / "plain")
     assert sorted(plain) == ["a.po", "c.csv", "sub/b.html"]
-    assert translate(folder, output, tiny_model, *given, "--shard", "2/2") == 0
+    assert translate(folder, output, either_model, *given, "--shard", "2/2") == 0
     assert run(["jobs", "status", str(output)]) == 0
     assert capfd.readouterr().out == "4 of 8 lines, 1 of 2 shards are done.\n"
     assert run(["jobs", "merge", str(output)]) == 2
     assert "is a job over documents" in capfd.readouterr().err
     assert not output.exists()
-    assert translate(folder, output, tiny_model, *given, "--resume") == 0
+    assert translate(folder, output, either_model, *given, "--resume") == 0
     assert "1 of 2 shards were done before" in capfd.readouterr().err
     assert contents(output) == plain
-    assert translate(folder, tmp_path / "shared", tiny_model, *given, "--processes", "2", "-q") == 0
+    assert translate(folder, tmp_path / "shared", either_model, *given, "--processes", "2", "-q") == 0
     assert contents(tmp_path / "shared") == plain
-    assert translate(folder / "a.po", tmp_path / "a.po", tiny_model, "--resume", "-q") == 0
+    assert translate(folder / "a.po", tmp_path / "a.po", either_model, "--resume", "-q") == 0
     assert (tmp_path / "a.po").read_bytes() == plain["a.po"]
     assert sorted(os.listdir(tmp_path)) == ["a.po", "in", "out", "plain", "shared"]
 

@@ -48,10 +48,10 @@ def test_terminal_page_and_json_tell_the_same_story(tiny_model: Path, tmp_path: 
     assert written.stdout == page.encode()
 
 
-def test_ways_of_decoding(tiny_model: Path, tmp_path: Path, here: Execute) -> None:
+def test_ways_of_decoding(either_model: Path, tmp_path: Path, here: Execute) -> None:
     memory = tmp_path / "memory.tsv"
     memory.write_text(f"{SENTENCE}\tWhere is the station?\n", encoding="utf-8")
-    options = model_options(tiny_model)
+    options = model_options(either_model)
     runs = {
         name: here("trace", SENTENCE, "--json", *arguments, *options)
         for name, arguments in {

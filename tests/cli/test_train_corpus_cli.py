@@ -33,7 +33,7 @@ from specmt.training.loop import Trainer
 from specmt.training.validate import weights_of
 from specmt.types import EOS
 from tests.commands import fails, specmt
-from tests.folders import files_in, write_model
+from tests.folders import files_in, with_ssru, write_model
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "Hund", "Katze", "Maus", "und", "oder", "nicht"]
 LINES = 90
@@ -297,7 +297,8 @@ def test_a_large_table_stays_the_verifiers(
     assert outputs[0] == outputs[1]
 
 
-def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
+def test_other_architectures_with_prefixes(decoder: str, pieces_path: Path, corpus: Path, tmp_path: Path) -> None:
     config = VerifierConfig(
         model_dim=32,
         num_heads=2,
@@ -319,7 +320,8 @@ def test_other_architectures_with_prefixes(pieces_path: Path, corpus: Path, tmp_
     weights = weights_of(create_verifier(config, torch.device("cpu")))
     weights["final_proj.bias"][EOS] = 1.5  # so that its translations end
     path = tmp_path / "post"
-    write_model(path, pieces_path, config, to_arrays(weights))
+    named = to_arrays(weights)
+    write_model(path, pieces_path, *((config, named) if decoder == "attention" else with_ssru(named, config)[::-1]))
     assert specmt("train", "drafter", "--verifier", path, "--corpus", corpus, *OPTIONS) == 0
     model = ModelFolder.read(path)
     assert model.drafter is not None

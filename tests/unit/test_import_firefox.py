@@ -284,7 +284,7 @@ def test_words_with_a_shortlist_are_those_of_bergamots_engine(tmp_path: Path, se
         said = model.pieces.pieces(model.shortlist.of(source).tolist())
         return piece.strip() not in {each.replace("▁", " ").strip() for each in said}
 
-    answers = ask(os.environ["SPECMT_BERGAMOT"], folder, LINES, "float32", "shortlist")
+    answers = ask(os.environ["SPECMT_BERGAMOT"], folder, LINES, "float32", "--shortlist")
     assert compare(model, LINES, answers, is_filling, shortlist=True) >= 40
     said = [decode(model, model.pieces.encode_batch(LINES), DecodingOptions(shortlist=each)) for each in (False, True)]
     assert sum(one.tokens != other.tokens for one, other in zip(*said, strict=True)) > 10

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from specmt.engine.cache import Cache, State
 from specmt.engine.protocols import EncoderOutput, Verifier
 from specmt.engine.threads import use_threads
 from specmt.engine.window import Window
-from specmt.models.hub import Model, load_model
+from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
@@ -50,6 +49,7 @@ from tests.decoding_helpers import (
     Hypotheses,
     Sources,
     assert_counts,
+    load_on,
     log_softmax,
     run_loop,
     stats_of,
@@ -456,10 +456,12 @@ def test_perturb_of_near_ties_and_of_nothing() -> None:
 # The tiny model
 
 
-@pytest.fixture(scope="module")
-def model(tiny_model: Path, kernels: bool) -> Model:
-    """The tiny model in float32, on either backend."""
-    return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+@pytest.fixture(
+    scope="module", params=["kernels-float32 tiny_model", "pytorch-float32 tiny_model", "kernels-float32 ssru_model"]
+)
+def model(request: pytest.FixtureRequest) -> Model:
+    backend, name = request.param.split()
+    return load_on(backend, request.getfixturevalue(name), request)
 
 
 CHAIN = DecodingOptions(temperature=1.0, block_size=4, batch_size=64)
@@ -540,7 +542,7 @@ def test_how_a_file_is_read_changes_no_sample(model: Model) -> None:
     assert texts[0][1] == ""
 
 
-@pytest.mark.crossed("kernels", "temperature", "tree")
+@pytest.mark.crossed("model", "temperature", "tree")
 @pytest.mark.parametrize(("temperature", "top_k"), [(1e-4, None), (5e-324, None), (1.0, 1), (30.0, 1)])
 @pytest.mark.parametrize("tree", ["chain", "sampled"])
 def test_the_least_of_chance_is_greedy(
@@ -567,7 +569,7 @@ def first_tokens(model: Model, source: list[int], temperature: float) -> Floats:
     return joint
 
 
-@pytest.mark.crossed("kernels", "kind", "width")
+@pytest.mark.crossed("model", "kind", "width")
 @pytest.mark.parametrize("kind", ["masked", "autoregressive"])
 @pytest.mark.parametrize("width", [1, 4])
 def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:

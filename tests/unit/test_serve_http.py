@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 import httpx
 import pytest
 
-from specmt.models.hub import Model
+from specmt.models.hub import Model, load_model
 from specmt.options import DecodingOptions
 from specmt.serve import gate, server
 from specmt.serve.clients import Keys, Limits
@@ -27,6 +27,11 @@ from tests.sessions import FakeModel, fake_translator, reverse
 
 TEXT = "Ein Satz.\r\n\n  Noch einer, länger als der erste: %s!\nUnd &amp; so weiter"
 LIMITS = Limits(characters=2000, texts=50, upload=1 << 20)
+
+
+@pytest.fixture(scope="module")
+def model(either_model: Path) -> Model:
+    return load_model(either_model, device="cpu", dtype="float32")
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ from tests.decoding_helpers import (
     Stepwise,
     assert_counts,
     assert_same,
+    load_on,
     same,
     stats_of,
     total_of,
@@ -58,10 +59,13 @@ def few_iterations() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def model(tiny_model: Path, kernels: bool) -> Model:
-    """The tiny model in float32, on either backend."""
-    return load_model(tiny_model, device="cpu", dtype="float32", kernels=kernels)
+TWO = ["kernels-float32 tiny_model", "pytorch-float32 tiny_model"]
+
+
+@pytest.fixture(scope="module", params=[*TWO, "kernels-float32 ssru_model"])
+def model(request: pytest.FixtureRequest) -> Model:
+    backend, name = request.param.split()
+    return load_on(backend, request.getfixturevalue(name), request)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +129,7 @@ def test_whatever_comes_and_goes_the_rest_is_as_if_decoded_alone(
     assert all(same(hypothesis, alone[submitted[key]]) for key, hypothesis in (found | rest).items())
 
 
-@pytest.mark.crossed("kernels", "batch_size")
+@pytest.mark.crossed("model", "batch_size")
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
 def test_kinds_take_turns_with_the_same_output(
     model: Model, few: Sources, alone: dict[tuple[str, int], Hypothesis], batch_size: int
@@ -300,6 +304,7 @@ def length_of(call: str, arguments: tuple[Any, ...]) -> int:
     return int(arguments[1].lengths.max() if call == "run" else arguments[0].starts.max())
 
 
+@pytest.mark.parametrize("model", TWO, indirect=True)
 @pytest.mark.parametrize(
     ("call", "late", "error"),
     [*((call, False, ERRORS[0]) for call in CALLS), *((call, True, error) for call in CALLS[2:] for error in ERRORS)],

@@ -27,13 +27,11 @@ from specmt.engine.weights import floats
 from specmt.engine.window import Window
 from specmt.errors import UsageError
 from specmt.models.config import DecoderConfig, VerifierConfig, autoregressive_config_for, drafter_config_for
-from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, ModelFolder
+from specmt.models.folder import VERIFIER, ModelFolder
 from specmt.models.hub import Model, load_model, verifier_sizes
 from specmt.models.parameters import verifier_shapes
 from specmt.models.reference.modules import create_autoregressive, create_verifier
-from specmt.models.writing import add_drafter
 from specmt.options import AlignmentHeads, DecodingOptions
-from specmt.text.pieces import PIECES
 from specmt.training.drafter import initialise_from
 from specmt.training.factory import load_teacher
 from tests.conftest import set_threads
@@ -53,8 +51,7 @@ from tests.decoding_helpers import (
     tokens_of,
     total_of,
 )
-from tests.folders import write_model
-from tests.networks import equal, held, packed, scores, verifier_network, with_ssru
+from tests.networks import equal, held, packed, scores, verifier_network
 from tests.unit.test_constraints import WAYS, Term, begins, constrained, terms  # noqa: F401  (fixtures)
 
 Doubles = npt.NDArray[np.float64]
@@ -235,18 +232,6 @@ def test_caches_of_others_are_refused(format: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ decoding
-
-
-@pytest.fixture(scope="module")
-def ssru_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model with other decoder layers, and the drafters that it had."""
-    path, own = tmp_path_factory.mktemp("models") / "ssru", ModelFolder.read(tiny_model)
-    weights, config = with_ssru(own.weights(VERIFIER), own.verifier)
-    model = write_model(path, tiny_model / PIECES, config, weights)
-    assert own.drafter is not None and own.autoregressive is not None
-    model = add_drafter(path, model, own.drafter, own.weights(DRAFTER), own.calibrations.get("masked"))
-    add_drafter(path, model, own.autoregressive, own.weights(AUTOREGRESSIVE))
-    return path
 
 
 @pytest.fixture(scope="module", params=[*BACKENDS, "kernels-int8"])

@@ -19,7 +19,8 @@ from specmt.engine.window import Window, branches
 from specmt.models.folder import AUTOREGRESSIVE, VERIFIER
 from specmt.models.hub import Model, decoder_sizes, load_model, make_verifier
 from specmt.options import DecodingOptions
-from tests.networks import scores, verifier_network, with_ssru
+from tests.folders import with_ssru
+from tests.networks import scores, verifier_network
 
 
 def compiled(model: Model, shapes: ShapePolicy) -> Model:

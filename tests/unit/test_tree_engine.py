@@ -29,7 +29,8 @@ from specmt.engine.window import Branches, Window, branches
 from specmt.training.validate import weights_of
 from specmt.types import BOS
 from tests.conftest import set_threads
-from tests.networks import equal, held, scores, verifier_network, with_ssru, zeros
+from tests.folders import with_ssru
+from tests.networks import equal, held, scores, verifier_network, zeros
 from tests.unit.test_engine import (
     VOCAB,
     Chains,

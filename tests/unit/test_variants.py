@@ -27,7 +27,8 @@ from specmt.models.hub import load_model
 from specmt.models.reference.modules import create_autoregressive, create_verifier
 from specmt.options import DecodingOptions
 from specmt.training.validate import weights_of
-from tests.networks import arrays_of, autoregressive_network, verifier_network, with_ssru
+from tests.folders import with_ssru
+from tests.networks import arrays_of, autoregressive_network, verifier_network
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "specmt/engine/kernels/csrc"
