@@ -9,11 +9,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from specmt.engine.weights import Weights
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import CONFIG, VERIFIER, ModelFolder, file_sha256
 from specmt.models.tensors import write_tensors
 from specmt.models.writing import write_folder
+from specmt.types import EOS
+
+LATER = -3.0
+"""The bias of the end where translations would end at once, else."""
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -61,7 +67,9 @@ def write_with_ssru(path: Path, folder: Path) -> Path:
     shutil.copytree(folder, path)
     own = ModelFolder.read(folder)
     weights, config = with_ssru(own.weights(VERIFIER), own.verifier)
-    write_tensors(path / VERIFIER, weights)
-    change_config(path, lambda record: record.update(verifier=asdict(config)))
+    bias = np.zeros(config.vocab_size, dtype=np.float32)
+    bias[EOS] = LATER
+    write_tensors(path / VERIFIER, {**weights, "final_proj.bias": bias})
+    change_config(path, lambda record: record.update(verifier=asdict(replace(config, output_bias=True))))
     trust(path, VERIFIER)
     return path

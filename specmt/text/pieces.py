@@ -190,10 +190,10 @@ def imported_pieces(source: Path, target: Path, vocabulary: Path) -> PieceModel:
         raise ModelError(f"{vocabulary}: cannot be read as lists of pieces ({error}).") from error
 
 
-def load_processor(path: Path) -> sentencepiece.SentencePieceProcessor:
+def load_processor(path: Path, data: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
     """Loads a SentencePiece model."""
     try:
-        return sentencepiece.SentencePieceProcessor(model_file=str(path))
+        return sentencepiece.SentencePieceProcessor(model_file=None if data else str(path), model_proto=data)
     except (OSError, RuntimeError) as error:
         raise ModelError(f"{path}: cannot be read as a SentencePiece model ({error}).") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Generic, final
@@ -40,7 +40,6 @@ def locate(source: str, files: Sequence[str]) -> Path:
     """Returns the path of a model: one that exists, or a folder with what was fetched from the Hugging Face Hub.
 
     :param files: the names of files that are needed, if the model has them, beside its weights
-    :raises ModelError: there is no such model, or the Hub cannot be reached.
     """
     path = Path(source)
     if os.path.exists(path):
@@ -83,10 +82,7 @@ def _fetch(name: str, files: Sequence[str]) -> Path:
 
 
 def parse_yaml(text: str, where: object) -> Any:
-    """Returns what YAML holds.
-
-    :raises ModelError: it is none, or nested too deeply.
-    """
+    """Returns what YAML holds."""
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         raise ModelError(f"{where}: is not valid YAML of a model (it is nested too deeply).")
     try:
@@ -112,15 +108,18 @@ class Checkpoint(Generic[W_co]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
 
+    def check_names(self, known: Container[str]) -> None:
+        """Checks that no weight would be left out."""
+        for name in self:
+            if name not in known:
+                raise ModelError(f"{self.origin}: has {printable(name)}, which its configuration has no place for.")
+
     def find(self, *names: str) -> str | None:
         """Returns the first of several names that there is."""
         return next((name for name in names if name in self._arrays), None)
 
     def read(self, *names: str) -> W_co:
-        """Returns the first of several tensors that there is.
-
-        :raises ModelError: there is none, or the file is damaged.
-        """
+        """Returns the first of several tensors that there is."""
         name = self.find(*names)
         if name is None:
             raise ModelError(f"{self.origin}: has no {names[0]}; is it of another architecture?")
@@ -131,10 +130,7 @@ class Checkpoint(Generic[W_co]):
 
 
 def open_checkpoint(folder: Path) -> Checkpoint:
-    """Opens the weights of a Hugging Face folder: safetensors, or else a PyTorch pickle; whole or in parts.
-
-    :raises ModelError: there are none, a file is damaged, or a pickle holds more than tensors.
-    """
+    """Opens the weights of a Hugging Face folder: safetensors, or else a PyTorch pickle; whole or in parts."""
     name = next((name for name in WEIGHTS if (folder / name).exists()), None)
     if name is None:
         raise ModelError(f"{folder}: has no weights; there must be {SAFETENSORS} or {TORCH}.")
@@ -150,8 +146,6 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 def open_file(path: Path) -> Checkpoint:
     """Opens one file of fairseq or fairseq2: safetensors, or else a PyTorch pickle with the tensors in it or in its
     ``model``.
-
-    :raises ModelError: it is damaged, or a pickle that holds more than tensors and settings.
     """
     return Checkpoint(path, read_arrays(path) if path.suffix == ".safetensors" else _read_pickle(path))
 
@@ -160,7 +154,6 @@ def open_npz(path: Path, data: bytes | None = None) -> Checkpoint:
     """Opens a NumPy archive, such as Marian writes.
 
     :param data: what is in the file, if that was read already
-    :raises ModelError: it cannot be read.
     """
     try:
         archive: Mapping[str, Array] = np.load(BytesIO(data) if data else check_regular(path), allow_pickle=False)

@@ -36,10 +36,7 @@ _HEADS: Final = 16
 
 
 def fetch_card(name: str) -> tuple[Path, Path] | None:
-    """Fetches the checkpoint and the tokenizer of one of fairseq2's NLLB models; ``None`` if there is no such card.
-
-    :raises ModelError: the card is of another family, or its files cannot be fetched, or fairseq2 is absent.
-    """
+    """Fetches the checkpoint and the tokenizer of one of fairseq2's NLLB models; ``None`` if there is no such card."""
     import specmt.models.reference  # noqa: F401  (makes fairseq2 importable)
 
     try:
@@ -77,7 +74,6 @@ def read_fairseq(path: Path, spm: Path | None = None) -> Foreign:
 
     :param path: the file, or a folder with it, its SentencePiece model and perhaps fairseq2's ``model.yaml``
     :param spm: the SentencePiece model, where it is not beside the checkpoint
-    :raises ModelError: it is of another architecture, or a file is missing or does not fit.
     """
     folder = path if path.is_dir() else path.parent
     weights = _find_weights(path) if path.is_dir() else path
@@ -117,7 +113,6 @@ def pieces_of(path: Path, *, is_old: bool) -> list[str]:
     """Returns the pieces of a SentencePiece model that was made for fairseq, four control pieces before them.
 
     :param is_old: whether these are in the order of fairseq, not of fairseq2
-    :raises ModelError: the file is missing, or is no such model.
     """
     if not path.exists():
         raise ModelError(f"{path}: is missing; without the SentencePiece model, text cannot be turned into tokens.")
@@ -135,7 +130,6 @@ def filled(pieces: Iterable[str], rows: int, where: Path) -> list[str]:
     """Returns as many pieces as the table has rows, the last ones without meaning.
 
     :param where: what to name in an error
-    :raises ModelError: the table has fewer rows, or many more.
     """
     pieces = list(pieces)
     if not len(pieces) <= rows <= len(pieces) + _SPARE:
@@ -147,10 +141,7 @@ def filled(pieces: Iterable[str], rows: int, where: Path) -> list[str]:
 
 
 def language_codes() -> list[str]:
-    """Returns the codes of NLLB-200's languages in the order of their tokens, as fairseq2's card has them.
-
-    :raises ModelError: fairseq2 is absent.
-    """
+    """Returns the codes of NLLB-200's languages in the order of their tokens, as fairseq2's card has them."""
     from ruamel.yaml import YAML
 
     package = find_spec("fairseq2")

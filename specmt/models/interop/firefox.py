@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
-
-import sentencepiece
+from typing import Final, NamedTuple
 
 from specmt.errors import ModelError, UsageError
 from specmt.models.folder import ModelFolder, file_sha256
 from specmt.models.interop.checkpoint import open_npz
-from specmt.models.interop.foreign import Foreign, Vocabulary, importing, write_model
+from specmt.models.interop.foreign import Foreign, importing, write_model
 from specmt.models.interop.languages import name_languages, split_pair
 from specmt.models.interop.marian_binary import read_binary
 from specmt.models.interop.marian_native import vocabulary_of
@@ -47,10 +44,7 @@ _BEST: Final = (".intgemm.alphas.bin", ".intgemm8.bin", ".bin")
 """Of a model in several files, which of them is taken; any other is the last."""
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files of a model."""
-
+class _Files(NamedTuple):
     model: Path
     source: Path
     target: Path
@@ -70,8 +64,6 @@ def import_firefox(
         are, or packed
     :param languages: source and target; ``None``: as in the names of files or folder.
     :param progress: called with what is being done
-    :raises ModelError: a file is missing or damaged, or the model is one that cannot be run here.
-    :raises UsageError: the languages or the files are not clear, or the folder is taken.
     """
     with importing(sources[0], folder) as new:
         progress("looking for the model")
@@ -111,7 +103,7 @@ def _read(files: _Files, digests: dict[str, str]) -> Foreign:
     checkpoint = open_npz(files.model, data) if data.startswith(b"PK") else read_binary(files.model, data)
     del data
     spms = [read(path) for path in dict.fromkeys((files.source, files.target))]
-    source, target = _vocabulary(files.source, spms[0]), _vocabulary(files.target, spms[-1])
+    source, target = vocabulary_of(files.source, spms[0]), vocabulary_of(files.target, spms[-1])
     network = MarianNetwork(checkpoint, vocab_size=len(target.rows()), source_vocab_size=len(source.rows()))
     if network.config.norm != "post":
         raise ModelError(
@@ -140,20 +132,8 @@ def _read(files: _Files, digests: dict[str, str]) -> Foreign:
     )
 
 
-def _vocabulary(path: Path, data: bytes) -> Vocabulary:
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
-    except (RuntimeError, OSError) as error:
-        raise ModelError(f"{path}: cannot be read as a SentencePiece model ({error}); fetch it again.") from error
-    return vocabulary_of(processor, path)
-
-
 def _find_files(paths: Sequence[Path]) -> _Files:
-    """Returns the files of a model in a folder, or among files.
-
-    :raises ModelError: one is missing.
-    :raises UsageError: there are several of a kind.
-    """
+    """Returns the files of a model in a folder, or among files."""
     where = paths[0]
     for path in paths:
         if not os.path.exists(path):
@@ -188,13 +168,14 @@ def _find_files(paths: Sequence[Path]) -> _Files:
 
 
 def _listed(folder: Path) -> _Files:
-    """Returns the files that translateLocally takes in a folder."""
+    """Returns the files that translateLocally takes in a folder, but for a shortlist in text, as old models have it."""
     options = parse_options(read_text(folder / _CONFIG), folder / _CONFIG)
     model, *vocabularies = (folder / Path(str(each)).name for each in [*options["models"][:1], *options["vocabs"]])
-    shortlist = [folder / Path(str(each)).name for each in options.get("shortlist", [])[:1]]
+    listed = (folder / Path(str(each)).name for each in options.get("shortlist", [])[:1])
+    shortlist = next((path for path in listed if ".bin" in path.name), None)
     if not 1 <= len(vocabularies) <= 2:
         raise ModelError(f"{folder / _CONFIG}: `vocabs` must be one or two files, but are {len(vocabularies)} instead.")
-    return _Files(model, vocabularies[0], vocabularies[-1], next(iter(shortlist), None))
+    return _Files(model, vocabularies[0], vocabularies[-1], shortlist)
 
 
 def _one(where: Path, paths: Sequence[Path], pair: str | None) -> Path | None:

@@ -60,20 +60,14 @@ class Options(dict[str, Any]):
         raise ModelError(f"{self.where}: has no `{name}`.")
 
     def require(self, needed: Mapping[str, Sequence[object]]) -> None:
-        """Checks options against the values that can be run, of which an absent one has the first.
-
-        :raises ModelError: one is another.
-        """
+        """Checks options against the values that can be run, of which an absent one has the first."""
         for name, values in needed.items():
             if self.get(name, values[0]) not in values:
                 wanted = " or ".join("absent" if value is None else repr(value) for value in values)
                 raise ModelError(f"{self.where}: `{name}` must be {wanted}, but is {shortened(self[name])} instead.")
 
     def activation(self, name: str, default: str) -> Any:
-        """Returns our name of an activation.
-
-        :raises ModelError: there is none.
-        """
+        """Returns our name of an activation."""
         value = self.get(name, default)
         if value not in _ACTIVATIONS:
             known = ", ".join(_ACTIVATIONS)
@@ -81,10 +75,7 @@ class Options(dict[str, Any]):
         return _ACTIVATIONS[value]
 
     def configure(self, **fields: Any) -> VerifierConfig:
-        """Returns a configuration of ours with an output bias.
-
-        :raises ModelError: a field has an impossible value.
-        """
+        """Returns a configuration of ours with an output bias."""
         try:
             return VerifierConfig(output_bias=True, **fields)
         except UsageError as error:
@@ -180,10 +171,7 @@ class Foreign:
 
 
 def number_pieces(ids: Mapping[str, Any], path: Path) -> list[str]:
-    """Returns pieces in the order of their ids.
-
-    :raises ModelError: the ids are not 0, 1, ….
-    """
+    """Returns pieces in the order of their ids."""
     if sorted(ids.values()) != list(range(len(ids))):
         raise ModelError(f"{path}: the ids of its {len(ids)} pieces must be 0 to {len(ids) - 1}, each once.")
     return sorted(ids, key=ids.__getitem__)
@@ -196,8 +184,6 @@ def importing(source: str, folder: Path) -> Iterator[Path]:
     What a foreign file breaks, such as an object where a number must be, is a ``ModelError`` too.
 
     :param source: what to name in that error
-    :raises UsageError: there is a file, or a folder with something in it, of that name.
-    :raises OutputError: it cannot be made.
     """
     folder = folder.absolute()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -248,7 +234,6 @@ def write_model(
     :param name: what it was imported from
     :param notes: sentences for the model card
     :param imported: the sha256 of the files that it is made from, by name, for the card
-    :raises ModelError: a weight is missing, or of another shape than the configuration calls for.
     """
     config, shapes = foreign.config, verifier_shapes(foreign.config)
     weights: dict[str, Weight] = {}

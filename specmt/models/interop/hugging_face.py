@@ -61,7 +61,6 @@ def configure(record: Options, target: Vocabulary, **more: Any) -> VerifierConfi
     """Returns our configuration of a model of Hugging Face.
 
     :param more: the fields in which kinds of models differ
-    :raises ModelError: it cannot be run here.
     """
     record.require({f"decoder_{part}": (record[f"encoder_{part}"],) for part in ("ffn_dim", "attention_heads")})
     return record.configure(
@@ -80,7 +79,6 @@ def read_weight(checkpoint: Checkpoint, name: str, *, shared: bool = True) -> Ar
     """Returns a weight by our name; ``None`` for an output bias that is not there.
 
     :param shared: whether source and target have one table of embeddings
-    :raises ModelError: another weight is not there, or cannot be read.
     """
     if name == OUTPUT_BIAS:
         return checkpoint.read(_BIAS) if _BIAS in checkpoint else None
@@ -99,10 +97,7 @@ def fairseq_name(name: str) -> str:
 
 
 def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
-    """Checks that positions, if the weights have them, are the sinusoids that are computed here, up to rounding.
-
-    :raises ModelError: they are not.
-    """
+    """Checks that positions, if the weights have them, are the sinusoids that are computed here, up to rounding."""
     for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
         if name in checkpoint:
             table = to_floats(checkpoint.read(name))
@@ -112,10 +107,7 @@ def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
 
 
 def read_settings(folder: Path, record: Mapping[str, Any]) -> Options:
-    """Returns the settings of generation, those of older models from their configuration.
-
-    :raises ModelError: a setting would make greedy output another one.
-    """
+    """Returns the settings of generation, those of older models from their configuration."""
     path = folder / GENERATION
     settings = Options(
         path if path.exists() else folder / CONFIG, {**record, **(read_json(path) if path.exists() else {})}
@@ -125,10 +117,7 @@ def read_settings(folder: Path, record: Mapping[str, Any]) -> Options:
 
 
 def banned(settings: Options) -> set[int]:
-    """Returns the ids that are never to be emitted.
-
-    :raises ModelError: sequences of more than one token are banned.
-    """
+    """Returns the ids that are never to be emitted."""
     words = settings.get("bad_words_ids") or []
     longer = [word for word in words if len(word) != 1]
     if longer:

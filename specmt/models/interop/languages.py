@@ -31,6 +31,8 @@ yo:yor_Latn zh:zho_Hans/zho_Hant zu:zul_Latn
 _LONG: Final = {short: codes.split("/") for short, codes in (pair.split(":") for pair in _CODES.split())}
 """What codes of ISO 639-1 stand for in NLLB: usually one language in one script, sometimes several."""
 
+_SHORT: Final = {long: short for short, long in ISO.items()}
+
 _CODE: Final = "[a-z]{2,3}(?:_[A-Za-z]+)?"
 _NAME: Final = re.compile(rf"(?:^|[-/])({_CODE})-({_CODE})$")
 _SIDE_BY_SIDE: Final = [
@@ -42,10 +44,7 @@ _TOKEN: Final = re.compile(r">>(.+)<<")
 
 
 def find_language(code: str, known: Collection[str]) -> str:
-    """Returns the code, of those that a model knows, that a long or a short one stands for.
-
-    :raises UsageError: it stands for none, or for several.
-    """
+    """Returns the code, of those that a model knows, that a long or a short one stands for."""
     if code not in known:
         code = find_code(code, {*known, *_LONG}) or code
     if code in known:
@@ -94,7 +93,6 @@ def name_languages(named: tuple[str | None, str | None], where: object) -> tuple
     """Returns the source and the target language of a model, which are both named.
 
     :param where: what to name in errors
-    :raises UsageError: one is not.
     """
     source, target = named
     if source is None or target is None:
@@ -106,7 +104,7 @@ def name_languages(named: tuple[str | None, str | None], where: object) -> tuple
 def _tagged(code: str) -> str:
     """Returns a code as it is written elsewhere: ``de`` for ``deu``, ``zh-Hant`` for ``zh_hant``."""
     language, _, script = code.partition("_")
-    short = next((short for short, long in ISO.items() if long == language), language)
+    short = _SHORT.get(language, language)
     return f"{short}-{script.title()}" if script else short
 
 
@@ -126,7 +124,6 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
     :param tokens: those that the model has
     :param token: the one that is asked for, with or without ``>>`` and ``<<``; an empty one is none
     :param language: the target language
-    :raises UsageError: there is no such token, or nothing says which.
     """
     if token is not None:
         wanted = token if not token or _TOKEN.fullmatch(token) else f">>{token}<<"
@@ -139,8 +136,7 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
     if language is None:
         raise UsageError(f"The model has several targets; name one with --to or --target-token: {_listed(tokens)}.")
     language = find_code(language, {*codes, *ISO}) or language
-    names = [language, ISO.get(language, language), *(short for short, long in ISO.items() if long == language)]
-    for name in names:
+    for name in (language, ISO.get(language, language), _SHORT.get(language, language)):
         found = [code for code in codes if code == name] or [code for code in codes if code.startswith(f"{name}_")]
         if len(found) == 1:
             return codes[found[0]]
@@ -156,8 +152,7 @@ def choose_token(tokens: Collection[str], *, token: str | None, language: str | 
 
 def language_of(token: str) -> str:
     """Returns the language that a token stands for, by its short code if it has one."""
-    code = _code(token)
-    return next((short for short, long in ISO.items() if long == code), code)
+    return _SHORT.get(_code(token), _code(token))
 
 
 def _code(token: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
 from specmt.models.folder import CARD, ModelFolder
-from specmt.models.interop.checkpoint import Checkpoint, locate, open_checkpoint
+from specmt.models.interop.checkpoint import locate, open_checkpoint
 from specmt.models.interop.foreign import (
     Foreign,
     Options,
@@ -59,8 +59,6 @@ def import_marian(
     :param token: what selects the target of a multilingual model, such as ``>>deu<<``; by default that of the language;
         an empty one is none.
     :param progress: called with what is being done
-    :raises ModelError: there is no such model, it is damaged, or it is something that cannot be run here.
-    :raises UsageError: the languages or the token are not clear, or the folder is taken.
     """
     with importing(source, folder) as new:
         progress("looking for the model")
@@ -111,7 +109,8 @@ def _read_hugging_face(folder: Path) -> Foreign:
     elif separate:
         raise ModelError(f"{folder}: has {_TARGET_VOCABULARY}, but only one table of embeddings.")
     config = _config(record, target, source)
-    _check_names(checkpoint, config)
+    tables = (name for name in checkpoint if not {*name.split(".")}.isdisjoint(_TABLES))
+    checkpoint.check_names({*tables, *(f"model.{fairseq_name(name)}" for name in verifier_shapes(config))})
     check_positions(checkpoint, config)
     return Foreign(
         origin=checkpoint.origin,
@@ -163,14 +162,3 @@ def _vocabulary(path: Path, settings: Options) -> Vocabulary:
     if start not in range(len(ids)):
         raise ModelError(f"{path}: has no piece {start!r}, which {CONFIG} starts the decoder with.")
     return Vocabulary(pieces=pieces, start=start, **special)
-
-
-def _check_names(checkpoint: Checkpoint, config: VerifierConfig) -> None:
-    """Checks that no weight would be left out.
-
-    :raises ModelError: there is one that the configuration has no place for.
-    """
-    known = {f"model.{fairseq_name(name)}" for name in verifier_shapes(config)}
-    for name in checkpoint:
-        if name not in known and not any(part in name.split(".") for part in _TABLES):
-            raise ModelError(f"{checkpoint.origin}: has {name}, which its configuration has no place for.")

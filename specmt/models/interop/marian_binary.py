@@ -56,7 +56,6 @@ class Reader:
         """Returns the next numbers of a file.
 
         :param what: what they are, for the error
-        :raises ModelError: there are not so many.
         """
         size = count * np.dtype(dtype).itemsize
         left = len(self._data) - self._place
@@ -86,7 +85,6 @@ def read_binary(path: Path, data: bytes) -> Checkpoint[Weight]:
     What an item has no use for here is left out: the factors of activations.
 
     :param path: what to name in errors
-    :raises ModelError: it is damaged, of another version or of another type.
     """
     reader = Reader(path, data)
     version = reader.one("<u8", "its head")

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import sentencepiece
-
 from specmt.errors import ModelError
 from specmt.models.interop.checkpoint import open_npz, parse_yaml
 from specmt.models.interop.foreign import Foreign, Vocabulary, number_pieces
@@ -19,10 +17,7 @@ _DECODER: Final = "decoder.yml"
 
 
 def read_native(path: Path) -> Foreign:
-    """Returns the Marian model in a folder or an .npz file.
-
-    :raises ModelError: there is none, a file is missing, or it is something that cannot be run here.
-    """
+    """Returns the Marian model in a folder or an .npz file."""
     folder = path if path.is_dir() else path.parent
     decoder = parse_options(read_text(folder / _DECODER), folder / _DECODER) if (folder / _DECODER).exists() else {}
     checkpoint = open_npz(_find_weights(path, decoder))
@@ -84,16 +79,16 @@ def _read_spm(folder: Path, name: str, vocabulary: Path) -> bytes:
 
 def _vocabulary(path: Path) -> Vocabulary:
     if path.suffix == ".spm":
-        return vocabulary_of(load_processor(check_regular(path)), path)
+        return vocabulary_of(check_regular(path))
     return _numbered(read_json(path) if path.suffix == ".json" else _parse_vocabulary(read_text(path), path), path)
 
 
-def vocabulary_of(processor: sentencepiece.SentencePieceProcessor, path: Path) -> Vocabulary:
+def vocabulary_of(path: Path, data: bytes | None = None) -> Vocabulary:
     """Returns the pieces of a SentencePiece model that is a vocabulary as it is.
 
-    :param path: what to name in errors
-    :raises ModelError: it is none for Marian.
+    :param data: what is in the file, if that was read already
     """
+    processor = load_processor(path, data)
     return _numbered({processor.id_to_piece(i): i for i in range(processor.get_piece_size())}, path)
 
 

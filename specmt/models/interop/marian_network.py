@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from reprlib import repr as shortened
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 
@@ -31,6 +31,7 @@ _EPSILON: Final = 1e-6
 _NEEDED: Final[Mapping[str, tuple[object, ...]]] = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
+    "transformer-ffn-activation": ("swish", "relu"),  # Marian's gelu is another one than ours
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (0, 2),
     "transformer-no-projection": (False,),
@@ -57,7 +58,7 @@ _RECURRENT: Final[Mapping[str, tuple[object, ...]]] = {
 """Likewise, where decoder layers have a recurrent unit in place of self-attention."""
 
 _READ: Final = """
-dec-depth dim-emb enc-depth output-omit-bias transformer-decoder-dim-ffn transformer-dim-ffn transformer-ffn-activation
+dec-depth dim-emb enc-depth output-omit-bias transformer-decoder-dim-ffn transformer-dim-ffn
 transformer-guided-alignment-layer transformer-heads transformer-postprocess transformer-postprocess-top
 transformer-preprocess transformer-tied-layers
 """
@@ -95,7 +96,6 @@ class MarianNetwork:
         """
         :param vocab_size: how many target pieces there are by our ids
         :param source_vocab_size: likewise of the source, if it has a table of its own
-        :raises ModelError: it is something that cannot be run here.
         """
         self._checkpoint: Final = checkpoint
         self._options: Final = _read_options(checkpoint)
@@ -104,7 +104,8 @@ class MarianNetwork:
             checkpoint, self._options, vocab_size, None if self.shared else source_vocab_size
         )
         self._tied: Final = self._tied_layers()
-        self._check_names()
+        theirs = map(self._theirs, verifier_shapes(self.config))
+        checkpoint.check_names({_CONFIG, _BIAS, _TABLE, "encoder_Wemb", "decoder_Wemb", *_OUTPUTS, *theirs})
 
     @property
     def guided(self) -> AlignmentHeads:
@@ -117,10 +118,7 @@ class MarianNetwork:
         return AlignmentHeads(layer=number - 1, heads=(0,), reads="output")
 
     def read(self, name: str) -> Weight | None:
-        """Returns a weight by our name; ``None`` for an output bias that is omitted.
-
-        :raises ModelError: it is not there, or cannot be read.
-        """
+        """Returns a weight by our name; ``None`` for an output bias that is omitted."""
         checkpoint = self._checkpoint
         if name == OUTPUT_BIAS:
             return None if self._options.get("output-omit-bias", False) else checkpoint.read(_BIAS)
@@ -164,18 +162,6 @@ class MarianNetwork:
             )
         return [each - 1 for each in tied]
 
-    def _check_names(self) -> None:
-        """
-        :raises ModelError: there is a weight that would be left out.
-        """
-        known = {_CONFIG, _BIAS, _TABLE, "encoder_Wemb", "decoder_Wemb", *_OUTPUTS}
-        known |= {self._theirs(name) for name in verifier_shapes(self.config)}
-        for name in self._checkpoint:
-            if name not in known:
-                raise ModelError(
-                    f"{self._checkpoint.origin}: has {printable(name)}, which its configuration has no place for."
-                )
-
 
 def is_shared(checkpoint: Checkpoint[Weight]) -> bool:
     """Returns whether both languages have one table of embeddings."""
@@ -193,10 +179,7 @@ def _read_options(checkpoint: Checkpoint[Weight]) -> Options:
 
 
 def parse_options(text: str, where: object) -> Options:
-    """Returns options in YAML by name.
-
-    :raises ModelError: it is something else.
-    """
+    """Returns options in YAML by name."""
     record = parse_yaml(text, where)
     if not isinstance(record, dict):
         raise ModelError(f"{where}: must hold options by name, but holds a {type(record).__name__} instead.")
@@ -235,16 +218,9 @@ def _configure(
         norm=_NORMS[norms],
         norm_epsilon=_EPSILON,
         decoder="ssru" if recurrent else "attention",
-        activation=_activation(options),
+        activation=options.get("transformer-ffn-activation", "swish"),
         tied_output=checkpoint.find(*_OUTPUTS) is None,
     )
-
-
-def _activation(options: Options) -> Any:
-    name = "transformer-ffn-activation"
-    if options.get(name) == "gelu":
-        raise ModelError(f"{options.where}: `{name}` must be relu or swish; Marian's gelu is another one than ours.")
-    return options.activation(name, "swish")
 
 
 def _transposed(weight: Weight) -> Weight:

@@ -34,7 +34,6 @@ def read_shortlist(
     what else is in a batch; here, nothing of a batch is in a translation.
 
     :param path: what to name in errors
-    :raises ModelError: it is damaged, or was made for other vocabularies.
     """
     reader = Reader(path, data)
     if reader.one("<u8", "its head") != _MAGIC:

@@ -40,9 +40,6 @@ def import_nllb(
     :param source: a folder with a model of Hugging Face or of fairseq2, a checkpoint, a name on the Hugging Face Hub,
         or the name of one of fairseq2's asset cards
     :param languages: codes of source and target language, long or short
-    :raises ModelError: there is no such model, it is of another architecture, or a file is missing or damaged.
-    :raises UsageError: the model does not know a language, or the folder is there already.
-    :raises OutputError: the folder cannot be written.
     """
     with importing(source, folder) as new:
         progress("looking for the model")
@@ -78,10 +75,7 @@ def _find(source: str) -> tuple[Foreign, str, str | None]:
 
 
 def _read_m2m100(folder: Path) -> Foreign:
-    """Reads all but the weights of a folder of Hugging Face's M2M100, which NLLB-200 is too.
-
-    :raises ModelError: it is of another architecture, or a file is missing or does not fit.
-    """
+    """Reads all but the weights of a folder of Hugging Face's M2M100, which NLLB-200 is too."""
     values = read_json(folder / CONFIG)
     record = Options(folder / CONFIG, {name: value for name, value in values.items() if value is not None})
     kind = record["model_type"]

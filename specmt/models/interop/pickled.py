@@ -17,10 +17,7 @@ from specmt.models.reading import check_regular
 
 
 def read_pickle(path: Path) -> dict[str, Array]:
-    """Returns the tensors in a file, or in its ``model``, by name; those of an archive are mapped into memory.
-
-    :raises ModelError: it is damaged, or holds more than tensors and settings.
-    """
+    """Returns the tensors in a file, or in its ``model``, by name; those of an archive are mapped into memory."""
     # Before PyTorch 1.6, files were no archives; these cannot be mapped into memory.
     mmap = zipfile.is_zipfile(check_regular(path))
     try:

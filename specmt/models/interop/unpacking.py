@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Callable
 from importlib import import_module
-from io import BufferedIOBase, BytesIO
+from io import BytesIO
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from specmt.errors import ModelError
 from specmt.models.reading import read_bytes
@@ -25,23 +24,23 @@ MOST: Final = 1 << 31
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_Unpacker: TypeAlias = tuple[Callable[[BytesIO], BufferedIOBase], type[Exception]]
 _POINTER: Final = b"version https://git-lfs"
 
 
 def read_unpacked(path: Path) -> bytes:
-    """Returns what is in a regular file, or in what it packs.
-
-    :raises ModelError: it is missing, damaged or too large, or stands for a file that was not fetched.
-    """
+    """Returns what is in a regular file, or in what it packs."""
     data = read_bytes(path, most=MOST)
     if data.startswith(_POINTER):
         raise ModelError(f"{path}: is what Git has in place of the file; fetch that with `git lfs pull`.")
-    if not data.startswith((_GZIP, _ZSTD)):
+    if data.startswith(_GZIP):
+        packed, broken = gzip.GzipFile(fileobj=BytesIO(data)), zlib.error
+    elif data.startswith(_ZSTD):
+        zstd = _zstd(path)
+        packed, broken = zstd.ZstdFile(BytesIO(data)), zstd.ZstdError
+    else:
         return data
-    unpack, broken = _zstd(path) if data.startswith(_ZSTD) else _gzip()
     try:
-        data = unpack(BytesIO(data)).read(MOST + 1)
+        data = packed.read(MOST + 1)
     except (OSError, EOFError, broken) as error:
         raise ModelError(f"{path}: is damaged and cannot be unpacked ({error}); fetch it again.") from error
     if len(data) > MOST:
@@ -49,16 +48,9 @@ def read_unpacked(path: Path) -> bytes:
     return data
 
 
-def _gzip() -> _Unpacker:
-    """Returns what unpacks gzip, and its error."""
-    return lambda packed: gzip.GzipFile(fileobj=packed), zlib.error
-
-
-def _zstd(path: Path) -> _Unpacker:
-    """Returns what unpacks zstd, and its error."""
+def _zstd(path: Path) -> Any:
     try:
-        zstd = import_module(ZSTD)
-        return zstd.ZstdFile, zstd.ZstdError
+        return import_module(ZSTD)
     except ModuleNotFoundError as error:
         raise ModelError(
             f"{path}: is packed by zstd, and to unpack it takes `pip install 'specmt[zstd]'`; or use `zstd -d`."
