@@ -207,14 +207,14 @@ def test_an_interrupt_before_anything_was_measured_leaves_nothing(
 
 
 def test_commands_that_translate_say_once_that_the_kernels_are_missing(
-    either_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(library, "why_absent", lambda: "it is a test")
     source, reference = write(tmp_path / "a.de", SOURCE), write(tmp_path / "a.en", FIRST)
     little = ["--repeats", "0", "--latency-lines", "0", "--bootstrap", "0"]
-    evaluate = ["evaluate", str(source), str(reference), *little, *model_options(either_model)]
-    distil = ["distill", str(tmp_path / "out"), str(source), *model_options(either_model)]
-    for command in (evaluate, ["trace", "Hund", *model_options(either_model)], distil):
+    evaluate = ["evaluate", str(source), str(reference), *little, *model_options(tiny_model)]
+    distil = ["distill", str(tmp_path / "out"), str(source), *model_options(tiny_model)]
+    for command in (evaluate, ["trace", "Hund", *model_options(tiny_model)], distil):
         assert run(command) == 0
         notes = re.findall("specmt: note: .*", capfd.readouterr().err)
         assert notes == [

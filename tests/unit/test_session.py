@@ -45,7 +45,8 @@ KINDS = {
     "tree": DecodingOptions(drafter="masked", tree="best-first", nodes=6, block_size=4, batch_size=4, scores=True),
     "lossy": DecodingOptions(drafter="masked", tolerance=2.0, batch_size=3),
     "sample": DecodingOptions(drafter="masked", temperature=1.0, tree="sampled", width=2, block_size=3, batch_size=1),
-    "beam": DecodingOptions(strategy="beam", beam_size=3, batch_size=3),
+    # The number of calls is up to the machine, else.
+    "beam": DecodingOptions(strategy="beam", beam_size=3, drafter="none", batch_size=3),
 }
 FEW = 12
 """Sources that come and go."""
