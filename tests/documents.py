@@ -428,6 +428,52 @@ SAMPLES = [
         member="content.xml",
     ),
     Sample(
+        "rst",
+        ".. _oben:\n\nÜber\n====\n\n:Author: Anna\n\nDas ist ein *roter*\nSatz mit ``code``, `Haus <a>`_ und `über`_ [1]_::\n\n    nein\n\n"
+        "- Eins\n- Zwei\n\n  Drei\n\nWort : nein\n    Vier\n\n:param x: Fünf\n-a   Sechs\n\n| Vers\n\n.. note:: Ein Hinweis\n   mit :ref:`Ziel <z>`.\n\n"
+        ".. image:: a.png\n   :alt: Bild\n\n.. code:: nein\n\n   nein\n\n.. toctree::\n\n   Anfang <a>\n   nein\n\n.. nein\n\n.. [1] Note\n\n"
+        "+------+---+\n| Kopf | 1 |\n+======+===+\n| Maß  | 2 |\n+------+---+\n\n==== =====\nHund b\n==== =====\n",
+        [
+            "Über",
+            "Das ist ein roter Satz mit {t1}, Haus und über {t2}:",
+            "Eins",
+            "Zwei",
+            "Drei",
+            "Wort",
+            "Vier",
+            "Fünf",
+            "Sechs",
+            "Vers",
+            "Ein Hinweis mit Ziel.",
+            "Bild",
+            "Anfang",
+            "Note",
+            "Kopf",
+            "Maß",
+            "Hund",
+            "b",
+        ],
+        {
+            "Über\n====": "ÜBER\n====",
+            "Das ist ein *roter*\nSatz mit ``code``, `Haus <a>`_ und `über`_": "DAS IST EIN *ROTER* SATZ MIT ``code``,\n`HAUS <a>`_ UND `ÜBER`_",
+            "Eins": "EINS",
+            "Zwei": "ZWEI",
+            "Drei": "DREI",
+            "Wort": "WORT",
+            "Vier": "VIER",
+            "Fünf": "FÜNF",
+            "Sechs": "SECHS",
+            "Vers": "VERS",
+            "Ein Hinweis\n   mit :ref:`Ziel <z>`": "EIN HINWEIS\n   MIT :ref:`ZIEL <z>`",
+            "Bild": "BILD",
+            "Anfang": "ANFANG",
+            "Note": "NOTE",
+            "Kopf": "KOPF",
+            "Maß ": "MASS",
+            "Hund b": "HUND B",
+        },
+    ),
+    Sample(
         "text", "Hallo Welt.\r\n\r\n  42\nEnde", ["Hallo Welt.", "Ende"], {"Hallo Welt.": "HALLO WELT.", "Ende": "ENDE"}
     ),
 ]

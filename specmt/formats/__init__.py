@@ -33,6 +33,7 @@ _OURS: Final = {
     "odt": (".odt",),
     "po": (".po", ".pot"),
     "properties": (".properties",),
+    "rst": (".rst", ".rest"),
     "subtitles": (".srt", ".vtt", ".ass", ".ssa"),
     "text": (".txt",),
     "tmx": (".tmx",),

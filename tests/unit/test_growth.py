@@ -82,6 +82,12 @@ REPEATED = {
         ("", "a=b\n|a|a\\|\\|\\u|a= |=|:| |#|\\\n|a=\\\n|a={0}'\n|\r|\n|\t", ""),
         ("a=b", "\\\n|\\u0041|\\\\| |x\\n|'|{0|\\ ", ""),
     ],
+    "rst": [
+        ("", "a\n\n|- |- a\n|a\n=\n|a::\n|.. a::\n|>>> a\n|a\n b\n|  a\n\n|.. _a: b\n", ""),
+        ("", "a *|`|``|a_ |:a:`|¦a¦ |\\ |`a <b>`_ |a-", ""),
+        ("+--+\n", "¦  ¦\n|+-|+--+--+\n", "\n+--+"),
+        ("== ==\n", "a  b\n", "== ==\n"),
+    ],
     "subtitles": [
         ("", f"1\n{_CUE}\nx\n\n|{_CUE}\n|x\n|-->|-->\n|1\n|0:|NOTE -->\n", ""),
         (f"{_CUE}\n", "<i>x |<i>x</i> |<|{|{{\\x}}x |- x\n|x |</i>x|<i><b>x", ""),
@@ -123,7 +129,7 @@ MEMBERS = {"docx": "word/document.xml", "odt": "content.xml"}
 def cases() -> Iterator[tuple[str, str, str, str]]:
     for name, found in REPEATED.items():
         for before, units, after in found:
-            yield from ((name, before, unit, after) for unit in units.split("|"))
+            yield from ((name, before, unit.replace("¦", "|"), after) for unit in units.split("|"))
 
 
 def test_every_format_is_here() -> None:

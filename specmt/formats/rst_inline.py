@@ -1,0 +1,307 @@
+"""Inline markup of reStructuredText: where it is, as docutils reads it, and how a translation is written with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+from unicodedata import category
+
+from specmt.formats.document import Pieces, RefusedError
+from specmt.formats.inline import Inline
+from specmt.types import Span, Tag, Tagged
+
+_NAME: Final = r"(?:(?!_)\w)+(?:[-._+:](?:(?!_)\w)+)*"
+_START: Final = re.compile(
+    rf"(?P<escape>\\(?:[\s\S]|\Z))|(?P<literal>``)|(?P<strong>\*\*)|(?P<emphasis>\*)|(?P<target>_`)"
+    rf"|(?P<phrase>(?::{_NAME}:)?`)|(?P<bar>\|)|(?P<note>\[(?:\#?[\w.-]+|[\#*])\]_)|(?P<name>{_NAME})(?P<to>__?(?!\w))?"
+)
+_AFTER: Final = r"""(?=[\s'")\]}>/\\:.,;!?-]|\Z|[^\x00-\x7f])"""
+_SKIP: Final = r"(?:\\[\s\S])+|"
+_ENDS: Final = {
+    kind: re.compile(rf"{skip}(?P<end>(?:(?<!\s)|(?<=\\\s)){end}){_AFTER}")
+    for kind, skip, end in (
+        ("literal", "", "``"), ("strong", _SKIP, r"\*\*"), ("emphasis", _SKIP, r"\*"), ("target", _SKIP, "`"),
+        ("bar", _SKIP, r"\|(?:__?)?"), ("phrase", _SKIP, rf"`(?::(?P<role>{_NAME}):|(?P<to>__?))?"),
+    )
+}  # fmt: skip
+_QUOTES: Final = {"'": "'", '"': '"', "(": ")", "[": "]", "{": "}", "<": ">", "«": "»", "‘": "’", "“": "”", "„": "“"}
+_NEEDED: Final = re.compile(r"\\")
+_SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
+_ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
+_HAS_MARKUP: Final = re.compile(r"[\\*`|\[_]")
+
+_OF_TEXT: Final = frozenset(
+    ["emphasis", "strong", "guilabel", "sub", "sup", "subscript", "superscript", "title", "title-reference", "dfn", "t"]
+)
+"""Roles of which the text is text."""
+
+_OF_TITLES: Final = frozenset(["ref", "doc", "term", "any", "download", "numref", "std:ref", "std:doc"])
+"""Roles of which the text may be text in front of a target."""
+
+
+class Found(NamedTuple):
+    """A piece of inline markup."""
+
+    kind: Literal["pair", "opaque", "mark", "point", "loose"]
+    """``loose`` is what only looks like the beginning of some."""
+
+    start: int
+    end: int
+    inside: Span
+    """What of a pair is text."""
+
+    key: str
+    """What says the same, whatever the text is."""
+
+    name: str = ""
+    """What a reference is named by, which is its text; ``<`` where another target is written behind that."""
+
+
+def find(text: str, start: int, end: int) -> list[Found]:
+    """Returns the inline markup in a paragraph, in order."""
+    if not _HAS_MARKUP.search(text, start, end):
+        return []
+    found: list[Found] = []
+    endless: set[str] = set()  # what is not closed up to the end, once that was looked for
+    place = start
+    while (match := _START.search(text, place, end)) is not None:
+        kind, (first, place) = match.lastgroup or "", match.span()
+        if kind == "escape":
+            if match[0][1:].isspace():
+                found.append(Found("point", first, place, (place, place), ""))
+        elif kind == "name" or not _may_start(text, start, first, place, end):
+            pass
+        elif kind == "to":
+            if _may_follow(text, place, end):
+                name, inside = normal(match["name"]), match.span("name")
+                key = f"<{name}_>" if match["to"] == "_" else "__"
+                found.append(Found("pair", first, place, inside, key, name if match["to"] == "_" else "__"))
+        elif kind == "note":
+            if _may_follow(text, place, end):
+                found.append(Found("mark", first, place, (place, place), match[0]))
+        elif text[place : place + 1].isspace() or place == end:
+            pass
+        else:
+            closing = None if kind in endless else _closing(text, kind, place, end)
+            if closing is None:
+                endless.add(kind)
+                found.append(Found("loose", first, place, (place, place), kind))
+            else:
+                found.append(_found(kind, text, match, closing))
+                place = closing.end()
+    return found
+
+
+def _may_start(text: str, first: int, start: int, end: int, last: int) -> bool:
+    """Whether inline markup may start at a place, by what is around its first characters."""
+    if start == first:
+        return True
+    before = text[start - 1]
+    if end < last and _QUOTES.get(before) == text[end]:
+        return False
+    return before.isspace() or before in "'\"([{<-/:" or (before > "\x7f" and category(before) in _OPENING)
+
+
+_OPENING: Final = ("Ps", "Pi", "Pf", "Pd", "Po")
+_CLOSING: Final = ("Pe", "Pi", "Pf", "Pd", "Po")
+
+
+def _may_follow(text: str, place: int, last: int) -> bool:
+    """Whether what is at a place may follow inline markup."""
+    after = text[place : place + 1] if place < last else ""
+    return (
+        not after or after.isspace() or after in "'\")]}>-/\\:.,;!?" or (after > "\x7f" and category(after) in _CLOSING)
+    )
+
+
+def _closing(text: str, kind: str, place: int, end: int) -> re.Match[str] | None:
+    start = place
+    while (match := _ENDS[kind].search(text, place, end)) is not None:
+        if match["end"] and match.start() > start and _may_follow(text, match.end(), end):
+            return match
+        place = match.end() if not match["end"] else match.start() + 1
+    return None
+
+
+def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str]) -> Found:
+    start, end = opening.start(), closing.end()
+    inside = opening.end(), closing.start()
+    raw, content = text[start:end], text[slice(*inside)]
+    if kind in ("strong", "emphasis"):
+        return Found("pair", start, end, inside, kind)
+    if kind != "phrase":
+        return Found("opaque", start, end, inside, " ".join(raw.split()))
+    role, to = closing["role"] or opening[0][1:-2], closing["to"] or ""
+    cut = content.rfind("<") if content.endswith(">") and not content.endswith("\\>") else -1
+    title = content[: max(cut, 0)].rstrip()
+    target = " ".join(content[cut:].split())
+    if to:
+        if title and content[cut - 1].isspace():
+            # What is named by its text is not, any more, where that changes.
+            return Found("pair", start, end, (inside[0], inside[0] + len(title)), target, "<" if to == "_" else "")
+        if cut >= 0:
+            return Found("opaque", start, end, inside, raw)
+        name = normal(content)
+        return Found("pair", start, end, inside, "__" if to == "__" else f"<{name}_>", "" if to == "__" else name)
+    if title and role and (role in _OF_TITLES or any(map(str.isspace, title))):
+        return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}")
+    if role in _OF_TEXT or (not role and any(map(str.isspace, content))):
+        return Found("pair", start, end, inside, f":{role}:")
+    return Found("opaque", start, end, inside, " ".join(raw.split()))
+
+
+def normal(name: str) -> str:
+    """Returns a name as references and targets are compared."""
+    return " ".join(unescape(name).lower().split())
+
+
+def written(text: str, pieces: Pieces) -> str:
+    """Returns what pieces of a text are together."""
+    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
+
+
+def unescape(raw: str) -> str:
+    """Returns what raw text means."""
+    return _ESCAPE.sub(lambda match: (match[1] or "").strip(), raw) if "\\" in raw else raw
+
+
+def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
+    """Gives the text and the markup of a paragraph to a segment."""
+    place = span[0]
+    for each in found:
+        if each.kind == "loose":
+            continue
+        inline.text(place, each.start)
+        if each.kind == "pair":
+            inline.open(each.start, each.inside[0], str(each.start))
+            inline.text(*each.inside)
+            inline.close(each.inside[1], each.end, str(each.start))
+        elif each.kind == "point":
+            inline.point(each.start, each.end)
+        else:
+            (inline.mark if each.kind == "mark" else inline.opaque)(each.start, each.end)
+        place = each.end
+    inline.text(place, span[1])
+
+
+class Writer:
+    """Writes the translation of a paragraph with its inline markup."""
+
+    def __init__(self, text: str, whole: Span, found: Sequence[Found], span: Span) -> None:
+        """
+        :param whole: where the paragraph is
+        :param span: where the text of the segment is, which may be without the markup around it
+        """
+        self._text, self._whole, self._found = text, whole, found
+        self._pairs = {(each.start, each.inside[0]): each for each in found if each.kind == "pair"}
+        around = next(
+            (each for each in self._pairs.values() if each.inside[0] <= span[0] and span[1] <= each.inside[1]), None
+        )
+        self._around = around if around is not None and around.name else None
+        self.span: Final = (around.start, around.end) if around is not None and around.name else span
+
+    def pieces(self, translation: Tagged) -> Pieces:
+        """
+        :raises RefusedError: the translation would be read as other markup.
+        """
+        before, after = self._text[self._whole[0] : self.span[0]], self._text[self.span[1] : self._whole[1]]
+        wanted = _shape(self._found)
+        for pattern in (_NEEDED, _SPECIAL):
+            flat = list(self._flat(translation))
+            pieces = self._joined(flat, before, after, pattern)
+            raw = before + written(self._text, pieces) + after
+            found = find(raw, 0, len(raw))
+            said = "".join(self._said(kind, piece) for kind, piece in flat)
+            if _shape(found) == wanted and "".join(plain(raw, found, is_whole=False).split()) == "".join(said.split()):
+                return pieces
+        raise RefusedError("its inline markup would be read as something else")
+
+    def _flat(self, translation: Tagged) -> Iterator[tuple[str, str | Span]]:
+        """Yields text, and markup as what opens, what closes and what stands by itself."""
+
+        def part(start: int, end: int, tags: Sequence[Tag]) -> Iterator[tuple[str, str | Span]]:
+            place = start
+            for tag in tags:
+                yield "text", translation.text[place : tag.start]
+                pair = self._pairs.get(tag.open)
+                if tag.close is None:
+                    # Escaped spaces are written where they are needed.
+                    if self._text[tag.open[0]] != "\\":
+                        yield "whole", tag.open
+                elif pair is None:
+                    raise RefusedError("its inline markup would be read as something else")
+                else:
+                    yield from self._pair(
+                        pair, translation.text[tag.start : tag.end], list(part(tag.start, tag.end, tag.children))
+                    )
+                place = tag.end
+            yield "text", translation.text[place:end]
+
+        flat = list(part(0, len(translation.text), translation.tags))
+        yield from self._pair(self._around, translation.text, flat) if self._around is not None else flat
+
+    def _said(self, kind: str, piece: str | Span) -> str:
+        """Returns what is text of a piece of a paragraph."""
+        if isinstance(piece, str):
+            return piece if kind == "text" else ""
+        raw = self._text[slice(*piece)] if kind == "whole" else ""
+        return plain(raw, find(raw, 0, len(raw)), is_whole=False)
+
+    def _pair(self, pair: Found, said: str, flat: list[tuple[str, str | Span]]) -> Iterator[tuple[str, str | Span]]:
+        """Yields a pair; a reference that was named by its text gets a target of its own."""
+        opening: str | Span = (pair.start, pair.inside[0])
+        closing: str | Span = (pair.inside[1], pair.end)
+        if pair.name and normal(said) != normal(self._text[slice(*pair.inside)]):
+            opening = "`"
+            closing = (
+                f" <{pair.name}_>`__"
+                if pair.name not in ("<", "__")
+                else "`__"
+                if pair.name == "__"
+                else f" {pair.key}`__"
+            )
+        yield "open", opening
+        yield from flat
+        yield "close", closing
+
+    def _joined(
+        self, flat: Sequence[tuple[str, str | Span]], before: str, after: str, pattern: re.Pattern[str]
+    ) -> Pieces:
+        """Returns what is written, with an escaped space where markup would touch a word."""
+        pieces: Pieces = []
+        last, closed = before[-1:], False
+        for kind, piece in flat:
+            raw = pattern.sub(r"\\\g<0>", piece) if kind == "text" and isinstance(piece, str) else piece
+            said = raw if isinstance(raw, str) else self._text[slice(*raw)]
+            if not said and kind == "text":
+                continue
+            touches = closed and kind != "close" and not _may_follow(said, 0, len(said))
+            if touches or (kind in ("open", "whole") and last and not _may_start(last, 0, 1, 1, 1)):
+                pieces.append("\\ ")
+            pieces.append(raw)
+            last, closed = said[-1:] or last, kind in ("close", "whole")
+        if closed and not _may_follow(after, 0, len(after)):
+            pieces.append("\\ ")
+        return pieces
+
+
+def _shape(found: Sequence[Found]) -> Counter[tuple[str, str]]:
+    return Counter((each.kind, each.key) for each in found if each.kind != "point")
+
+
+def plain(raw: str, found: Sequence[Found], *, is_whole: bool = True) -> str:
+    """Returns what a reader sees of a text.
+
+    :param is_whole: with what is left as it is, too
+    """
+    said, place = [], 0
+    for each in found:
+        said.append(unescape(raw[place : each.start]))
+        if each.kind == "loose":
+            said.append(raw[each.start : each.end])
+        elif each.kind == "pair" or is_whole:
+            said.append(unescape(raw[slice(*each.inside)]))
+        place = each.end
+    return "".join([*said, unescape(raw[place:])])

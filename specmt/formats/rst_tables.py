@@ -1,0 +1,241 @@
+"""Grid tables and simple tables of reStructuredText: their cells, and how they are drawn with other texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Protocol, final
+from unicodedata import combining, east_asian_width
+
+_WIDE: Final = "\0"
+"""What is behind a character of double width, so that each place is a column."""
+
+_HEADER: Final = re.compile(r"\+=[=+]+=\+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell: the lines that it is between, from the left and from the top, and what is in it."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+    margin: int
+    """How far its text is indented."""
+    text: str
+
+
+class Table(Protocol):
+    """A table that was read."""
+
+    cells: list[Cell]
+
+    def draw(self, contents: Sequence[str]) -> list[str]:
+        """Returns the lines of the table with other texts in its cells."""
+
+
+def width(text: str) -> int:
+    """Returns how many columns a text takes."""
+    return sum((east_asian_width(char) in "WF") + 1 - (combining(char) > 0) for char in text)
+
+
+def _padded(line: str) -> str:
+    return line if line.isascii() else "".join(c + _WIDE if east_asian_width(c) in "WF" else c for c in line)
+
+
+def _cell(lines: Sequence[str], top: int, left: int, bottom: int, right: int) -> Cell:
+    lines = [line.replace(_WIDE, "").rstrip() for line in lines]
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line), default=0)
+    return Cell(top, left, bottom, right, margin, "\n".join(line[margin:] for line in lines).rstrip())
+
+
+def grid_table(rows: Sequence[str]) -> Table | None:
+    """Returns a table that is drawn with ``+``, ``-`` and ``|``; ``None`` where it is damaged."""
+    block = [_padded(row) for row in rows]
+    size = len(block[0])
+    if any(len(line) != size or line[0] not in "+|" or line[-1] not in "+|" for line in block) or len(block) < 3:
+        return None
+    headers = [number for number, line in enumerate(block) if _HEADER.match(line)]
+    for number in headers:
+        block[number] = block[number].replace("=", "-")
+    if len(headers) > 1 or not re.fullmatch(r"[+-]+", block[-1]):
+        return None
+    columns = ["".join(column) for column in zip(*block, strict=True)]
+    cells: list[Cell] = []
+    done = [0] * size
+    corners = [(0, 0)]
+    while corners:
+        top, left = corners.pop()
+        if top >= len(block) - 1 or left >= size - 1 or top < done[left]:
+            continue
+        found = _scan(block, columns, top, left)
+        if found is None or any(done[place] != top for place in range(left, found[1])):
+            return None
+        bottom, right = found
+        done[left:right] = [bottom] * (right - left)
+        cells.append(_cell([line[left + 1 : right] for line in block[top + 1 : bottom]], top, left, bottom, right))
+        corners += [(bottom, left), (top, right)]
+        corners.sort(reverse=True)
+    whole = all(place == len(block) - 1 for place in done[:-1])
+    return _Grid(cells, len(block) - 1, size - 1, headers[0] if headers else -1) if whole else None
+
+
+def _scan(block: Sequence[str], columns: Sequence[str], top: int, left: int) -> tuple[int, int] | None:
+    """Returns the last line and the last column of the cell that begins at a corner."""
+    if block[top][left] != "+":
+        return None
+    edge = re.compile(r"[+-]*").match(block[top], left)
+    side = re.compile(r"[+|]*").match(columns[left], top)
+    assert edge is not None and side is not None
+    bottoms = [n for n in range(top + 1, side.end()) if block[n][left] == "+"]
+    for right in range(left + 1, edge.end()):
+        if block[top][right] == "+":
+            down = re.compile(r"[+|]*").match(columns[right], top)
+            for bottom in bottoms:
+                if down is None or bottom >= down.end():
+                    break
+                if block[bottom][right] == "+" and not block[bottom][left:right].strip("+-"):
+                    return bottom, right
+    return None
+
+
+@final
+class _Grid:
+    def __init__(self, cells: list[Cell], height: int, width: int, header: int) -> None:
+        self.cells = cells
+        self._header = header
+        self._rows = sorted({0, height, *(cell.top for cell in cells)})
+        self._columns = sorted({0, width, *(cell.left for cell in cells)})
+
+    def draw(self, contents: Sequence[str]) -> list[str]:
+        rows, columns = self._rows, self._columns
+        at_row = {row: number for number, row in enumerate(rows)}
+        at_column = {column: number for number, column in enumerate(columns)}
+        heights = [1] * (len(rows) - 1)
+        widths = [right - left - 1 for left, right in pairwise(columns)]
+        texts = [
+            [" " * cell.margin + line for line in said.split("\n")]
+            for cell, said in zip(self.cells, contents, strict=True)
+        ]
+        for cell, lines in sorted(zip(self.cells, texts, strict=True), key=lambda each: each[0].right - each[0].left):
+            old = max(width(line) for line in cell.text.split("\n")) + cell.margin
+            need = max(map(width, lines)) + min(1, max(0, cell.right - cell.left - 1 - old))
+            _grow(widths, at_column[cell.left], at_column[cell.right], need)
+        for cell, lines in sorted(zip(self.cells, texts, strict=True), key=lambda each: each[0].bottom - each[0].top):
+            _grow(heights, at_row[cell.top], at_row[cell.bottom], len(lines))
+        x, y = [0], [0]
+        for places, sizes in ((x, widths), (y, heights)):
+            for size in sizes:
+                places.append(places[-1] + size + 1)
+        canvas = [[" "] * (x[-1] + 1) for _ in range(y[-1] + 1)]
+        for cell in self.cells:
+            left, right, top, bottom = (
+                x[at_column[cell.left]],
+                x[at_column[cell.right]],
+                y[at_row[cell.top]],
+                y[at_row[cell.bottom]],
+            )
+            for row, place in ((top, cell.top), (bottom, cell.bottom)):
+                line = "=" if place == self._header else "-"
+                canvas[row][left + 1 : right] = [c if c == "+" else line for c in canvas[row][left + 1 : right]]
+            for row in range(top + 1, bottom):
+                for column in (left, right):
+                    canvas[row][column] = "+" if canvas[row][column] == "+" else "|"
+            for row in (top, bottom):
+                canvas[row][left] = canvas[row][right] = "+"
+        for cell, lines in zip(self.cells, texts, strict=True):
+            for row, said in enumerate(lines, y[at_row[cell.top]] + 1):
+                start = x[at_column[cell.left]] + 1
+                canvas[row][start : start + width(said)] = _columns(said)
+        return ["".join(line) for line in canvas]
+
+
+def _columns(said: str) -> list[str]:
+    """Returns what is in each column of a text."""
+    out: list[str] = []
+    for char in said:
+        if combining(char) and out:
+            out[-1] += char
+        else:
+            out += [char, ""] if east_asian_width(char) in "WF" else [char]
+    return out
+
+
+def _grow(sizes: list[int], first: int, last: int, need: int) -> None:
+    sizes[last - 1] += max(0, need - sum(sizes[first:last]) - (last - first - 1))
+
+
+def simple_table(rows: Sequence[str]) -> Table | None:
+    """Returns a table whose columns are under ``=``; ``None`` where cells span columns or it is damaged."""
+    block = [_padded(row) for row in rows]
+    starts = [match.start() for match in re.finditer("=+", block[0])]
+    ends = [match.end() for match in re.finditer("=+", block[0])]
+    cells: list[Cell] = []
+    borders = [number for number, line in enumerate(block) if line.strip("= ") == "" and line]
+    if len(borders) < 2 or borders[-1] != len(block) - 1 or any(block[n].split() != block[0].split() for n in borders):
+        return None
+    number, at_border = 1, set(borders)
+    while number < len(block):
+        if number in at_border or not block[number]:
+            number += 1
+            continue
+        last = number + 1
+        while last < len(block) and last not in at_border and not block[last][: ends[0]].strip():
+            last += 1
+        lines = block[number:last]
+        is_spanned = any(re.fullmatch(r"-[- ]*", line) for line in lines)
+        if is_spanned or any(
+            line[end:start].strip() for line in lines for end, start in zip(ends, starts[1:], strict=False)
+        ):
+            return None
+        for column, start in enumerate(starts):
+            end = ends[column] if column + 1 < len(starts) else None
+            cells.append(_cell([line[start:end] for line in lines], number, column, last, column + 1))
+        number = last
+    return _Simple(cells, rows, starts, ends, set(borders))
+
+
+@final
+class _Simple:
+    def __init__(
+        self, cells: list[Cell], rows: Sequence[str], starts: list[int], ends: list[int], borders: set[int]
+    ) -> None:
+        self.cells = cells
+        self._rows, self._starts, self._ends, self._borders = rows, starts, ends, borders
+
+    def draw(self, contents: Sequence[str]) -> list[str]:
+        count = len(self._starts)
+        sizes = [end - start for start, end in zip(self._starts, self._ends, strict=True)]
+        gaps = [start - end for end, start in zip(self._ends, self._starts[1:], strict=False)] + [0]
+        texts = [
+            [" " * cell.margin + line for line in said.split("\n")]
+            for cell, said in zip(self.cells, contents, strict=True)
+        ]
+        for cell, lines in zip(self.cells, texts, strict=True):
+            if cell.left + 1 < count:
+                sizes[cell.left] = max(sizes[cell.left], *map(width, lines))
+        out: list[str] = []
+        first = dict(zip((cell.top for cell in self.cells[::count]), range(0, len(texts), count), strict=True))
+        number = 0
+        while number < len(self._rows):
+            if number in self._borders:
+                out.append("".join("=" * size + " " * gap for size, gap in zip(sizes, gaps, strict=True)))
+            elif number not in first:
+                out.append(self._rows[number])
+            else:
+                own = texts[first[number] : first[number] + count]
+                for line in range(max(map(len, own))):
+                    said = [lines[line] if line < len(lines) else "" for lines in own]
+                    padded = (
+                        each + " " * (size - width(each) + gap)
+                        for each, size, gap in zip(said, sizes, gaps, strict=True)
+                    )
+                    out.append("".join(padded).rstrip())
+                number = self.cells[first[number]].bottom
+                out += [""] * (not self._rows[number - 1])
+                continue
+            number += 1
+        return out

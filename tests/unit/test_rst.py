@@ -1,0 +1,194 @@
+"""reStructuredText: docutils, which is another parser, reads the same blocks before and after."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import pytest
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.parsers.rst import Parser
+from docutils.utils import new_document
+
+from specmt.text.tags import carry
+from specmt.types import Tagged
+from tests.documents import one_to_one, read, shout, translate
+
+PAGE = r"""
+=====
+ Ort
+=====
+
+Ein *Haus* mit ``code`` und **Hof**, siehe `Das Ziel`_, Ziel_ oder `dort <https://a.de>`_. [1]_ |x| H\ :sub:`2`\ O
+und :sup:`mehr`\ s::
+
+   nein *x
+
+> nein
+
+#. Eins
+#. Zwei
+
+   a) Drei
+
+.. admonition:: Ein Titel
+   :class: nein
+
+   .. tip:: Vier::
+
+      nein
+
+Das Ziel
+--------
+Wort *eins* : nein
+    Fünf
+
+    -- Anna
+
+:Feld: Sechs
+  sieben
+
+--lang=X  Acht
+          neun
+
++---+-------+
+| A | B     |
+|   +---+---+
+|   | C | D |
++---+---+---+
+| - eins    |
+| - zwei    |
++-----------+
+
+=====  ====
+Wort   Text
+=====  ====
+a      eins
+       zwei
+b      drei
+=====  ====
+
+.. |x| replace:: Ersatz
+.. _Ziel: https://b.de
+.. [1] Eine Note
+
+.. figure:: a.png
+
+   Unter *dem* Bild
+"""
+
+
+def blocks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yields what docutils reads but for the text, with code and targets."""
+    settings = get_default_settings(Parser)
+    settings.report_level = 5
+    document = new_document("x", settings)
+    Parser().parse(text, document)
+
+    def walk(node: nodes.Element, depth: int) -> Iterator[tuple[int, str, str]]:
+        for child in node.children:
+            if isinstance(child, nodes.Element) and not isinstance(child, nodes.colspec):
+                is_named = isinstance(child, nodes.target) and not child.get("refuri")
+                if is_named or (isinstance(child, nodes.target) and isinstance(node, nodes.TextElement)):
+                    continue  # labels of titles; embedded targets
+                if isinstance(child, nodes.system_message):
+                    if child["level"] > 1:
+                        yield 0, "message", re.sub(r'".*', "", child.astext().split(":")[-1])
+                    continue
+                code = isinstance(child, nodes.literal | nodes.literal_block | nodes.comment)
+                yield depth, child.tagname, child.astext() if code else str(child.get("refuri") or child.get("refname"))
+                yield from walk(child, depth + 1)
+
+    yield from walk(document, 0)
+
+
+def doubled(text: str) -> tuple[str, list[tuple[int, int]]]:
+    words = text.split()
+    pairs = [(n, 2 * n + twice) for n, word in enumerate(words) for twice in (0, 1) if not (twice and "{t" in word)]
+    places = itertools.count()
+    return " ".join(words[n] for n, _ in pairs), [(n, next(places)) for n, _ in pairs]
+
+
+@pytest.mark.parametrize("how", ["shout", "double"])
+def test_docutils_reads_the_same_blocks(how: str) -> None:
+    told: list[str] = []
+    document = read("rst", PAGE.encode())
+    said: dict[int, Tagged] = {}
+    for number, segment in enumerate(document.segments):
+        text = segment.source.text
+        said[number] = carry(segment.source, *((shout(text), one_to_one(text)) if how == "shout" else doubled(text)))[0]
+    written = document.write(said, lambda _, what: told.append(what)).decode()
+    assert not told and len(said) > 25
+    assert [*blocks(written)] == [*blocks(PAGE)]
+
+
+HOSTILE = [
+    "*a",
+    "a*",
+    "`a",
+    "``",
+    "**a",
+    "|a",
+    "a_",
+    "_`a",
+    "\\",
+    "a::",
+    "- a",
+    "1. a",
+    ".. a",
+    ":a: b",
+    ">>> a",
+    "| a",
+    "[1]_",
+    "====",
+]
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_a_translation_is_never_markup(said: str) -> None:
+    for source in ("Haus\n", "Haus\n====\n", "- Haus\n", "Haus *am* Meer\n", "Haus\n und Hof\n", "Haus::\n\n nein\n"):
+        document = read("rst", source.encode())
+        told: list[str] = []
+        segment = document.segments[0].source
+        text = f"{said} {segment.text} {said}"
+        tags = carry(segment, text, [(n, n + len(said.split())) for n in range(len(segment.text.split()))])[0]
+        written = document.write({0: tags}, lambda _, what, told=told: told.append(what)).decode()  # type: ignore[misc]
+        assert [*blocks(written)] == [*blocks(source)], written
+        first = next(node for node in (written.split("\n")))
+        assert told or first != source.split("\n", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("日本\n====\n", "日本日本\n========\n"),
+        ("====\nHaus\n====\n", "========\nHausHaus\n========\n"),
+        ("+------+\n| Haus |\n+------+\n", "+----------+\n| HausHaus |\n+----------+\n"),
+        ("+----+\n|日本|\n+----+\n", "+--------+\n|日本日本|\n+--------+\n"),
+        ("==== ==\nHaus\n==== ==\n", "======== ==\nHausHaus\n======== ==\n"),
+        ("Siehe `Haus`_.\n\nHaus\n====\n", "Siehe Haus_.\n\n.. _`haus`:\n\nHausHaus\n========\n"),
+    ],
+)
+def test_lines_grow_with_what_they_are_drawn_for(source: str, expected: str) -> None:
+    document = read("rst", source.encode())
+    last = len(document.segments) - 1
+    text = document.segments[last].source.text
+    written = document.write({last: Tagged(text * 2)}, print).decode()
+    assert written == expected.replace("Siehe Haus_", "Siehe `Haus`_")
+
+
+def test_a_reference_keeps_its_target() -> None:
+    page = "Siehe `Das Ziel`_ und `dort <a>`_.\n\n.. _Das Ziel: https://a.de\n"
+    document = read("rst", page.encode())
+    source = document.segments[0].source
+    written = document.write({0: carry(source, "Look at that there.", [(0, 0), (1, 1), (2, 2), (4, 3)])[0]}, print)
+    assert written.decode().startswith("Look `at that <das ziel_>`__ `there <a>`__.")
+
+
+def test_what_cannot_be_drawn_anew_is_left_for_a_named_reason() -> None:
+    page = b"+---+\n| a\n+---+\n\n=== ===\nabcde f\n=== ===\n"
+    document = read("rst", page)
+    assert not document.segments and translate(document) == page
+    assert [part.reason for part in document.parts] == ["a table that cannot be drawn anew"] * 2  # type: ignore[attr-defined]
