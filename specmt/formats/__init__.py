@@ -24,6 +24,7 @@ GROUP: Final = "specmt.formats"
 
 _OURS: Final = {
     "android": (".xml",),
+    "asciidoc": (".adoc", ".asciidoc"),
     "csv": (".csv", ".tsv"),
     "docx": (".docx",),
     "fluent": (".ftl",),

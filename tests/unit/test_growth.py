@@ -28,6 +28,11 @@ REPEATED = {
         ("<resources>", "<plurals><item>x</item></plurals>|<x/>|<string/>", "</resources>"),
         (_STRINGS[0], "<b>x</b> |x\\n|\\n|\"|\\u0041|<g/>x |\\'", _STRINGS[1]),
     ],
+    "asciidoc": [
+        ("", "a\n\n|* a\n|a\n|a::\n|----\n|[a]\n|¦===\n|= a\n|<<a>>", ""),
+        ("", "a *|a *b* |[a]#|<<a,|link:a[|[a|{a|+a |^|a:", ""),
+        ("¦===\n", "¦a |a\n\n", "¦==="),
+    ],
     "csv": [("", 'a,b\n|a|"|""|a;|\t|\n|"a",|,|a"|"a"\n', "")],
     "docx": [
         (_WORD[0], "<w:p/>|<w:p><w:r><w:t>x y</w:t></w:r></w:p>|<w:r/>", _WORD[1]),

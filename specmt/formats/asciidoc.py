@@ -1,0 +1,402 @@
+"""AsciiDoc: blocks are found line by line, as Asciidoctor finds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from specmt.formats.asciidoc_inline import fill, find, joined, unescape, written
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Part,
+    Segment,
+    Tell,
+    TextDocument,
+    unread,
+)
+from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline, wrap_alike
+from specmt.types import Span, Tagged
+
+_DELIMITER: Final = re.compile(r"(?:(?P<code>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}[^`]*)|={4,}|\*{4,}|_{4,}|--|~{4,})\Z")
+_TABLE: Final = re.compile(r"[|,:!]={3,}\Z")
+_COMMENT: Final = re.compile(r"//(?!/)")
+_CONDITIONAL: Final = re.compile(r"\\?(?:ifn?def|ifeval|endif|include)::[^\[]*\[.*\]\Z")
+_ENTRY: Final = re.compile(r":!?\w[^:\n]*:(?:\s|\Z)")
+_ATTRIBUTES: Final = re.compile(r"\[(?:\[.*\]|(?=[\w.#%,\"'{\]])(?=(?P<style>[^\],.#%]*)).*)\]\Z")
+_TITLE: Final = re.compile(r"\.(?=\.?[^ \t.])")
+_HEADING: Final = re.compile(r"(?:={1,6}|#{1,6})[ \t]+(?=\S)")
+_RULE: Final = re.compile(r"(?:'{3,}|<{3,}|-{3}|\*{3}|- - -|\* \* \*|\+)\Z")
+_MACRO: Final = re.compile(r"(?P<name>\w+)::(?P<target>[^\s\[]*(?: [^\s\[]+)*)\[(?P<alt>[^,\]=]*)(?P<rest>.*)\]\Z")
+_ITEM: Final = re.compile(
+    r"[ \t]*(?:-|\*{1,6}|\.{1,6}|•|\d+\.|[A-Za-z]\.|[ivxIVX]+\)|<(?:\d+|\.)>)[ \t]+(?:\[[ xX*]\][ \t]+)?(?=\S)"
+)
+_TERM: Final = re.compile(r"[ \t]*(?P<term>[^\s].*?)(?P<mark>:{2,4}|;;)(?:[ \t]+(?=\S)|\Z)")
+_ADMONITION: Final = re.compile(r"(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(?=\S)")
+_CREDIT: Final = re.compile(r"-- (?=\S)")
+_UNDERLINE: Final = re.compile(r"([=~^+-])\1+\Z")
+_CODE: Final = re.compile(
+    r"(?:source|listing|literal|stem|latexmath|asciimath|pass|comment|mermaid|\w*uml|\w*diag|graphviz|ditaa)\b"
+)
+_BLOCKS: Final = (
+    _DELIMITER,
+    _TABLE,
+    _COMMENT,
+    _CONDITIONAL,
+    _ENTRY,
+    _ATTRIBUTES,
+    _TITLE,
+    _HEADING,
+    _RULE,
+    _ITEM,
+    _ADMONITION,
+)
+"""How blocks begin that are no paragraphs."""
+
+_MAY_START: Final = re.compile(r"(?![-*.|=_+/`\[<:'#~•]|\w{1,3}[.)]\Z|\w+::)")
+_CELL: Final = re.compile(r"(?<!\\)\|")
+_SPEC: Final = re.compile(
+    r"(?:^|(?<=\s))(?:(?P<wide>\d*)(?:\.(?P<high>\d+))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
+)
+_LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]+)(?=[,>\[])")
+_SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
+_COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
+_COLUMN: Final = re.compile(r"\s*(?:(\d+)\*)?[^,;]*?([a-z]?)\s*\Z")
+_HARD_BREAK: Final = " +"
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads a page; attribute entries, code, targets, macros, comments and conditionals are left out.
+
+    :raises DataError: it is not UTF-8.
+    """
+    text, encoding = decode(data)
+    page = _Page(text)
+    page.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(text, 0, len(text))], is_page=True)
+    for part in unread(text, page.parts):
+        said = Tagged(text[part.start : part.end].strip())
+        line = page.lines(part.start)
+        reason = "left as it is: it is not understood"
+        page.segments.append(Segment(said, line, lambda *_: (), state="skipped", reason=reason))
+    return TextDocument(text, encoding, page.segments, parts=page.parts)
+
+
+def _lines(text: str, start: int, end: int) -> list[re.Match[str]]:
+    return [m for m in re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)").finditer(text, start, end) if m.end() > m.start()]
+
+
+class _Page:
+    def __init__(self, text: str) -> None:
+        self.segments: list[Segment] = []
+        self.parts: list[Part] = []
+        self.lines = LineNumbers(text)
+        self._text = text
+        self._in_table = False
+        self._links: dict[str, list[int]] = {}
+        """Where ids and titles are referred to."""
+        for match in _LINK.finditer(text):
+            self._links.setdefault(match[1], []).append(match.start(1))
+
+    def _raw(self, line: Span) -> str:
+        return self._text[slice(*line)]
+
+    def _leave(self, lines: Sequence[Span], reason: str) -> None:
+        if lines and lines[0][0] < lines[-1][1]:
+            self.parts.append(Part(lines[0][0], lines[-1][1], reason))
+
+    def blocks(self, lines: Sequence[Span], *, is_page: bool = False) -> None:
+        """Reads the blocks in lines.
+
+        :param is_page: whether what is first may be the header of the page
+        """
+        number, style, attributes = 0, "-", ""
+        opened: list[str] = []
+        while number < len(lines):
+            raw = self._raw(lines[number])
+            first = number
+            if not raw:
+                number += 1
+            elif _ATTRIBUTES.match(raw):
+                match = _ATTRIBUTES.match(raw)
+                style = "source" if raw.startswith("[,") else match["style"] or style if match else style
+                attributes += raw
+                self._leave(lines[number : number + 1], "attributes")
+                number += 1
+            elif _TABLE.match(raw):
+                number = self._table(lines, number, attributes)
+                style, attributes = "-", ""
+            elif found := _DELIMITER.match(raw):
+                if found["code"] or _CODE.match(style):
+                    closing = raw if raw[0] != "`" else raw[: len(raw) - len(raw.lstrip("`"))]
+                    number = self._closing(lines, number, closing)
+                    self._leave(lines[first:number], "code")
+                elif style.startswith("verse"):
+                    number = self._closing(lines, number, raw)
+                    for line in lines[first + 1 : number - 1]:
+                        self._take(line, is_first=False)
+                else:
+                    number += 1
+                    if raw in opened:
+                        del opened[opened.index(raw) :]
+                    else:
+                        opened.append(raw)
+                style, attributes = "-", ""
+            elif _CODE.match(style):
+                while number < len(lines) and self._raw(lines[number]):
+                    number += 1
+                self._leave(lines[first:number], "code")
+                style, attributes = "-", ""
+            elif end := self._markup(lines, number):
+                self._leave(lines[number:end], "markup")
+                number = end
+            elif match := _TITLE.match(raw):
+                self._take((lines[number][0] + match.end(), lines[number][1]))
+                number += 1
+            elif match := _HEADING.match(raw):
+                self._heading((lines[number][0] + match.end(), lines[number][1]), attributes, lines[number][0])
+                number += 1
+                if is_page:
+                    number = self._header(lines, number)
+                style, attributes = "-", ""
+            else:
+                number = self._paragraph(lines, number, style, may_be_title=not opened)
+                style, attributes = "-", ""
+            is_page &= not raw or raw.startswith((":", "//"))
+
+    def _header(self, lines: Sequence[Span], number: int) -> int:
+        """Leaves who wrote a page, and when."""
+        first = number
+        while number < len(lines) and self._raw(lines[number]):
+            number += 1
+        self._leave(lines[first:number], "header")
+        return number
+
+    def _markup(self, lines: Sequence[Span], number: int) -> int | None:
+        """Returns what is behind lines that are left as they are, if some are here."""
+        raw = self._raw(lines[number])
+        if _RULE.match(raw) or _COMMENT.match(raw) or _CONDITIONAL.match(raw):
+            return number + 1
+        if _ENTRY.match(raw):
+            while self._raw(lines[number]).endswith(" \\") and number + 1 < len(lines):
+                number += 1
+            return number + 1
+        if macro := _MACRO.match(raw):
+            if macro["name"] == "image" and macro["alt"].strip(' "'):
+                start = lines[number][0]
+                self._take((start + macro.start("alt"), start + macro.end("alt")), is_first=False)
+            return number + 1
+        return None
+
+    def _closing(self, lines: Sequence[Span], number: int, closing: str) -> int:
+        """Returns what is behind a block that ends as it begins."""
+        for end in range(number + 1, len(lines)):
+            if self._raw(lines[end]) == closing:
+                return end + 1
+        return len(lines)
+
+    def _heading(self, span: Span, attributes: str, line: int) -> None:
+        """Reads a title; it keeps its id where that is referred to."""
+        title = self._text[slice(*span)]
+        name = "_" + re.sub(r"[ .-]+", "_", re.sub(r"[^\w .-]", "", title.lower())).strip("_")
+        places = self._links.get(title, [])
+        edits = [Edit(place, place + len(title), [name]) for place in places]
+        if (places or name in self._links) and "[[" not in attributes and "[#" not in attributes and not self._in_table:
+            edits.append(Edit(line, line, [f"[#{name}]\n"]))
+        self._take(span, more=lambda said: edits if said != title else [])
+
+    def _paragraph(self, lines: Sequence[Span], number: int, style: str, *, may_be_title: bool) -> int:
+        """Reads a paragraph, an item of a list or a term and its description."""
+        raw, start = self._raw(lines[number]), lines[number][0]
+        if raw[0].isspace() and not _ITEM.match(raw) and not _TERM.match(raw):
+            first = number
+            while number < len(lines) and self._raw(lines[number]):
+                number += 1
+            self._leave(lines[first:number], "code")
+            return number
+        if style.startswith("verse"):
+            while number < len(lines) and self._raw(lines[number]):
+                self._take(lines[number])
+                number += 1
+            return number
+        if match := _ITEM.match(raw):
+            self._leave([(start, start + match.end())], "markup")
+            return self._text_of(lines, number, start + match.end(), in_list=True)
+        if (match := _TERM.match(raw)) and "`" not in match["mark"]:
+            self._take((start + match.start("term"), start + match.end("term")), is_term=True)
+            if match.end() < len(raw):
+                return self._text_of(lines, number, start + match.end(), in_list=True)
+            number += 1
+            while number < len(lines) and not self._raw(lines[number]):
+                number += 1
+            after = self._raw(lines[number]) if number < len(lines) else ""
+            is_near = number < len(lines) and lines[number][0] - start <= len(raw) + 2
+            if (after[:1].isspace() or (is_near and after)) and not _begins(after.strip()):
+                return self._text_of(lines, number, lines[number][0], in_list=True)
+            return number
+        under = self._raw(lines[number + 1]) if number + 1 < len(lines) else ""
+        if may_be_title and _UNDERLINE.match(under) and abs(len(under) - len(raw)) < 2 and any(map(str.isalnum, raw)):
+            place = lines[number + 1]
+            self._take(lines[number], more=lambda said: [Edit(*place, [under[0] * max(2, len(said))])])
+            return number + 2
+        match = _ADMONITION.match(raw)
+        if match is not None:
+            self._leave([(start, start + match.end())], "markup")
+        return self._text_of(lines, number, start + (match.end() if match else 0))
+
+    def _text_of(self, lines: Sequence[Span], number: int, start: int, *, in_list: bool = False) -> int:
+        """Reads the text that begins in a line."""
+        first: int | None = start
+        end = start
+        while number < len(lines):
+            raw = self._raw(lines[number])
+            if not raw or (lines[number][0] >= start and end > start and self._is_end(raw, in_list=in_list)):
+                break
+            if _COMMENT.match(raw) or _CONDITIONAL.match(raw):
+                self._leave(lines[number : number + 1], "markup")
+                if first is not None and first < end:
+                    self._take((first, end))
+                first = None
+            else:
+                credit = _CREDIT.match(raw) if end > start else None
+                if credit is not None and first is not None:
+                    self._take((first, end))
+                    first = lines[number][0] + credit.end()
+                first = lines[number][0] if first is None else first
+                end = lines[number][1]
+                if raw.endswith(_HARD_BREAK):
+                    self._take((first, end - len(_HARD_BREAK)))
+                    first = None
+            number += 1
+        if first is not None and first < end:
+            self._sentences((first, end))
+        return number
+
+    def _sentences(self, span: Span) -> None:
+        """Reads a text, line by line where each of them ends a sentence."""
+        lines = [(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, *span)]
+        ends = all(_SENTENCE_END.search(self._raw(line)) for line in lines)
+        if ends and not any("\n" in self._text[each.start : each.end] for each in find(self._text, *span)):
+            for line in lines:
+                self._take(line)
+        else:
+            self._take(span)
+
+    def _is_end(self, raw: str, *, in_list: bool) -> bool:
+        """Whether a line ends the paragraph before it."""
+        if _DELIMITER.match(raw) or _TABLE.match(raw) or _ATTRIBUTES.match(raw) or raw == "+":
+            return True
+        return in_list and (_ITEM.match(raw) or _TERM.match(raw)) is not None
+
+    def _table(self, lines: Sequence[Span], number: int, attributes: str) -> int:
+        """Reads the cells of a table."""
+        raw = self._raw(lines[number])
+        end = self._closing(lines, number, raw)
+        if raw[0] != "|" or self._in_table or re.search(r"\b(?:format|separator)\s*=", attributes):
+            self._leave(lines[number:end], "a table of values")
+            return end
+        inside = lines[number + 1 : max(number + 1, end - 1)]
+        if not inside:
+            return end
+        first, last = inside[0][0], inside[-1][1]
+        comments = {line[0] for line in inside if _COMMENT.match(self._raw(line))}
+        bars = [match.start() for match in _CELL.finditer(self._text, first, last)]
+        columns = _Columns(attributes)
+        places: list[tuple[int, int, str]] = []  # where the mark of a cell is, and its style
+        for bar in bars:
+            line = max(self._text.rfind("\n", first, bar) + 1, first, bar - 20)
+            spec = _SPEC.search(self._text[line:bar])
+            if self._text.rfind("\n", first, bar) + 1 not in comments:
+                places.append((line + spec.start() if spec else bar, bar + 1, columns.style(spec)))
+        if not places:
+            self._leave(inside, "a table of values")
+        self._in_table = True
+        for (mark, start, style), (stop, _, _) in zip(places, [*places[1:], (last, 0, "")], strict=False):
+            self.parts.append(Part(mark, start, "markup"))
+            content = self._text[start:stop]
+            start, stop = start + len(content) - len(content.lstrip()), start + len(content.rstrip())
+            if start >= stop:
+                continue
+            if style in ("l", "m"):
+                self.parts.append(Part(start, stop, "code"))
+            elif style == "a" or re.search(r"\n(?:[ \t\r]*\n|//)", self._text[start:stop]):
+                self.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, start, stop)])
+            else:
+                self._take((start, stop), is_first=False)
+        self._in_table = False
+        return end
+
+    def _take(
+        self,
+        whole: Span,
+        *,
+        is_first: bool = True,
+        is_term: bool = False,
+        more: Callable[[str], list[Edit]] = lambda _: [],
+    ) -> None:
+        """Reads a text with inline markup.
+
+        :param is_first: whether it stands where any block may
+        :param is_term: whether it ends at two colons
+        :param more: returns what else is written, given the text
+        """
+        text, in_table = self._text, self._in_table
+        self.parts.append(Part(*whole, ""))
+        found = find(text, *whole)
+        inline = Inline(text, unescape, collapses=True)
+        fill(inline, found, whole)
+        taken = inline.take()
+        for each in found:
+            if each.kind == "note":
+                self._take((each.start + len(each.key), each.end - 1), is_first=False)
+        if taken is None:
+            return
+        tagged, span = taken
+
+        def edits(translation: Tagged, _: Tell) -> list[Edit]:
+            pieces = written(text, whole, span, found, translation)
+            is_long = "\n" in text[slice(*span)]
+            for number, piece in enumerate(pieces):
+                if isinstance(piece, str):
+                    piece = re.sub(r"::(?=\s|\Z)", "&#58;:", piece)
+                    piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if in_table else piece
+                    pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
+            raw = text[whole[0] : span[0]] + joined(text, pieces) + text[span[1] : whole[1]]
+            if is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
+                pieces.insert(0, "{empty}")
+            return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *more(raw)]
+
+        self.segments.append(Segment(tagged, self.lines(span[0]), edits))
+
+
+def _begins(raw: str) -> bool:
+    """Whether a text would be read as another block than a paragraph."""
+    line = raw.split("\n", 1)[0].rstrip()
+    return any(pattern.match(line) for pattern in (*_BLOCKS, _MACRO, _TERM)) or line[:1].isspace()
+
+
+class _Columns:
+    """The columns of a table, and how many rows each is taken for by a cell."""
+
+    def __init__(self, attributes: str) -> None:
+        match = _COLUMNS.search(attributes)
+        said = (match[1] or match[2] or match[3] or "") if match else ""
+        columns = [each for each in map(_COLUMN.match, re.split("[,;]", said)) if each]
+        self._styles = [column[2] for column in columns for _ in range(min(99, int(column[1] or 1)))]
+        self._taken = [0] * len(self._styles)
+        self._column = 0
+
+    def style(self, spec: re.Match[str] | None) -> str:
+        """Returns the style of the next cell."""
+        while self._taken[self._column]:
+            self._taken[self._column] -= 1
+            self._column = (self._column + 1) % len(self._taken)
+        style = self._styles[self._column]
+        wide, high = (int(spec["wide"] or 1), int(spec["high"] or 1)) if spec and spec["what"] == "+" else (1, 1)
+        for _ in range(min(wide, len(self._taken))):
+            self._taken[self._column] += high - 1
+            self._column = (self._column + 1) % len(self._taken)
+        return spec["style"] or style if spec else style

@@ -1,0 +1,217 @@
+"""Inline markup of AsciiDoc: where it is, as Asciidoctor reads it, and how a translation is written with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from specmt.formats.document import Pieces, RefusedError
+from specmt.formats.inline import Inline, render
+from specmt.types import Span, Tagged
+
+_ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
+_START: Final = re.compile(
+    rf"(?P<escape>\\(?:[*_`#^~+<{{\[|&]|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
+    r"|(?P<link>(?<!\w)(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)[^\s\[\]]{0,300}|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
+    r"|(?P<attribute>\{[\w-]+(?::[^}\n]*)?\})"
+    r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=\S)[^+\n]*(?<=\S)\+(?![\w+])"
+    r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|&(?:\w+|\#\w+);)"
+    r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*))?>>)"
+    r"|(?P<macro>(?<![\w:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
+    r"|(?P<url>(?<!\w)(?:https?|ftp|irc)://[^\s\[\]<>]+)|(?P<quote>[\"']`(?=\S))"
+    rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=\S))|(?P<script>[\^~](?=\S))"
+)
+_NEEDED: Final = re.compile(r"(?!)")
+_SPECIAL: Final = re.compile(r"[*_`#^~+{<>\[\]\\&\"']")
+_ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
+_HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
+_ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
+_MOST_DEEP: Final = 5
+
+
+class Found(NamedTuple):
+    """What opens or closes a pair, or stands by itself."""
+
+    kind: Literal["open", "close", "opaque", "mark", "note"]
+    start: int
+    end: int
+    key: str
+
+
+def find(text: str, start: int, end: int, depth: int = 0) -> list[Found]:
+    """Returns the inline markup in a paragraph, in order."""
+    found: list[Found] = []
+    endless: set[str] = set()
+    place = start
+    if not _HAS_MARKUP.search(text, start, end):
+        return found
+    while (match := _START.search(text, place, end)) is not None:
+        kind, first, place = match.lastgroup or "", match.start(), match.end()
+        if kind in ("id", "named"):
+            kind = "cross"
+        if kind == "escape":
+            place = match.end() + (match[0] == "\\")  # a macro that is none
+        elif kind in ("attribute", "code", "macro", "url"):
+            found.append(Found("opaque", first, place, match[0]))
+        elif kind == "cross":
+            if match["named"] is None or not any(map(str.isalpha, match["named"])):
+                found.append(Found("opaque", first, place, match[0]))
+            else:
+                found += _pair(text, first, match.span("named"), place, f"<<{match['id']}", depth)
+        elif kind in ("link", "note"):
+            last = None if "]" in endless else _bracket(text, place, end)
+            if last is None:
+                endless.add("]")
+            elif kind == "note":
+                found.append(Found("note", first, last + 1, match[0]))
+                place = last + 1
+            else:
+                found += _link(text, first, place, last, depth)
+                place = last + 1
+        else:
+            found_pair, place = _quoted(text, match, kind, end, endless, depth)
+            found += found_pair
+    return found
+
+
+def _bracket(text: str, place: int, end: int) -> int | None:
+    """Returns where brackets are closed, which may have others in them."""
+    depth = 0
+    for match in re.compile(r"\\\]|[\[\]]").finditer(text, place, end):
+        depth += {"[": 1, "]": -1}.get(match[0], 0)
+        if depth < 0:
+            return match.start()
+    return None
+
+
+def _pair(text: str, start: int, inside: Span, end: int, key: str, depth: int) -> list[Found]:
+    inner = find(text, *inside, depth + 1) if depth < _MOST_DEEP else []
+    return [Found("open", start, inside[0], key), *inner, Found("close", inside[1], end, key)]
+
+
+def _link(text: str, start: int, first: int, last: int, depth: int) -> list[Found]:
+    """Returns a link: its text is a pair, what is in front of it and behind is not."""
+    content = text[first:last]
+    inside = first, last - content.endswith("^")
+    if "=" in content:
+        match = _ATTRIBUTES.match(content)
+        if match is None:
+            return [Found("opaque", start, last + 1, text[start : last + 1])]
+        inside = match.span("quoted" if match["quoted"] else "plain")
+        inside = first + inside[0] + bool(match["quoted"]), first + inside[1] - bool(match["quoted"])
+    if not any(map(str.isalpha, text[slice(*inside)])):
+        return [Found("opaque", start, last + 1, text[start : last + 1])]
+    key = f"{text[start : inside[0]]}{text[inside[1] : last + 1]}"
+    return _pair(text, start, inside, last + 1, key, depth)
+
+
+def _quoted(
+    text: str, match: re.Match[str], kind: str, end: int, endless: set[str], depth: int
+) -> tuple[list[Found], int]:
+    """Returns text in marks, and what is behind the first of them or all."""
+    first, place = match.span()
+    opening = match[0]
+    mark = opening[-2:] if kind in ("double", "quote") else opening[-1]
+    closing = mark[::-1] if kind == "quote" else mark
+    after = {"quote": r"(?!\w)", "double": "", "script": ""}.get(kind, r"(?![\w\"'`])" if mark == "`" else r"(?!\w)")
+    before = r"(?<!\s)" if kind != "double" else ""
+    if kind + closing not in endless:
+        pattern = rf"{before}{re.escape(closing)}{after}"
+        inner = (
+            re.compile(rf"[^\s{re.escape(mark)}]+{re.escape(mark)}").match(text, place, end)
+            if kind == "script"
+            else None
+        )
+        found = re.compile(pattern).search(text, place + 1, end) if kind != "script" else inner
+        if found is not None:
+            inside = place, found.end() - len(closing)
+            if mark[0] == "`" and kind != "quote":
+                return [Found("opaque", first, found.end(), text[first : found.end()])], found.end()
+            key = opening[: -len(mark)] + mark[0] + kind * (kind == "quote")
+            return _pair(text, first, inside, found.end(), key, depth), found.end()
+        if kind != "script":
+            endless.add(kind + closing)
+    return [], place
+
+
+def unescape(raw: str) -> str:
+    """Returns what raw text means."""
+    return _ESCAPE.sub(r"\1", raw) if "\\" in raw else raw
+
+
+def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
+    """Gives the text and the markup of a paragraph to a segment."""
+    place = span[0]
+    for each in found:
+        inline.text(place, each.start)
+        if each.kind in ("open", "close"):
+            (inline.open if each.kind == "open" else inline.close)(each.start, each.end, each.key)
+        elif each.kind == "note":
+            inline.mark(each.start, each.end)
+        else:
+            inline.opaque(each.start, each.end)
+        place = each.end
+    inline.text(place, span[1])
+
+
+def written(text: str, whole: Span, span: Span, found: Sequence[Found], translation: Tagged) -> Pieces:
+    """Returns what is written for a translation: marks are doubled, and characters said by number, where it must be.
+
+    :param whole: where the paragraph is
+    :param span: where the text of the segment is, which may be without the markup around it
+    :raises RefusedError: it would be read as other markup.
+    """
+    before, after = text[whole[0] : span[0]], text[span[1] : whole[1]]
+    wanted = _shape(found)
+    marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
+    for pattern in (_NEEDED, _SPECIAL):
+        for is_doubled in (False, True):
+            pieces = [
+                _doubled(text, piece, marks) if is_doubled else piece
+                for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
+            ]
+            raw = before + joined(text, pieces) + after
+            again = find(raw, 0, len(raw))
+            said = "".join(
+                "".join(piece.split())
+                if isinstance(piece, str)
+                else _said(text[slice(*piece)], find(text, *piece), piece[0])
+                for piece in render(translation)
+                if piece not in marks
+            )
+            is_same = pattern is _SPECIAL or _said(raw, again) == said
+            if is_same and _shape(again, named=pattern is _SPECIAL) == wanted:
+                return pieces
+    raise RefusedError("its inline markup would be read as something else")
+
+
+def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:
+    if isinstance(piece, str) or piece not in marks or text[piece[1] - 1] not in "*_#":
+        return piece
+    raw = text[slice(*piece)]
+    return piece if raw[-2:] in ("**", "__", "##") else raw + raw[-1]
+
+
+def joined(text: str, pieces: Pieces) -> str:
+    """Returns what pieces of a text are together."""
+    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
+
+
+def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str, str]]:
+    return Counter(
+        (each.kind, " ".join(each.key.split())) for each in found if not (named and re.fullmatch(r"&#\d+;", each.key))
+    )
+
+
+def _said(raw: str, found: Sequence[Found], first: int = 0) -> str:
+    """Returns what a reader sees of a text, without space and what stands by itself.
+
+    :param first: where the text begins
+    """
+    said, place = [], 0
+    for each in found:
+        said.append(unescape(raw[place : each.start - first]))
+        place = each.end - first
+    return "".join("".join([*said, unescape(raw[place:])]).split())

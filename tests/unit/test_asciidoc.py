@@ -1,0 +1,102 @@
+"""AsciiDoc: what the sample does not show; Asciidoctor, where it is installed, reads the same blocks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from specmt.text.tags import carry
+from specmt.types import Tagged
+from tests.documents import SAMPLES, read, translate
+
+HOSTILE = [
+    "*a*",
+    "_a_",
+    "`a`",
+    "#a#",
+    "<<a>>",
+    "{a}",
+    "* a",
+    ". a",
+    ".a",
+    "= a",
+    "a::",
+    "// a",
+    "[a]",
+    "NOTE: a",
+    "|a",
+    "image::a[]",
+    "+",
+]
+
+
+def shape(page: str) -> list[str]:
+    """Returns the elements that Asciidoctor makes of a page, and their targets."""
+    command = ["asciidoctor", "-q", "-b", "docbook5", "-S", "secure", "-o", "-", "-"]
+    found = subprocess.run(command, input=page, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"<(?!date|\?|!)/?[\w:]+(?: (?:xl:href|linkend|language)=\"[^\"]*\")*", found)
+
+
+@pytest.mark.skipif(shutil.which("asciidoctor") is None, reason="needs asciidoctor")
+def test_asciidoctor_reads_the_same_blocks() -> None:
+    (page,) = [sample.source for sample in SAMPLES if sample.format == "asciidoc"]
+    assert shape(translate(read("asciidoc", page.encode())).decode()) == shape(page)
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_a_translation_is_never_markup(said: str) -> None:
+    """Read again, it is the same text in the same blocks."""
+    for page in (
+        "Haus\n",
+        "== Haus\n",
+        "* Haus\n",
+        "Haus *am* Meer\n",
+        "|===\n|Haus\n|===\n",
+        "Haus:: Hof\n",
+        "Haus\nund Hof\n",
+    ):
+        document = read("asciidoc", page.encode())
+        source = document.segments[0].source
+        tagged = carry(source, f"{said} {source.text}", [(n, n + len(said.split())) for n in range(3)])[0]
+        told: list[str] = []
+        written = document.write({0: tagged}, lambda _, what, told=told: told.append(what))  # type: ignore[misc]
+        again = read("asciidoc", written)
+        assert len(again.segments) == len(document.segments), written
+        text = re.sub(r"\{t\d\}", lambda _: "", again.segments[0].source.text)
+        assert told or text.endswith(source.text.split()[-1]), written
+
+
+@pytest.mark.parametrize(
+    ("page", "said", "expected"),
+    [
+        ("Haus\n", "*家*", "&#42;家&#42;\n"),
+        ("Siehe <<_das_haus>>.\n\n== Das Haus\n", "The house", "Siehe <<_das_haus>>.\n\n[#_das_haus]\n== The house\n"),
+        ("Siehe <<Das Haus>>.\n\n== Das Haus\n", "The house", "Siehe <<_das_haus>>.\n\n[#_das_haus]\n== The house\n"),
+        ("Haus\n----\n", "Hochhaus", "Hochhaus\n--------\n"),
+        ("Eins.\nZwei.\n", "Two.", "Eins.\nTwo.\n"),
+    ],
+)
+def test_links_and_lines_stay(page: str, said: str, expected: str) -> None:
+    document = read("asciidoc", page.encode())
+    last = len(document.segments) - 1
+    written = document.write({last: Tagged(said)}, print).decode()
+    assert written == expected or written.startswith(expected)
+
+
+def test_marks_that_touch_a_word_are_doubled() -> None:
+    document = read("asciidoc", b"Das *Haus* hier\n")
+    source = document.segments[0].source
+    inner = source.tags[0]
+    tagged = Tagged("ab家cd", (type(inner)(2, 3, inner.open, inner.close),))
+    assert document.write({0: tagged}, print).decode() == "ab**家**cd\n"
+
+
+def test_what_is_code_by_its_style_or_its_column_is_left() -> None:
+    page = b"[source]\nnein\n\n[mermaid]\n--\nnein\n--\n"
+    page += b'\n[cols="1m"]\n|===\n|nein\n|===\n\n[format=csv]\n|===\nnein,nein\n|===\n'
+    document = read("asciidoc", page)
+    assert not document.segments
+    assert {part.reason for part in document.parts} == {"attributes", "code", "markup", "a table of values"}  # type: ignore[attr-defined]
