@@ -520,4 +520,22 @@ SAMPLES = [
     Sample(
         "text", "Hallo Welt.\r\n\r\n  42\nEnde", ["Hallo Welt.", "Ende"], {"Hallo Welt.": "HALLO WELT.", "Ende": "ENDE"}
     ),
+    Sample(
+        "yaml",
+        "# Kommentar\n---\nde: # Sprache\n  date:\n    formats: {long: '%e. %B um %H Uhr'}\n    order:\n      - :day\n    names: [~, Montag, 'Diens''tag']\n"
+        "  a: &x Haus  # hier\n  b: *x\n  c: |\n    Erste Zeile.\n\n    Noch: eine\n  d: >-\n    Weit\n    weg\n\n    hier\n"
+        '  e: {one: "%{count} Tür", other: Viele}\n  f: https://a.de/b\n  g: 12:30\n',
+        ["Montag", "Diens'tag", "Haus", "Erste Zeile.\n\nNoch: eine", "Weit weg\nhier", "%{count} Tür", "Viele"],
+        {
+            "de: # Sprache": "en: # Sprache",
+            "Montag": "MONTAG",
+            "Diens''tag": "DIENS''TAG",
+            "Haus": "HAUS",
+            "Erste Zeile.": "ERSTE ZEILE.",
+            "Noch: eine": "NOCH: EINE",
+            "Weit\n    weg\n\n    hier": "WEIT WEG\n\n    HIER",
+            "%{count} Tür": "%{count} TÜR",
+            "Viele": "VIELE",
+        },
+    ),
 ]

@@ -88,7 +88,7 @@ def find_tasks(
                 raise InputNotFoundError(f"{path}: has no file of a known format.")
             continue
         head = b"" if path is None else _head(path)
-        known = file_format or (None if path is None else format_of(path.name, head))
+        known = file_format or (None if path is None else format_of(str(path), head))
         if not is_many and file_format is None and (path is None or (is_lines(path.name) and not has_magic(head))):
             return Found([], [])
         if known is None:

@@ -40,10 +40,11 @@ _OURS: Final = {
     "tmx": (".tmx",),
     "xliff": (".xlf", ".xliff"),
     "xml": (),
+    "yaml": (".yml", ".yaml"),
 }
 """The formats and their suffixes, so that no module is imported to find out which one is needed."""
 
-_MODULES: Final = {"csv": "table", "json": "messages", "text": "plain"}
+_MODULES: Final = {"csv": "table", "json": "messages", "text": "plain", "yaml": "locales"}
 """The modules that are not called as their formats are."""
 
 
@@ -105,11 +106,13 @@ def suffixes(name: str) -> tuple[str, ...]:
 def format_of(name: str, head: bytes = b"") -> str | None:
     """Returns the name of the format of a file, with or without ``.gz``; ``text`` for ``.txt`` alone.
 
-    :param head: how it begins, which counts more than the suffix of XML; empty: not known
+    :param head: how it begins, which counts more than the suffix of XML and YAML; empty: not known
     """
     low = name.lower().removesuffix(".gz")
     if low.endswith(".xml") and head:
         return xml_format(head)
+    if low.endswith((".yml", ".yaml")) and head:
+        return "yaml" if has_messages(PurePath(name), head, None) else None
     ours = next((name for name, ends in _OURS.items() if low.endswith(ends)), None)
     return ours or next((name for name in _plug_ins() if low.endswith(suffixes(name))), None)
 
@@ -117,13 +120,13 @@ def format_of(name: str, head: bytes = b"") -> str | None:
 def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str | None:
     """Returns the format of a file that no one named but the folder that it is in.
 
-    Of JSON these are files of messages, lest settings of programs be translated.
+    Of JSON and YAML these are files of messages, lest settings of programs be translated.
 
     :param path: within the folder
     :param language: that is translated from, if that is known
     """
-    known = format_of(path.name, head)
-    if known == "json" and not path.name.lower().endswith(".arb") and not has_messages(path, head, language):
+    known = format_of(str(path), head)
+    if known in ("json", "yaml") and not path.name.lower().endswith(".arb") and not has_messages(path, head, language):
         return None
     return known
 

@@ -11,6 +11,7 @@ import yaml
 
 from specmt.formats.document import Edit, Segment
 from specmt.formats.inline import replacing
+from specmt.formats.scalars import TEXT, quoted, start_of, written
 from specmt.types import Span, Tagged
 
 FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*(?=\r?$)", re.DOTALL | re.MULTILINE)
@@ -28,7 +29,7 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
             if match[1] in keys and any(map(str.isalpha, match[2])):
                 said = json.loads(match[2]) if match[2][0] == '"' and "\\U" not in match[2] else match[2][1:-1]
                 line = text.count("\n", 0, match.start()) + 1
-                yield Segment(Tagged(said), line, replacing(match.span(2), _quoted), context=match[1])
+                yield Segment(Tagged(said), line, replacing(match.span(2), quoted), context=match[1])
         return
     try:
         root = yaml.compose(text[start:end], Loader=yaml.SafeLoader)
@@ -37,12 +38,12 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
     for key, node in _scalars(root, ""):
         said = str(node.value).strip()
         is_one = "\n" not in said or node.style not in ("|", ">")  # lines and paragraphs would be lost
-        if key in keys and is_one and node.tag == "tag:yaml.org,2002:str" and any(map(str.isalpha, said)):
-            span = start + node.start_mark.index, start + node.end_mark.index
+        if key in keys and is_one and node.tag == TEXT and any(map(str.isalpha, said)):
+            span = start_of(text, node, start), start + node.end_mark.index
             line = text.count("\n", 0, span[0]) + 1
 
             def edits(translation: Tagged, _: object, span: Span = span, node: yaml.ScalarNode = node) -> list[Edit]:
-                return [Edit(*span, [_written(translation.text, node, text[slice(*span)])])]
+                return [Edit(*span, [written(translation.text, node, text[slice(*span)])])]
 
             yield Segment(Tagged(" ".join(said.split())), line, edits, context=key)
 
@@ -57,31 +58,3 @@ def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.Scala
             yield from _scalars(value, key)
     elif isinstance(node, yaml.ScalarNode):
         yield key, node
-
-
-def _written(said: str, node: yaml.ScalarNode, raw: str) -> str:
-    """Returns a scalar in the style of the one that it replaces, or in quotes where that cannot say it."""
-    if node.style in ("|", ">"):
-        head, _, body = raw.partition("\n")
-        indent = re.match(r"(?:[ \t]*\r?\n)*([ \t]*)", body)
-        tail = body[len(body.rstrip()) :]
-        return f"{head}\n{indent[1] if indent else '  '}{said}{tail}"
-    if node.style == "'":
-        return "'" + said.replace("'", "''") + "'"
-    if node.style is None and _is_plain(said):
-        return said
-    return _quoted(said)
-
-
-def _is_plain(said: str) -> bool:
-    """Whether a text is read as itself without quotes, by YAML 1.1 and 1.2."""
-    if re.match(r"[\W\d]", said) or re.fullmatch(r"(?:true|false|null|yes|no|on|off|[yn])", said, re.IGNORECASE):
-        return False
-    try:
-        return bool(yaml.safe_load(f"a: {said}") == {"a": said})
-    except yaml.YAMLError:
-        return False
-
-
-def _quoted(said: str) -> str:
-    return json.dumps(said, ensure_ascii=False)

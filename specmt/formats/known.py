@@ -40,6 +40,7 @@ _LANGUAGES: Final = {
     "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
     "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
     "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
+    "yaml": (rb"""(?m)^["']?(%b)["']?:[ \t]*(?:#.*)?\r?$""", rb"(?!)"),
     "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),
     "xliff": (
         rb"""\s(?:source-language|srcLang)\s*=\s*["'](%b)["']""",
@@ -47,6 +48,10 @@ _LANGUAGES: Final = {
     ),
 }
 """Where documents say the languages that they are in, and are to be translated into."""
+
+_YAML_KEY: Final = re.compile(rb"""^["']?([\w.-]+)["']?[ \t]*:(?=\s)(?:[ \t]*(?:#.*)?\r?$)?(.?)""", re.MULTILINE)
+_SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose", "mkdocs", "package", "tsconfig"))
+"""Names of files of settings, which a folder that is named as a language may have, too."""
 
 _JSON_KEY: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")")
 
@@ -86,7 +91,7 @@ def has_magic(head: bytes) -> bool:
 
 
 def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
-    """Whether a JSON file is one of messages: its name, its folder or its first key is the code of a language.
+    """Whether JSON or YAML is messages: its name, its folder or its first key is the code of a language.
 
     :param language: the only one that counts, if it is known
     """
@@ -97,7 +102,16 @@ def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
         said += [key[1].decode(errors="replace")] if key[2] == b"{" else []
         if key[1] == b"@@locale":
             return True
-    return any(is_code(each) and (language is None or primary(each) == primary(language)) for each in said)
+    elif path.suffix.lower() in (".yml", ".yaml"):
+        found = _YAML_KEY.findall(head)  # each with what is behind it in its line
+        said += (
+            [name.decode() for name, _ in found]
+            if all(not more and is_code(name.decode()) for name, more in found)
+            else []
+        )
+    return stem not in _SETTINGS and any(
+        is_code(each) and (language is None or primary(each) == primary(language)) for each in said
+    )
 
 
 def said_languages(file_format: str, head: bytes) -> tuple[str | None, str | None]:

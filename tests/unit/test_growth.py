@@ -125,6 +125,12 @@ REPEATED = {
         ("<a>", "<b/>|<b/>x |<b>x</b> |<!-- -->|<![CDATA[x]]>|&amp;|&x;|x|<?x?>|x\n|<b c='d' e='f'>x</b>", "</a>"),
         ("", "<a>|<a/>", ""),
     ],
+    "yaml": [
+        ("", "a: b\n|- ? a\n|a: ¦\n  b\n|&a |# a\n|---\n|one: a\nother: b\n", ""),
+        ("a: '", "''|\n|%{a} ", "'"),
+        ("de:\n  a: |\n", "    x\n|\n", ""),
+        ("[", "{a: x}, |&a x, |*x,", "y]"),
+    ],
 }
 """What of a document of each format is repeated, and what is around it; Markdown has tests of its own."""
 

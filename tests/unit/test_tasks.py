@@ -35,9 +35,9 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
-        ("de.yml", b"de:\n  a: Haus\n", "YAML"),
+        ("mkdocs.yml", b"site_name: Haus\nnav:\n  - a: b\n", "YAML"),
+        ("docker-compose.yml", b"services:\n  de:\n    image: a\n", "YAML"),
         ("app.ts", TS, "TypeScript"),
-        ("a.rst", b"Haus\n====\n", "reStructuredText"),
         ("a.php", b"<?php return ['a' => 'Haus'];", "PHP"),
         ("a.xml", b'<?xml version="1.0"?>\n<!-- <resources> -->\n<project><name>Haus</name></project>', "XML"),
         ("a.unknown", b"Haus", ".unknown"),
@@ -60,11 +60,14 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
     read = {
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
         "locales/de/common.json": b"{}", "messages_de.json": b"{}", "all.json": b'{"de": {"a": "Haus"}}',
-        "one.json": b'{"@@locale": "de"}',
+        "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
+        "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
     }  # fmt: skip
     left = {
         "package.json": b'{"name": "paket"}', "src/en.json": b"{}", "pom.xml": b"<project/>", "mkdocs.yml": b"nav: []",
-        "docker-compose.yml": b"services: {}", "app.ts": b"export const a = 1", "t.csv": b"a;b\n", "i.png": b"\x89PNG",
+        "docker-compose.yml": b"services: {}", "en.yml": b"a: house",
+        "config.yml": b"de:\n  a: b\nhost: c", "de/mkdocs.yml": b"a: b", "app.ts": b"export const a = 1",
+        "t.csv": b"a;b\n", "i.png": b"\x89PNG",
     }  # fmt: skip
     put(tmp_path, read | left)
     found = find_tasks([tmp_path], tmp_path / "out", None, language="de")
@@ -92,6 +95,8 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         ("html", b"<!DOCTYPE html><HTML class=a lang=de-AT>", ("de-AT", None)),
         ("html", b"<html hreflang=en>", (None, None)),
         ("json", b'{"@@locale": "de", "a": ""}', ("de", None)),
+        ("yaml", b"# a\n---\npt-BR: # b\n  a: b\n", ("pt-BR", None)),
+        ("yaml", b"a:\n  b: c\n", (None, None)),
         ("tmx", b'<header srclang="*all*"/>', (None, None)),
         ("markdown", b"lang: de", (None, None)),
     ],
