@@ -58,8 +58,8 @@ def msgfmt(data: bytes) -> None:
 
 
 PARSERS: dict[str, Callable[[bytes], object]] = {
-    "android": xml, "docx": packed, "html": html.document_fromstring, "json": json.loads, "odt": packed, "po": msgfmt,
-    "tmx": xml, "xliff": xml,
+    "android": xml, "docx": packed, "epub": packed, "html": html.document_fromstring, "json": json.loads, "odt": packed,
+    "po": msgfmt, "pptx": packed, "tmx": xml, "xliff": xml, "xlsx": packed,
 }  # fmt: skip
 
 

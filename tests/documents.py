@@ -518,6 +518,48 @@ SAMPLES = [
         },
     ),
     Sample(
+        "epub",
+        '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="de"><head><title>Titel</title></head><body>\n'
+        '<p>Das <b>fette</b>\xa0| Haus<br/>am &amp; im <i lang="fr">nein</i> Meer.</p><pre>nein</pre></body></html>',
+        ["Titel", "Das fette\xa0| Haus", "am & im nein Meer."],
+        {
+            '"de"': '"en"',
+            "Titel": "TITEL",
+            "Das <b>fette</b>\xa0| Haus": "DAS <b>FETTE</b>&#160;| HAUS",
+            "am &amp; im": "AM &amp; IM",
+            ">nein</i> Meer": ">NEIN</i> MEER",
+        },
+        member="a.xhtml",
+    ),
+    Sample(
+        "pptx",
+        '<p:sld xmlns:a="a" xmlns:p="p"><a:p><a:r><a:rPr lang="de"/><a:t> Das </a:t></a:r><a:r><a:rPr b="1"/><a:t>rote </a:t></a:r>'
+        '<a:r><a:rPr lang="en"/><a:t>Haus</a:t></a:r><a:br/><a:fld><a:t>3</a:t></a:fld><a:r><a:t> Zwei m</a:t></a:r>'
+        '<a:r><a:rPr baseline="30000"/><a:t>2</a:t></a:r><a:r><a:t> &amp; drei</a:t></a:r><a:endParaRPr/></a:p></p:sld>',
+        ["Das rote Haus", "{t1} Zwei {t2} & drei"],
+        {
+            " Das </a:t></a:r>": ' </a:t></a:r><a:r><a:rPr lang="de"/><a:t>DAS </a:t></a:r>',
+            "rote </a:t></a:r>": "ROTE</a:t></a:r>",
+            '<a:rPr lang="en"/><a:t>Haus': '<a:rPr lang="de"/><a:t> HAUS',
+            " Zwei m": " ZWEI </a:t></a:r><a:r><a:t>m",
+            " &amp; drei": " &amp; DREI",
+        },
+        member="ppt/slides/slide1.xml",
+    ),
+    Sample(
+        "xlsx",
+        '<sst><si><t>Ein Haus</t></si><si><t xml:space="preserve"> Hof &amp;\nMeer </t><phoneticPr/></si><si><t>42</t></si>'
+        "<si><r><t>Eins </t></r><r><rPr><b/></rPr><t>zwei</t></r><rPh><t>nein</t></rPh></si></sst>",
+        ["Ein Haus", "Hof &\nMeer", "Eins zwei"],
+        {
+            "Ein Haus": "EIN HAUS",
+            "Hof &amp;\nMeer": "HOF &amp;\nMEER",
+            "<t>Eins <": '<t xml:space="preserve">EINS <',
+            "<t>zwei<": '<t xml:space="preserve">ZWEI<',
+        },
+        member="xl/sharedStrings.xml",
+    ),
+    Sample(
         "text", "Hallo Welt.\r\n\r\n  42\nEnde", ["Hallo Welt.", "Ende"], {"Hallo Welt.": "HALLO WELT.", "Ende": "ENDE"}
     ),
     Sample(

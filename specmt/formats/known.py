@@ -28,9 +28,8 @@ _MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0?\0", b"\0<\0?")
 """How UTF-16 and UTF-32 begin, in which there are zero bytes."""
 
 _KINDS: Final = {
-    "adoc": "AsciiDoc", "dita": "DITA", "epub": "EPUB", "ini": "INI", "json": "JSON", "php": "PHP",
-    "pptx": "PowerPoint", "resx": "RESX", "rst": "reStructuredText", "strings": "Apple's strings", "tbx": "TBX",
-    "tex": "LaTeX", "toml": "TOML", "ts": "TypeScript", "xlsx": "Excel", "xml": "XML", "yaml": "YAML", "yml": "YAML",
+    "dita": "DITA", "ini": "INI", "json": "JSON", "php": "PHP", "resx": "RESX", "strings": "Apple's strings",
+    "tbx": "TBX", "tex": "LaTeX", "toml": "TOML", "ts": "TypeScript", "xml": "XML", "yaml": "YAML", "yml": "YAML",
 }  # fmt: skip
 _PROLOG: Final = re.compile(rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>", re.DOTALL)
 _ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")

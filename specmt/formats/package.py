@@ -1,4 +1,4 @@
-"""Zip files of which some members are text: how DOCX and ODT are read and written."""
+"""Zip files of which some members are text: how DOCX, EPUB, ODT, PPTX and XLSX are read and written."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final, final
 
 from specmt.errors import DataError
-from specmt.formats.document import MAX_BYTES, Document, Segment, write
-from specmt.formats.markup import xml_document
+from specmt.formats.document import MAX_BYTES, Document, Edit, Segment, TextDocument, write
+from specmt.formats.encoding import decode_xml
+from specmt.formats.markup import reference
 from specmt.types import Tagged
 
 _MOST_MEMBERS: Final = 65536
@@ -22,10 +23,18 @@ _MOST_MEMBERS: Final = 65536
 class Package:
     """A document that is a zip file with documents in it."""
 
-    def __init__(self, data: bytes, is_text: Callable[[str], bool], find: Callable[[str], Iterable[Segment]]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        is_text: Callable[[str], bool],
+        find: Callable[[str], Iterable[Segment]],
+        *,
+        finish: Callable[[str], Iterable[Edit]] = lambda _: (),
+    ) -> None:
         """
         :param is_text: whether a member of that name has text
         :param find: returns the segments in the text of a member, which is XML
+        :param finish: returns what else changes in a member where any is translated
         :raises DataError: a member is damaged, encrypted or packed in an unusual way, or it unpacks to more than is
             read.
         """
@@ -39,7 +48,7 @@ class Package:
                     raise DataError(f"has the damaged member {damaged!r}")
                 for member in archive.infolist():
                     if is_text(member.filename):
-                        document = _read(archive, member, find)
+                        document = _read(archive, member, find, finish)
                         self._documents.append((member.filename, document, len(segments)))
                         segments += document.segments
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
@@ -53,11 +62,8 @@ class Package:
         """Returns the package; members without translations are as they were, and all of it, if that is true of all."""
         changed: dict[str, bytes] = {}
         for name, document, first in self._documents:
-            own = {
-                number - first: translation
-                for number, translation in translations.items()
-                if first <= number < first + len(document.segments)
-            }
+            numbers = range(first, first + len(document.segments))
+            own = {number - first: translations[number] for number in numbers if number in translations}
             if own:
                 changed[name] = write(document, own, lambda number, what, first=first: tell(first + number, what))  # type: ignore[misc]
         if not changed:
@@ -90,13 +96,20 @@ def _check(archive: zipfile.ZipFile) -> None:
         names.add(member.filename)
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, find: Callable[[str], Iterable[Segment]]) -> Document:
+def _read(
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    find: Callable[[str], Iterable[Segment]],
+    finish: Callable[[str], Iterable[Edit]],
+) -> Document:
     # No more than it says: what says less than it holds is damaged.
     with archive.open(member) as stream:
         content = stream.read(member.file_size + 1)
     if len(content) != member.file_size:
         raise DataError(f"has the member {member.filename!r}, which has another size than it says")
     try:
-        return xml_document(content, lambda text: (replace(each, member=member.filename) for each in find(text)))
+        text, encoding = decode_xml(content)
+        segments = [replace(each, member=member.filename) for each in find(text)]
+        return TextDocument(text, encoding, segments, finish=lambda _: finish(text), escape=reference)
     except DataError as error:
         raise DataError(f"{member.filename}: {error}") from error

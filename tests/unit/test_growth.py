@@ -45,6 +45,16 @@ REPEATED = {
             "</w:p>" + _WORD[1],
         ),
     ],
+    "epub": [("<html><body><p>", "<b>x</b> |</p><p>x|&#160;|x <br/>", "</p></body></html>")],
+    "pptx": [
+        (
+            "<a:p xmlns:a='a'>",
+            "<a:r><a:t>x </a:t></a:r>|<a:r><a:rPr b='1'/><a:t>x </a:t></a:r><a:r><a:t>y </a:t></a:r>|<a:fld/>|<a:br/>"
+            "|<a:r><a:t>x</a:t></a:r><a:br/>|<a:r/>",
+            "</a:p>",
+        )
+    ],
+    "xlsx": [("<sst>", "<si><t>x</t></si>|<si/>|<si><r><t>x</t></r><r><rPr/><t>x</t></r></si>", "</sst>")],
     "fluent": [
         ("", "a = b\n|# x\n|-t = x\n|a|\n| |a = {\n|a =\n  x\n", ""),
         ("a = ", '{ $x } |x |{ "x" }|{ -t }|\n  x|{ $x -> *[a] b\n }\n  |\n .x = y', "\n"),
@@ -134,7 +144,13 @@ REPEATED = {
 }
 """What of a document of each format is repeated, and what is around it; Markdown has tests of its own."""
 
-MEMBERS = {"docx": "word/document.xml", "odt": "content.xml"}
+MEMBERS = {
+    "docx": "word/document.xml",
+    "epub": "a.xhtml",
+    "odt": "content.xml",
+    "pptx": "ppt/slides/slide1.xml",
+    "xlsx": "xl/sharedStrings.xml",
+}
 
 
 def cases() -> Iterator[tuple[str, str, str, str]]:

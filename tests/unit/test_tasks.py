@@ -38,6 +38,7 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
         ("mkdocs.yml", b"site_name: Haus\nnav:\n  - a: b\n", "YAML"),
         ("docker-compose.yml", b"services:\n  de:\n    image: a\n", "YAML"),
         ("app.ts", TS, "TypeScript"),
+        ("a.tex", b"Haus\n", "LaTeX"),
         ("a.php", b"<?php return ['a' => 'Haus'];", "PHP"),
         ("a.xml", b'<?xml version="1.0"?>\n<!-- <resources> -->\n<project><name>Haus</name></project>', "XML"),
         ("a.unknown", b"Haus", ".unknown"),

@@ -1,0 +1,47 @@
+"""Excel's tables: the texts in cells; formulas, numbers, names and headings that tables are known by stay."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
+from specmt.formats.markup import children, value_of, xml_tokens
+from specmt.formats.package import Package
+from specmt.formats.runs import segments
+
+_MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|worksheets/[^/]+)\.xml")
+_NAMING: Final = re.compile(r"xl/(?:tables/|pivotCache/pivotCacheDefinition)[^/]*\.xml")
+_NAME: Final = re.compile(r"<(?:tableColumn|cacheField)\b[^>]*?\bname=(\"[^\"]*\")")
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the texts of cells; a heading that a table or a pivot table is known by must be as that says it.
+
+    :raises DataError: it is damaged, or unpacks to more than is read.
+    """
+    names: set[str] = set()
+    document = Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in filter(_NAMING.fullmatch, archive.namelist()):
+            with suppress(UnicodeDecodeError):
+                names.update(
+                    value_of(match[1], (0, len(match[1]))) for match in _NAME.finditer(archive.read(member).decode())
+                )
+    reason = "left as it is: a table is known by it"
+    document.segments = [
+        replace(segment, state="skipped", reason=reason) if segment.source.text in names else segment
+        for segment in document.segments
+    ]
+    return document
+
+
+def _segments(text: str) -> Iterator[Segment]:
+    lines = LineNumbers(text)
+    for cell in children(xml_tokens(text), ("si", "is")):
+        yield from segments(text, cell, "", lines)

@@ -1,0 +1,51 @@
+"""Books, presentations and tables: what their samples do not show."""
+
+from __future__ import annotations
+
+import pytest
+
+from specmt.errors import DataError
+from tests.documents import package, read, translate, unpack
+
+
+def test_contents_title_and_language_of_a_book() -> None:
+    files = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": "<container>Nein</container>",
+        "a.opf": '<package xmlns:dc="d"><metadata><dc:title>Das Haus</dc:title><dc:creator>Anna</dc:creator>'
+        "<dc:language>de-AT</dc:language><dc:language>fr</dc:language></metadata></package>",
+        "a.ncx": "<ncx><docAuthor><text>Anna</text></docAuthor><navMap><navLabel><text>Der Hof</text></navLabel>"
+        "</navMap></ncx>",
+        "other.xml": "<other>Nein</other>",
+    }
+    document = read("epub", package(files))
+    assert [(segment.member, segment.source.text) for segment in document.segments] == [
+        ("a.opf", "Das Haus"),
+        ("a.ncx", "Der Hof"),
+    ]
+    written = translate(document)
+    assert unpack(written, "a.opf") == files["a.opf"].replace("Das Haus", "DAS HAUS").replace("de-AT", "en")
+    assert unpack(written, "a.ncx") == files["a.ncx"].replace("Der Hof", "DER HOF")
+    assert all(unpack(written, name) == files[name] for name in ("mimetype", "META-INF/container.xml", "other.xml"))
+
+
+def test_a_page_of_a_book_that_is_not_well_formed() -> None:
+    with pytest.raises(DataError, match=r"a\.xhtml: line 1 is not well-formed XML"):
+        read("epub", package({"a.xhtml": "<html><p>x<br></html>"}))
+
+
+def test_headings_that_a_table_is_known_by_stay() -> None:
+    files = {
+        "xl/sharedStrings.xml": "<sst><si><t>Preis &amp; Maß</t></si><si><t>Haus</t></si></sst>",
+        "xl/tables/table1.xml": '<table name="T"><tableColumn id="1" name="Preis &amp; Maß"/></table>',
+        "xl/worksheets/sheet1.xml": '<c t="inlineStr"><is><t>Hof</t></is><f>A1&amp;"nein"</f></c>',
+    }
+    document = read("xlsx", package(files))
+    assert [(segment.source.text, segment.state) for segment in document.segments] == [
+        ("Preis & Maß", "skipped"),
+        ("Haus", "new"),
+        ("Hof", "new"),
+    ]
+    written = translate(document)
+    assert unpack(written, "xl/sharedStrings.xml") == files["xl/sharedStrings.xml"].replace("Haus", "HAUS")
+    assert unpack(written, "xl/worksheets/sheet1.xml") == files["xl/worksheets/sheet1.xml"].replace("Hof", "HOF")
