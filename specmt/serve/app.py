@@ -19,6 +19,7 @@ import specmt
 from specmt.serve import deepl, deepl_glossaries, libretranslate, look, worker
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
+from specmt.serve.glossaries import MOST_BYTES
 from specmt.serve.origins import Origins
 from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
@@ -101,7 +102,8 @@ def create_app(
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(Exception, _refuse)  # the gate writes it down
     limits = service.limits
-    most = max(limits.upload, _BYTES_OF_CHARACTER * (limits.characters or limits.upload)) + OVERHEAD
+    texts = max(_BYTES_OF_CHARACTER * (limits.characters or limits.upload), 4 * MOST_BYTES) + OVERHEAD
+    most = texts, max(limits.upload + OVERHEAD, texts)
 
     def count(status: int) -> None:
         service.metrics.responses.labels(str(status)).inc()

@@ -14,7 +14,7 @@ from specmt.serve.context import caller_of, not_modified, schema, service_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import Terms
 from specmt.serve.languages import name_of
-from specmt.serve.parameters import Parameters
+from specmt.serve.parameters import Parameters, beside
 from specmt.serve.service import Service
 
 router: Final = APIRouter(prefix="/v2", tags=["DeepL"])
@@ -75,11 +75,11 @@ async def translate(request: Request) -> Response:
     manner, shows_billed = _manner(given, service, caller, (source, target)), given.flag("show_billed_characters")
     size = service.check(texts)
     split = given.text("split_sentences") or "1"
-    etag = service.etag(["v2", texts, source, target, manner.identity, split, shows_billed])
+    etag = await beside(size, service.etag, ["v2", texts, source, target, manner.identity, split, shows_billed])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     joins = split != "1" and manner.kind == "text"
-    asked = [_WRAPPED.sub(" ", text) for text in texts] if joins else texts
+    asked = await beside(size, _joined, texts) if joins else texts
     with caller.account.charged(size):
         answers = await service.translate(asked, source, target, caller, manner)
     translations = []
@@ -89,7 +89,7 @@ async def translate(request: Request) -> Response:
         if shows_billed:
             translation["billed_characters"] = len(text)
         translations.append(translation)
-    return JSONResponse({"translations": translations}, headers={"ETag": etag})
+    return await beside(size, JSONResponse, {"translations": translations}, 200, {"ETag": etag})
 
 
 @router.get("/languages", summary="The languages that can be translated from or to")
@@ -113,6 +113,11 @@ async def usage(request: Request) -> Any:
         "character_count": account.used,
         "character_limit": UNLIMITED if account.limit is None else account.limit,
     }
+
+
+def _joined(texts: list[str]) -> list[str]:
+    """Returns texts without the ends of their lines."""
+    return [_WRAPPED.sub(" ", text) for text in texts]
 
 
 def authorize(request: Request, given: Parameters) -> Caller:

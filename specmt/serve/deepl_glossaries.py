@@ -11,7 +11,7 @@ from specmt.serve.context import schema, service_of
 from specmt.serve.deepl import STRING, authorize, find_target
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import FORMATS, MOST_BYTES_OF_TERM, Terms, read_entries
-from specmt.serve.parameters import Parameters
+from specmt.serve.parameters import Parameters, beside
 
 router: Final = APIRouter(prefix="/v2", tags=["DeepL"])
 
@@ -54,7 +54,7 @@ async def create(request: Request) -> Response:
     pair = service.languages.find(source) or "", find_target(service, given)
     if pair not in service.languages.pairs:
         raise RefusedError(400, f"Value for 'source_lang' not supported: {source[:40]}")
-    terms = Terms(name, pair, read_entries(entries, entries_format))
+    terms = Terms(name, pair, await beside(len(entries), read_entries, entries, entries_format))
     service.glossaries.check_room(caller.owner)
     await service.cutter(terms)
     service.glossaries.add(caller.owner, terms)

@@ -50,13 +50,13 @@ class Gate:
         app: ASGIApp,
         room: Room,
         *,
-        most_bytes: int,
+        most_bytes: tuple[int, int],
         log: Callable[[str], object] | None,
         count: Callable[[int], object],
         check: Callable[[Scope], object],
     ) -> None:
         """
-        :param most_bytes: of a body
+        :param most_bytes: of a body of text, which is read at once, and of one in parts, which has documents
         :param check: refuses whom it is not for, before anything of a body is read
         :param log: writes a line
         :param count: is told the status of each response
@@ -94,15 +94,14 @@ class Gate:
 
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
-        claim = Claim(self._room, is_document=headers.get(b"content-type", b"").startswith(b"multipart/"))
+        is_document = headers.get(b"content-type", b"").startswith(b"multipart/")
+        claim, most = Claim(self._room, is_document=is_document), self._most_bytes[is_document]
         scope.setdefault("state", {})["claim"] = claim
-        reader = _Reader(
-            receive, claim, self._most_bytes, has_all=length == b"0" and b"transfer-encoding" not in headers
-        )
+        reader = _Reader(receive, claim, most, has_all=length == b"0" and b"transfer-encoding" not in headers)
         try:
             self._check(scope)
-            if not length.isdigit() or int(length[:20]) > self._most_bytes:
-                raise RefusedError(413, f"Invalid request: request exceeds limit ({self._most_bytes} bytes)")
+            if not length.isdigit() or int(length[:20]) > most:
+                raise RefusedError(413, f"Invalid request: request exceeds limit ({most} bytes)")
             await self._app(scope, reader, send_on)
         except ClientDisconnect:
             status = status or 499

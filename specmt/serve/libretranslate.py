@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from specmt.serve.asked import Manner
 from specmt.serve.context import caller_of, not_modified, schema, service_of, uploads_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected, name_of
-from specmt.serve.parameters import Parameters
+from specmt.serve.parameters import Parameters, beside
 from specmt.serve.uploads import attachment
 
 router: Final = APIRouter(tags=["LibreTranslate"])
@@ -58,7 +59,7 @@ async def translate(request: Request) -> Response:
         raise RefusedError(400, f"Invalid request: alternatives must be at most {MOST_ALTERNATIVES}")
     size = service.check(texts)
     source, target = None if source == "auto" else _find(request, source), _find(request, target)
-    etag = service.etag([texts, source, target, kind, count, given.is_list("q")])
+    etag = await beside(size, service.etag, [texts, source, target, kind, count, given.is_list("q")])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     values: dict[str, list[Any]] = {}
@@ -70,7 +71,7 @@ async def translate(request: Request) -> Response:
         if count:
             values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
     found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}
-    return JSONResponse(found, headers={"ETag": etag})
+    return await beside(size * (1 + count), JSONResponse, found, 200, {"ETag": etag})
 
 
 @router.get("/languages", summary="The languages and what they can be translated to")
@@ -91,7 +92,7 @@ async def detect(request: Request) -> Any:
     if texts is None:
         raise RefusedError(400, "Invalid request: missing q parameter")
     service.check(texts)
-    return [_detected(each) for each in service.languages.detect("\n".join(texts))]
+    return [_detected(each) for each in await asyncio.to_thread(service.languages.detect, "\n".join(texts))]
 
 
 @router.get("/health", summary="Whether the server runs")

@@ -48,7 +48,9 @@ async def look(request: Request) -> StreamingResponse:
         raise RefusedError(400, "Invalid request: q, source and target must be given")
     if len(text) > MOST_CHARACTERS:
         raise RefusedError(413, f"Invalid request: request ({len(text)}) exceeds text limit ({MOST_CHARACTERS})")
-    known = service.languages.detect(text)[0].language if source == "auto" else service.languages.find(source)
+    known = service.languages.find(source)
+    if source == "auto":
+        known = (await asyncio.to_thread(service.languages.detect, text))[0].language
     pair = known or "", service.languages.find(target) or ""
     if pair not in service.languages.pairs:
         raise RefusedError(400, f"{pair[0] or source[:40]} to {target[:40]} is not supported")

@@ -63,7 +63,7 @@ class Metrics:
             return Gauge(f"specmt_{name}", text, ("model_name",), registry=self.registry)
 
         self._running = gauge("num_requests_running", "Sentences in the session.")
-        self._waiting = gauge("num_requests_waiting", "Characters that wait for it.")
+        self._waiting = gauge("num_characters_waiting", "Characters of texts that wait for it.")
         success = counter("request_success", "Texts translated.", "model_name")
         prompt = counter("prompt_tokens", "Source pieces read.", "model_name")
         generated = counter("generation_tokens", "Target pieces committed.", "model_name")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any, Final, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, final
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -16,9 +16,15 @@ from specmt.serve.errors import RefusedError
 MOST_FIELDS: Final = 10_000
 """In a form."""
 
+SMALL: Final = 1 << 16
+"""The bytes or characters of which something is made on the loop; of more of them it is, beside it."""
 
-_SMALL: Final = 1 << 16
-"""The bytes of a body that are read at once; more of them are, beside the loop."""
+_T = TypeVar("_T")
+
+
+async def beside(size: int, work: Callable[..., _T], *arguments: Any) -> _T:
+    """Does work with so many bytes or characters, beside the loop if they are many."""
+    return work(*arguments) if size <= SMALL else await asyncio.to_thread(work, *arguments)
 
 
 @final
@@ -49,10 +55,7 @@ class Parameters:
             body = await request.body()
             is_json = kind.endswith("json") or (body[:1] == b"{" and kind != "application/x-www-form-urlencoded")
             add = _add_json if is_json else add_fields
-            if len(body) > _SMALL:
-                await asyncio.to_thread(add, values, body)
-            else:
-                add(values, body)
+            await beside(len(body), add, values, body)
         except UnicodeDecodeError:
             raise RefusedError(400, "Invalid request: must be UTF-8") from None
         except (ValueError, RecursionError):
@@ -76,9 +79,9 @@ class Parameters:
         :raises RefusedError: one of them is no text.
         """
         value = self._values.get(name)
-        if value is None:
-            return None
-        return [_checked(name, each) for each in (value if isinstance(value, list) else [value])]
+        if value is None or isinstance(value, _Texts):
+            return value
+        return [_checked(name, each) for each in (value if isinstance(value, _Field) else [value])]
 
     def is_list(self, name: str) -> bool:
         """Whether there is a list of values, or a name several times."""
@@ -129,16 +132,22 @@ class _Field(list[Any]):
     """The values of a form's field."""
 
 
+class _Texts(list[str]):
+    """A list of texts that are checked."""
+
+
 def _add_json(values: dict[str, Any], body: bytes) -> None:
     """Adds what an object has.
 
     :raises ValueError: it cannot be read.
-    :raises RefusedError: it is no object.
+    :raises RefusedError: it is no object, or a text in it is none that can be written down.
     """
     found = json.loads(body)
     if not isinstance(found, dict):
         raise RefusedError(400, "Invalid JSON: must be an object")
-    values |= found
+    for name, value in found.items():
+        is_texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        values[name] = _Texts(_checked(name, each) for each in value) if is_texts else value
 
 
 def add_fields(values: dict[str, Any], form: bytes) -> None:

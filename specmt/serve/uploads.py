@@ -33,6 +33,9 @@ CHUNK: Final = 1 << 16
 OF_CLIENT: Final = 1
 """How many of these are a client's at most."""
 
+_NAME: Final = 255
+"""How many characters of a name are looked at."""
+
 MOST: Final = 256 << 20
 """The most bytes of documents that are kept; the oldest go first."""
 
@@ -61,7 +64,7 @@ class Uploads:
 
         :raises RefusedError: it is no document of a known kind, or as `Service.translate`.
         """
-        stem, dot, suffix = re.split(r"[/\\]", name)[-1].rpartition(".")
+        stem, dot, suffix = re.split(r"[/\\]", name[-_NAME:])[-1].rpartition(".")
         suffix = dot + suffix.lower()
         file_format = format_of(suffix, content[:HEAD])
         if file_format is None:

@@ -380,7 +380,9 @@ def test_a_look_inside_is_a_stream_of_events(client: httpx.Client) -> None:
 
 def test_whoever_looks_away_stops_the_look(client: httpx.Client) -> None:
     def running() -> float:
-        found = re.findall(r"specmt_num_requests_(?:running|waiting)\{.*\} (\S+)", client.get("/metrics").text)
+        found = re.findall(
+            r"specmt_num_(?:requests_running|characters_waiting)\{.*\} (\S+)", client.get("/metrics").text
+        )
         return sum(map(float, found))
 
     text = "Ein Satz und noch einer, der nicht endet.\n" * 40

@@ -269,7 +269,7 @@ def test_what_came_of_drafts_is_told_to_prometheus() -> None:
     metrics = Metrics()
     metrics.watch("de-en", SimpleNamespace(running=1, waiting=2, tally=told))  # type: ignore[arg-type]
     lines = metrics.text().decode().splitlines()
-    assert 'specmt_num_requests_waiting{model_name="de-en"} 2.0' in lines
+    assert 'specmt_num_characters_waiting{model_name="de-en"} 2.0' in lines
     for way, name, value in (
         ("none", "turns_total", 3.0),
         ("none", "tokens_total", 40.0),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 import httpx
 import pytest
+from fastapi.responses import JSONResponse
 
 from specmt.errors import UsageError
 from specmt.feeder import SharedSession
-from specmt.serve import app, gate
+from specmt.serve import app, deepl, deepl_glossaries, gate, parameters
 from specmt.serve.app import create_app
 from specmt.serve.clients import Keys, Limits
 from specmt.serve.engine import Engine, StoppedError
@@ -172,6 +177,46 @@ def test_a_body_may_take_its_time_by_its_size(monkeypatch: pytest.MonkeyPatch) -
     with serving(load) as client:
         assert slowly(5, gate.BODY_RATE) == 200
         assert slowly(5, 1) == 408
+
+
+def test_what_grows_with_a_body_is_done_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_loop: list[str] = []
+
+    def watch(owner: object, name: str) -> None:
+        work = getattr(owner, name)
+
+        def watched(*given: Any, **how: Any) -> Any:
+            with suppress(RuntimeError):
+                asyncio.get_running_loop()
+                on_loop.append(name)
+            return work(*given, **how)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    lines, terms = "\n" * 70_000, "a\tb\n" * 20_000
+    deepl_body = {"target_lang": "EN", "source_lang": "DE", "split_sentences": "0"}
+    with serving(load) as client:
+        watch(Languages, "detect")
+        watch(Service, "etag")
+        watch(JSONResponse, "render")
+        watch(json, "loads")
+        watch(deepl, "_joined")
+        watch(deepl_glossaries, "read_entries")
+        watch(parameters, "_checked")
+        for path, body, status, singles in (
+            ("/detect", {"q": "a"}, 200, {"loads"}),
+            ("/look", BODY | {"source": "auto"}, 400, {"loads"}),  # it is English
+            ("/translate", BODY | {"q": ["a"] * 20_000}, 400, set()),
+            ("/translate", BODY | {"q": lines}, 200, set()),
+            ("/v2/translate", deepl_body | {"text": [lines]}, 200, set()),
+            ("/v2/glossaries", TERMS | {"entries": terms}, 400, set()),  # a term again
+        ):
+            on_loop.clear()
+            assert client.post(path, json=body).status_code == status, path
+            counts = Counter(on_loop)
+            assert counts.pop("_checked") < 10  # the language and the like
+            assert counts.pop("render", 0) <= (status != 200 or path == "/detect")  # what is small
+            assert counts.keys() == singles, path
 
 
 def test_no_client_has_all_places_for_documents() -> None:
