@@ -580,4 +580,30 @@ SAMPLES = [
             "Viele": "VIELE",
         },
     ),
+    Sample(
+        "strings",
+        '/* "Kommentar" = "nein"; */\n"a.b" = "Tür \\"auf\\"\\n";\r\n// noch = "einer";\nKEY = \'Haus\' ;"c" = wert;\n"Satz";\n',
+        ['Tür "auf"', "Haus"],
+        {"Tür": "TÜR", "auf": "AUF", "Haus": "HAUS"},
+        encoding="utf-16",
+    ),
+    Sample(
+        "stringsdict",
+        '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "x" "y">\n<plist version="1.0">\n<dict>\n  <key>tage</key>\n  <dict>\n    <key>NSStringLocalizedFormatKey</key>\n'
+        "    <string>Seit %#@n@</string>\n    <key>n</key>\n    <dict>\n      <key>NSStringFormatSpecTypeKey</key>\n      <string>NSStringPluralRuleType</string>\n"
+        "      <key>one</key>\n      <string>ein Tag &amp; mehr</string>\n      <key>other</key>\n      <string>viele Wochen</string>\n    </dict>\n  </dict>\n</dict>\n</plist>\n",
+        ["Seit %#@n@", "ein Tag & mehr", "viele Wochen"],
+        {"Seit": "SEIT", "ein Tag &amp; mehr": "EIN TAG &amp; MEHR", "viele Wochen": "VIELE WOCHEN"},
+    ),
+    Sample(
+        "xcstrings",
+        '{\n  "sourceLanguage" : "de",\n  "strings" : {\n    "%@" : {\n\n    },\n    "Haus" : {\n\n    },\n    "Tür" : {\n      "comment" : "nein",\n      "localizations" : {\n        "fr" : {}\n'
+        '      }\n    },\n    "x" : {\n      "shouldTranslate" : false\n    }\n  },\n  "version" : "1.0"\n}',
+        ["Haus", "Tür"],
+        {
+            '"Haus" : {\n\n    }': '"Haus" : {\n      "localizations" : {\n        "en" : {\n          "stringUnit" : {\n            "state" : "translated",\n            "value" : "HAUS"\n          }\n        }\n      }\n    }',
+            '        "fr"': '        "en" : {\n          "stringUnit" : {\n            "state" : "translated",\n            "value" : "TÜR"\n          }\n        },\n        "fr"',
+        },
+        {"fuzzy": False},
+    ),
 ]

@@ -28,7 +28,7 @@ _MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0?\0", b"\0<\0?")
 """How UTF-16 and UTF-32 begin, in which there are zero bytes."""
 
 _KINDS: Final = {
-    "dita": "DITA", "ini": "INI", "json": "JSON", "php": "PHP", "resx": "RESX", "strings": "Apple's strings",
+    "dita": "DITA", "ini": "INI", "json": "JSON", "php": "PHP", "resx": "RESX",
     "tbx": "TBX", "tex": "LaTeX", "toml": "TOML", "ts": "TypeScript", "xml": "XML", "yaml": "YAML", "yml": "YAML",
 }  # fmt: skip
 _PROLOG: Final = re.compile(rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>", re.DOTALL)
@@ -39,6 +39,7 @@ _LANGUAGES: Final = {
     "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
     "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
     "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
+    "xcstrings": (rb"""\A\s*\{\s*"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),
     "yaml": (rb"""(?m)^["']?(%b)["']?:[ \t]*(?:#.*)?\r?$""", rb"(?!)"),
     "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),
     "xliff": (

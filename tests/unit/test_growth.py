@@ -103,6 +103,18 @@ REPEATED = {
         ("+--+\n", "¦  ¦\n|+-|+--+--+\n", "\n+--+"),
         ("== ==\n", "a  b\n", "== ==\n"),
     ],
+    "strings": [
+        ("", 'a=b;|"a" = "b x";\n|/* */|//\n|a=|/|"|\\|;|a;', ""),
+        ('a = "', "x |\\n|\\U0041|\n|\\\\|%@ ", '";'),
+    ],
+    "stringsdict": [
+        (
+            "<plist><dict>",
+            "<dict/>|<key>a</key>|<key>a</key><string>x</string>|<key>a</key><dict><key>other</key><string>x</string></dict>|<!-- -->|x",
+            "</dict></plist>",
+        ),
+        ("<plist><dict><key>a</key><string>", "x |&amp;|<b/>|<![CDATA[x]]>|&a; |\n", "</string></dict></plist>"),
+    ],
     "subtitles": [
         ("", f"1\n{_CUE}\nx\n\n|{_CUE}\n|x\n|-->|-->\n|1\n|0:|NOTE -->\n", ""),
         (f"{_CUE}\n", "<i>x |<i>x</i> |<|{|{{\\x}}x |- x\n|x |</i>x|<i><b>x", ""),
@@ -117,6 +129,19 @@ REPEATED = {
             "<hi>x </hi>|<ph/>x |<bpt i='1'/>x<ept i='1'/>",
             "</seg></tuv></tu></body></tmx>",
         ),
+    ],
+    "xcstrings": [
+        (
+            '{"sourceLanguage": "de", "strings": {',
+            '"a": {},|"a\\n": [],|"a": {"localizations": {"fr": {}}},',
+            '"b": {}}}',
+        ),
+        (
+            '{"sourceLanguage": "de", "strings": {"a": {"localizations": {',
+            '"fr": {},|"de": {"stringUnit": {"value": "x"}},',
+            '"": 1}}}}',
+        ),
+        ('{"sourceLanguage": "de", "strings": {"', "x |%@ |\\n|\\u0041", '": {}}}'),
     ],
     "xliff": [
         ("<xliff><file><body>", "<trans-unit><source>x</source></trans-unit>|<trans-unit/>", "</body></file></xliff>"),

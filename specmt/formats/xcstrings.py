@@ -1,0 +1,196 @@
+"""String catalogues of Xcode: JSON with all languages, their states and plural forms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from specmt.errors import DataError
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, State, TextDocument
+from specmt.formats.encoding import decode
+from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.languages import primary
+from specmt.types import Tagged
+
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_PLACEHOLDER: Final = re.compile(r"%(?:#@\w+@|\d*\$?[-+ #0-9.]*(?:hh?|ll?|[qLjzt])?\w|[@%])")
+_STATES: Final[Mapping[str, State]] = {"new": "new", "needs_review": "fuzzy", "stale": "fuzzy"}
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value, and where it is."""
+
+    start: int
+    end: int = 0
+    key_at: int = 0
+    members: dict[str, _Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A string and its translation."""
+
+    node: _Node
+    wanted: Any
+    """The source's localization, without plural forms that the target has not."""
+
+    numbers: list[int] = field(default_factory=list)
+    """The segments of the texts in it."""
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the strings that the target language lacks, or has to be reviewed.
+
+    :raises DataError: it is no such JSON.
+    """
+    text, encoding = decode(data)
+    try:
+        whole = json.loads(text)
+        strings, main = whole["strings"], str(whole["sourceLanguage"])
+        known = [main, *(code for entry in strings.values() for code, _ in entry.get("localizations", {}).items())]
+    except json.JSONDecodeError as error:
+        raise DataError(f"line {error.lineno} is not JSON: {error.msg}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError("line 1 is no catalogue of strings, with sourceLanguage and strings") from error
+    source = next((code for code in known if primary(code) == primary(options.source)), main)
+    target = next((code for code in known if primary(code) == primary(options.target)), options.target)
+    lines = LineNumbers(text)
+    segments: list[Segment] = []
+    entries: list[_Entry] = []
+    for (key, entry), node in zip(strings.items(), _tree(text).members["strings"].members.values(), strict=True):
+        here = entry.get("localizations", {})
+        wanted = deepcopy(here.get(source) or {"stringUnit": {"state": "", "value": key}})
+        if entry.get("shouldTranslate") is False or entry.get("extractionState") == "stale":
+            continue
+        _fit(wanted, plural_forms(target))
+        found = _Entry(node, wanted)
+        now = list(_units(here.get(target, {})))
+        states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now]
+        state: State = min(states, default="new")
+        said, note, line = str(now[0]["value"]) if now else "", str(entry.get("comment", "")), lines(node.key_at)
+        for unit in filter(_is_text, _units(wanted)):
+            found.numbers.append(len(segments))
+            core = Tagged(unit["value"].strip())
+            segments.append(Segment(core, line, lambda *_: (), state, target=said, context=key, note=note))
+        entries.append(found)
+
+    def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
+        for found in entries:
+            if any(number in written for number in found.numbers):
+                is_whole = all(number in written and written[number].is_whole for number in found.numbers)
+                review = "translated" if is_whole and not options.fuzzy else "needs_review"
+                yield _edit(text, found, written, target, review)
+
+    return TextDocument(text, encoding, segments, finish=finish)
+
+
+def _tree(text: str) -> _Node:
+    """Returns where everything is in JSON that is known to be well-formed."""
+    root = _Node(0)
+    opened: list[_Node] = [root]
+    is_list: list[bool] = [False]
+    key: tuple[str, int] | None = ("", 0)
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in "}]":
+            opened.pop().end = match.end()
+            is_list.pop()
+        elif token == ",":
+            key = None
+        elif token != ":" and key is None and not is_list[-1]:
+            key = json.loads(token), match.start()
+        elif token != ":":
+            node = _Node(*match.span())
+            if key is not None and not is_list[-1]:
+                node.key_at = key[1]
+                opened[-1].members[key[0]] = node
+            if token in "{[":
+                opened.append(node)
+                is_list.append(token == "[")
+                key = None
+    return root.members[""]
+
+
+def _units(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yields the texts of a localization."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "stringUnit" and isinstance(value, dict) and isinstance(value.get("value"), str):
+                yield value
+            else:
+                yield from _units(value)
+
+
+def _is_text(unit: dict[str, Any]) -> bool:
+    return any(map(str.isalpha, _PLACEHOLDER.sub("", unit["value"])))
+
+
+def _fit(tree: Any, forms: tuple[str, ...]) -> None:
+    """Leaves of plural forms those that the target language has, and ``zero``."""
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        if key == "plural" and isinstance(value, dict) and "other" in value:
+            for form in CATEGORIES[1:]:
+                if form not in forms:
+                    value.pop(form, None)
+        _fit(value, forms)
+
+
+def _complete(tree: Any, forms: tuple[str, ...]) -> None:
+    """Adds the plural forms that the source has not."""
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        _complete(value, forms)
+        if key == "plural" and isinstance(value, dict) and "other" in value:
+            for form in forms:
+                value.setdefault(form, value["other"])
+
+
+def _edit(text: str, found: _Entry, written: Mapping[int, Tagged], target: str, state: str) -> Edit:
+    """Returns what writes a localization, as Xcode does."""
+    tree = deepcopy(found.wanted)
+    for unit, number in zip(filter(_is_text, _units(tree)), found.numbers, strict=True):
+        if number in written:
+            unit["value"] = unit["value"].replace(unit["value"].strip(), written[number].text, 1)
+    for unit in _units(tree):
+        unit["state"] = state
+    _complete(tree, plural_forms(target))
+    node = found.node
+    where = node.members.get("localizations")
+    if where is not None and target in where.members:
+        old = where.members[target]
+        return Edit(old.start, old.end, [_written(text, tree, old.key_at)])
+    if where is not None:
+        return _insert(text, where, target, tree)
+    return _insert(text, node, "localizations", {target: tree})
+
+
+def _insert(text: str, node: _Node, key: str, value: Any) -> Edit:
+    """Returns what puts a member into an object whose keys are sorted."""
+    if not node.members:
+        return Edit(node.start, node.end, [_written(text, {key: value}, node.key_at)])
+    after = next((each for name, each in node.members.items() if name > key), None)
+    place = next(iter(node.members.values())).key_at
+    said = f"{json.dumps(key)} : {_written(text, value, place)}"
+    line = _line(text, place)
+    if after is not None:
+        return Edit(after.key_at, after.key_at, [f"{said},{line}"])
+    last = next(reversed(node.members.values())).end
+    return Edit(last, last, [f",{line}{said}"])
+
+
+def _line(text: str, place: int) -> str:
+    """Returns a line break, and the indentation of a line in which a key is the first."""
+    start = text.rfind("\n", 0, place) + 1
+    indent = text[start:place]
+    return " " if not start or indent.strip() else f"\n{indent}"
+
+
+def _written(text: str, value: Any, place: int) -> str:
+    raw = json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : "), sort_keys=True)
+    return (
+        raw.replace("\n", _line(text, place)) if "\n" in _line(text, place) else json.dumps(value, ensure_ascii=False)
+    )
