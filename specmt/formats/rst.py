@@ -307,7 +307,8 @@ class _Page:
         room = last.end - last.first - width(text[slice(*span)])
 
         def surround(pieces: Pieces, raw: str, inner: Span) -> Edit:
-            size = width(raw) + room if 0 <= room <= 2 else max(width(raw), last.end - last.first)
+            own = width(raw) + lines[number].column - start.column
+            size = width(raw) + room if 0 <= room <= 2 else max(own, last.end - last.first)
             line = text[last.first] * max(size, 3)
             ending = "\r\n" if "\r\n" in text else "\n"
             is_named = self._names.get(name) == 0 and normal(plain(raw, find(raw, 0, len(raw)))) != name
