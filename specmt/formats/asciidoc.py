@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from specmt.formats.asciidoc_inline import fill, find, joined, unescape, written
+from specmt.formats.asciidoc_inline import fill, find, said_with, unescape
 from specmt.formats.document import (
     Document,
     Edit,
@@ -16,10 +16,10 @@ from specmt.formats.document import (
     Segment,
     Tell,
     TextDocument,
-    unread,
+    unread_segments,
 )
 from specmt.formats.encoding import decode
-from specmt.formats.inline import Inline, wrap_alike
+from specmt.formats.inline import Inline, wrap_alike, written
 from specmt.types import Span, Tagged
 
 _DELIMITER: Final = re.compile(r"(?:(?P<code>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}[^`]*)|={4,}|\*{4,}|_{4,}|--|~{4,})\Z")
@@ -77,11 +77,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = decode(data)
     page = _Page(text)
     page.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(text, 0, len(text))], is_page=True)
-    for part in unread(text, page.parts):
-        said = Tagged(text[part.start : part.end].strip())
-        line = page.lines(part.start)
-        reason = "left as it is: it is not understood"
-        page.segments.append(Segment(said, line, lambda *_: (), state="skipped", reason=reason))
+    page.segments += unread_segments(text, page.parts, page.lines)
     return TextDocument(text, encoding, page.segments, parts=page.parts)
 
 
@@ -357,14 +353,14 @@ class _Page:
         tagged, span = taken
 
         def edits(translation: Tagged, _: Tell) -> list[Edit]:
-            pieces = written(text, whole, span, found, translation)
+            pieces = said_with(text, whole, span, found, translation)
             is_long = "\n" in text[slice(*span)]
             for number, piece in enumerate(pieces):
                 if isinstance(piece, str):
                     piece = re.sub(r"::(?=\s|\Z)", "&#58;:", piece)
                     piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if in_table else piece
                     pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
-            raw = text[whole[0] : span[0]] + joined(text, pieces) + text[span[1] : whole[1]]
+            raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]
             if is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
                 pieces.insert(0, "{empty}")
             return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *more(raw)]

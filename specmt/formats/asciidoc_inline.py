@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from specmt.formats.document import Pieces, RefusedError
-from specmt.formats.inline import Inline, render
+from specmt.formats.inline import Inline, render, written
 from specmt.types import Span, Tagged
 
 _ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
@@ -156,7 +156,7 @@ def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
     inline.text(place, span[1])
 
 
-def written(text: str, whole: Span, span: Span, found: Sequence[Found], translation: Tagged) -> Pieces:
+def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], translation: Tagged) -> Pieces:
     """Returns what is written for a translation: marks are doubled, and characters said by number, where it must be.
 
     :param whole: where the paragraph is
@@ -172,7 +172,7 @@ def written(text: str, whole: Span, span: Span, found: Sequence[Found], translat
                 _doubled(text, piece, marks) if is_doubled else piece
                 for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
             ]
-            raw = before + joined(text, pieces) + after
+            raw = before + written(text, pieces) + after
             again = find(raw, 0, len(raw))
             said = "".join(
                 "".join(piece.split())
@@ -192,11 +192,6 @@ def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:
         return piece
     raw = text[slice(*piece)]
     return piece if raw[-2:] in ("**", "__", "##") else raw + raw[-1]
-
-
-def joined(text: str, pieces: Pieces) -> str:
-    """Returns what pieces of a text are together."""
-    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
 
 
 def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str, str]]:

@@ -100,6 +100,16 @@ def unread(text: str, parts: Iterable[Part]) -> list[Part]:
     return found
 
 
+def unread_segments(text: str, parts: Iterable[Part], line: Callable[[int], int]) -> Iterator[Segment]:
+    """Yields what of a text has letters and is in no part, as segments that are left.
+
+    :param line: returns the number of the line of a place
+    """
+    for part in unread(text, parts):
+        said, reason = Tagged(text[part.start : part.end].strip()), f"left as it is: it is {part.reason}"
+        yield Segment(said, line(part.start), lambda *_: (), state="skipped", reason=reason)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TagRules:
     """What HTML and XML elements of some names are, whatever they would be."""

@@ -254,6 +254,11 @@ def wrap_alike(
     return wrap(pieces, column, width, ("\r\n" if first.endswith("\r") else "\n") + indent, may_start, source)
 
 
+def written(text: str, pieces: Pieces) -> str:
+    """Returns what pieces of a text are together."""
+    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
+
+
 def _length(word: Pieces) -> int:
     return sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in word)
 

@@ -22,7 +22,7 @@ from specmt.formats.document import (
     Segment,
     TextDocument,
     check_size,
-    unread,
+    unread_segments,
 )
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT, front_matter
@@ -134,10 +134,7 @@ class _Page:
         for reference in [*self._env.get("references", {}).values(), *self._env.get("duplicate_refs", ())]:
             self._leave(self._lines.span(*reference["map"]), "link definition")
         yield from found
-        for part in unread(self._text, self.parts):
-            said = Tagged(self._text[part.start : part.end].strip())
-            reason = "left as it is: it is not understood"
-            yield Segment(said, self._lines.number(part.start), lambda *_: (), state="skipped", reason=reason)
+        yield from unread_segments(self._text, self.parts, self._lines.number)
 
     def _add_heading(self, token: Token, first: int, last: int) -> None:
         content = self._lines.content(token, None)

@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, Part, Pieces, Segment, Tell, TextDocument, unread
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    Part,
+    Pieces,
+    Segment,
+    Tell,
+    TextDocument,
+    unread_segments,
+)
 from specmt.formats.encoding import Encoding, decode
-from specmt.formats.inline import Inline, wrap_alike
-from specmt.formats.rst_inline import Found, Writer, fill, find, normal, plain, unescape, written
+from specmt.formats.inline import Inline, wrap_alike, written
+from specmt.formats.rst_inline import Found, Writer, fill, find, normal, plain, unescape
+from specmt.formats.rst_lines import (
+    ADORNMENT,
+    ANONYMOUS,
+    BULLET,
+    DOCTEST,
+    EXPLICIT,
+    FIELD,
+    GRID,
+    OPTIONS,
+    SIMPLE,
+    VERSE,
+    Lines,
+    mark_of,
+)  # fmt: skip
+from specmt.formats.rst_names import BODIES, DOCINFO, LEFT, NO_TEXT, TEXT_OPTION, TITLED, VERSIONS
 from specmt.formats.rst_tables import Table, grid_table, simple_table, width
 from specmt.types import Span, Tagged
 
 _MOST_DEEP: Final = 60
-_LINE_END: Final = re.compile(r"\r\n|[\n\r\x1c-\x1e\x85\u2028\u2029]")
-_TAB: Final = 8
-_ROMAN: Final = r"m{0,4}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})"
-_BULLET: Final = re.compile(r"[-+*•‣⁃](?:\s+|\Z)")
-_NUMBER: Final = re.compile(
-    rf"\(?(?P<at>\d+|[A-Za-z]|\#|(?=[ivxlcdm]){_ROMAN}|(?=[IVXLCDM]){_ROMAN.upper()})[.)](?:\s+|\Z)"
-)
-_FIELD: Final = re.compile(r":(?![: ])(?:[^:\\]|\\.|:(?![\s`]|\Z))*(?<! ):(?:\s+|\Z)")
-_OPTION: Final = r"(?:-\w|--?\w[\w-]*|/\w)(?:[ =]?(?:[A-Za-z][\w-]*|<[^<>]+>))?"
-_OPTIONS: Final = re.compile(rf"{_OPTION}(?:, {_OPTION})*(?:\s\s+|\Z)")
-_DOCTEST: Final = re.compile(r">>>(?:\s|\Z)")
-_VERSE: Final = re.compile(r"\|(?:\s+|\Z)")
-_GRID: Final = re.compile(r"\+-[-+]+-\+\Z")
-_SIMPLE: Final = re.compile(r"=+(?:\s+=+)+\Z")
-_EXPLICIT: Final = re.compile(r"\.\.(?:\s+|\Z)")
-_ANONYMOUS: Final = re.compile(r"__(?:\s|\Z)")
-_ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1*\Z")
-_MARKS: Final = (
-    _BULLET,
-    _NUMBER,
-    _FIELD,
-    _OPTIONS,
-    _DOCTEST,
-    _VERSE,
-    _GRID,
-    _SIMPLE,
-    _EXPLICIT,
-    _ANONYMOUS,
-    _ADORNMENT,
-)
-"""How blocks begin that are no paragraphs."""
-
 _MAY_START: Final = re.compile(r"(?![!-/:-@\[-`{-~]+\Z)")
 _NOTE: Final = re.compile(r"\[[^\]]+\](?:\s+|\Z)")
 _TARGET: Final = re.compile(r"_(?:`((?:[^`\\]|\\.)+)`|((?:[^:\\]|\\.|:(?!\s|\Z))+)):(?:\s|\Z)|__:(?:\s|\Z)")
@@ -57,35 +49,6 @@ _DIRECTIVE: Final = re.compile(r"(?P<subst>\|[^|]+\|\s+)?(?P<name>(?:(?!_)\w)+(?
 _ATTRIBUTION: Final = re.compile(r"(?:---?(?!-)|—)\s*(?=\S)")
 _CLASSIFIER: Final = re.compile(r"\s+:\s+")
 _ENTRY: Final = re.compile(r"(\S.*?)\s*<[^<>]*>\Z")
-
-_DOCINFO_NAMES: Final = (
-    "author authors organization contact address version revision status date copyright orphan nocomments no-search "
-    "tocdepth nosearch template"
-)
-_DOCINFO: Final = frozenset(_DOCINFO_NAMES.split())
-_NO_TEXT: Final = re.compile(r":(?:type|rtype|vartype|meta|cvar type)\b")
-_BODIES_NAMES: Final = (
-    "attention caution danger error hint important note tip warning seealso todo epigraph highlights pull- "
-    "quote compound glossary replace header footer tabs tab-set hlist parsed"
-)
-_BODIES: Final = frozenset(_BODIES_NAMES.split())
-"""Directives without an argument."""
-
-_TITLED_NAMES: Final = (
-    "admonition topic sidebar rubric centered contents table list-table csv-table tab tab-item group-tab "
-    "dropdown card grid-item-card details collapse"
-)
-_TITLED: Final = frozenset(_TITLED_NAMES.split())
-"""Directives of which the argument is text."""
-
-_VERSIONS: Final = frozenset(("versionadded", "versionchanged", "versionremoved", "deprecated"))
-_LEFT: Final = re.compile(
-    r"(?:code|\braw|math|include|literal|highlight|(?<!para)graph|diag|uml|mermaid|plot|ipython|jupyter|test|prompt|console|"
-    r"shell|output|production|csv|role|^meta$|^index$|auto|unicode|^date$|yaml|json|sql|snippet|exec|chart)"
-)
-"""Directives of which the content is code or data."""
-
-_TEXT_OPTION: Final = re.compile(r":(?:alt|caption|subtitle):\s+")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -95,20 +58,6 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     return _Page(text, {}).document(encoding)
-
-
-@dataclass(slots=True)
-class _Line:
-    first: int
-    """Where its text begins."""
-    end: int
-    """Where that ends, without the space behind it; equal to ``first`` in a blank line."""
-    column: int
-    """How far it is indented."""
-
-    @property
-    def is_blank(self) -> bool:
-        return self.first == self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,38 +78,19 @@ class _Page:
         """
         self._text = text
         self._names = names
-        self._lines: list[_Line] = []
+        self._lines = Lines(text)
         self._segments: list[Segment] = []
         self._parts: list[Part] = []
         self._tables: list[_Drawn] = []
         self._titles = 0
-        ends = [match.span() for match in _LINE_END.finditer(text)]
-        starts = [0, *(end for _, end in ends)]
-        for start, (end, _) in zip(starts, [*ends, (len(text), 0)], strict=True):
-            raw = text[start:end].rstrip()
-            first = start + len(raw) - len(raw.lstrip())
-            self._lines.append(_Line(first, start + len(raw), self._column(start, first, 0)))
-        self._number = number or partial(bisect_right, starts)
+        self._depth = 0
+        self._number = number or self._lines.number
 
     def document(self, encoding: Encoding) -> TextDocument:
         """Returns what was read."""
-        self._body(0, len(self._lines), 0, 0)
-        for part in unread(self._text, self._parts):
-            said = Tagged(self._text[part.start : part.end].strip())
-            reason = "left as it is: it is not understood"
-            self._segments.append(
-                Segment(said, self._number(part.start), lambda *_: (), state="skipped", reason=reason)
-            )
+        self._body(0, len(self._lines), 0)
+        self._segments += unread_segments(self._text, self._parts, self._number)
         return TextDocument(self._text, encoding, self._segments, finish=self._finish, parts=self._parts)
-
-    def _column(self, start: int, end: int, column: int) -> int:
-        """Returns the column of a place, given one before it."""
-        for char in self._text[start:end]:
-            column += _TAB - column % _TAB if char == "\t" else 1
-        return column
-
-    def _raw(self, number: int) -> str:
-        return self._text[self._lines[number].first : self._lines[number].end]
 
     def _leave(self, first: int, last: int, reason: str) -> int:
         """Leaves lines as they are; returns the number of the one behind them."""
@@ -168,88 +98,62 @@ class _Page:
             self._parts.append(Part(self._lines[first].first, self._lines[last - 1].end, reason))
         return last
 
-    def _indented(self, number: int, last: int, indent: int) -> int:
-        """Returns up to which line all are blank or indented further."""
-        while number < last and (self._lines[number].is_blank or self._lines[number].column > indent):
-            number += 1
-        while number and self._lines[number - 1].is_blank:
-            number -= 1
-        return number
-
-    def _indent(self, first: int, last: int) -> int:
-        """Returns how far lines are indented."""
-        return min((line.column for line in self._lines[first:last] if not line.is_blank), default=0)
-
-    def _body(self, number: int, last: int, indent: int, depth: int) -> None:
+    def _body(self, number: int, last: int, indent: int) -> None:
         """Reads the blocks in lines."""
-        if depth > _MOST_DEEP:
-            raise DataError(
-                f"line {self._number(self._lines[number].first)} has more than {_MOST_DEEP} blocks in each other"
-            )
+        self._depth += 1
+        if self._depth > _MOST_DEEP:
+            place = self._number(self._lines[number].first)
+            raise DataError(f"line {place} has more than {_MOST_DEEP} blocks in each other")
         while number < last:
             line = self._lines[number]
             if line.is_blank:
                 number += 1
-            elif line.column > indent and not self._is_overline(number, last):
-                end = max(self._indented(number, last, indent), number + 1)
-                self._quote(number, end, depth)
+            elif line.column > indent and not self._lines.is_overline(number, last):
+                end = max(self._lines.indented(number, last, indent), number + 1)
+                self._quote(number, end)
                 number = end
             else:
-                number = self._block(number, last, indent, depth)
+                number = self._block(number, last, indent)
+        self._depth -= 1
 
-    def _quote(self, number: int, last: int, depth: int) -> None:
-        attribution = _ATTRIBUTION.match(self._raw(last - 1))
+    def _quote(self, number: int, last: int) -> None:
+        attribution = _ATTRIBUTION.match(self._lines.raw(last - 1))
         if attribution and last - number > 1 and self._lines[last - 2].is_blank:
             self._parts.append(
                 Part(self._lines[last - 1].first, self._lines[last - 1].first + attribution.end(), "markup")
             )
             self._lines[last - 1].first += attribution.end()
-        self._body(number, last, self._indent(number, last), depth + 1)
+        self._body(number, last, self._lines.indent(number, last))
 
-    def _block(self, number: int, last: int, indent: int, depth: int) -> int:
+    def _block(self, number: int, last: int, indent: int) -> int:
         """Reads a block; returns the number of the line behind it."""
-        raw = self._raw(number)
-        if match := _BULLET.match(raw) or self._is_item(number, last, indent):
-            return self._item(number, match.end(), last, indent, depth, "markup")
-        if match := _FIELD.match(raw):
+        raw = self._lines.raw(number)
+        if match := BULLET.match(raw) or self._lines.item(number, last, indent):
+            return self._item(number, match.end(), last, indent, "markup")
+        if match := FIELD.match(raw):
             name = match[0].strip().strip(":").lower()
-            if (name in _DOCINFO and indent == 0 and len(self._segments) == self._titles) or _NO_TEXT.match(match[0]):
-                return self._leave(number, self._indented(number + 1, last, indent), "field")
-            return self._hanging(number, match.end(), last, indent, depth, "field name")
-        if match := _OPTIONS.match(raw):
-            end = self._indented(number + 1, last, indent)
+            if (name in DOCINFO and indent == 0 and len(self._segments) == self._titles) or NO_TEXT.match(match[0]):
+                return self._leave(number, self._lines.indented(number + 1, last, indent), "field")
+            return self._hanging(number, match.end(), last, indent, "field name")
+        if match := OPTIONS.match(raw):
+            end = self._lines.indented(number + 1, last, indent)
             if match.end() < len(raw) or end > number + 1:
-                return self._hanging(number, match.end(), last, indent, depth, "option")
-        if _DOCTEST.match(raw):
-            return self._leave(number, self._paragraph_end(number, last), "code")
-        if _VERSE.match(raw):
+                return self._hanging(number, match.end(), last, indent, "option")
+        if DOCTEST.match(raw):
+            return self._leave(number, self._lines.paragraph_end(number, last), "code")
+        if VERSE.match(raw):
             return self._verse(number, last, indent)
-        if _GRID.match(raw) or _SIMPLE.match(raw):
-            return self._table(number, last, depth)
-        if match := _EXPLICIT.match(raw):
-            return self._explicit(number, match.end(), last, indent, depth)
-        if _ANONYMOUS.match(raw):
+        if GRID.match(raw) or SIMPLE.match(raw):
+            return self._table(number, last)
+        if match := EXPLICIT.match(raw):
+            return self._explicit(number, match.end(), last, indent)
+        if ANONYMOUS.match(raw):
             return self._leave(number, number + 1, "link target")
-        if self._is_overline(number, last):
+        if self._lines.is_overline(number, last):
             return self._title(number, number + 1, number + 2)
-        if _ADORNMENT.match(raw) and len(raw) >= 4:
+        if ADORNMENT.match(raw) and len(raw) >= 4:
             return number + 1
-        return self._paragraph(number, last, indent, depth)
-
-    def _is_item(self, number: int, last: int, indent: int) -> re.Match[str] | None:
-        """Returns the mark of an item of a list, unless the next line makes it text."""
-        match = _NUMBER.match(self._raw(number))
-        if match is None or number + 1 == last:
-            return match
-        after = self._lines[number + 1]
-        if after.is_blank or after.column > indent:
-            return match
-        other = _NUMBER.match(self._raw(number + 1))
-        if other is None:
-            return None
-        if match["at"].isdecimal() and other["at"].isdecimal():
-            return match if int(other["at"]) == int(match["at"]) + 1 else None
-        return match
+        return self._paragraph(number, last, indent)
 
     def _cut(self, number: int, size: int, column: int, reason: str) -> None:
         """Takes what a line begins with from it."""
@@ -257,33 +161,30 @@ class _Page:
         self._parts.append(Part(line.first, line.first + size, reason))
         line.first, line.column = min(line.first + size, line.end), column
 
-    def _item(self, number: int, size: int, last: int, indent: int, depth: int, reason: str) -> int:
+    def _item(self, number: int, size: int, last: int, indent: int, reason: str) -> int:
         """Reads an item whose text is as far indented as that of its first line."""
         line = self._lines[number]
         if line.first + size >= line.end:
-            return self._hanging(number, size, last, indent, depth, reason)
-        column = self._column(line.first, line.first + size, line.column)
+            return self._hanging(number, size, last, indent, reason)
+        column = self._lines.column(line.first, line.first + size, line.column)
         self._cut(number, size, column, reason)
-        end = self._indented(number + 1, last, column - 1)
-        self._body(number, end, column, depth + 1)
+        end = self._lines.indented(number + 1, last, column - 1)
+        self._body(number, end, column)
         return end
 
-    def _hanging(self, number: int, size: int, last: int, indent: int, depth: int, reason: str) -> int:
+    def _hanging(self, number: int, size: int, last: int, indent: int, reason: str) -> int:
         """Reads a block whose lines behind the first one are indented at all."""
-        end = self._indented(number + 1, last, indent)
-        column = self._indent(number + 1, end)
+        end = self._lines.indented(number + 1, last, indent)
+        column = self._lines.indent(number + 1, end)
         self._cut(number, size, column, reason)
-        self._body(number, end, column, depth + 1)
+        self._body(number, end, column)
         return end
-
-    def _paragraph_end(self, number: int, last: int) -> int:
-        while number < last and not self._lines[number].is_blank:
-            number += 1
-        return number
 
     def _verse(self, number: int, last: int, indent: int) -> int:
         """Reads a line block, of which each line is a text."""
-        while number < last and (match := _VERSE.match(self._raw(number))) and self._lines[number].column == indent:
+        while (
+            number < last and (match := VERSE.match(self._lines.raw(number))) and self._lines[number].column == indent
+        ):
             end = number + 1
             while end < last and not self._lines[end].is_blank and self._lines[end].column > indent:
                 end += 1
@@ -292,19 +193,14 @@ class _Page:
             number = end
         return number
 
-    def _is_overline(self, number: int, last: int) -> bool:
-        raw = self._raw(number)
-        if not _ADORNMENT.match(raw) or number + 2 >= last or self._lines[number + 1].is_blank or raw == "::":
-            return False
-        return self._raw(number + 2) == raw and self._lines[number + 2].column == self._lines[number].column
-
     def _title(self, first: int, number: int, under: int) -> int:
         """Reads the title of a section, with a line over it or not; these grow with it."""
         text, lines = self._text, self._lines
         span, start, last = (lines[number].first, lines[number].end), lines[first], lines[under]
         found = find(text, *span)
-        name = normal(plain(text[: span[1]], found)[span[0] :]) if found else normal(text[slice(*span)])
-        room = last.end - last.first - width(text[slice(*span)])
+        title = text[slice(*span)]
+        name = normal(plain(title, find(title, 0, len(title))))
+        room = last.end - last.first - width(title)
 
         def surround(pieces: Pieces, raw: str, inner: Span) -> Edit:
             own = width(raw) + lines[number].column - start.column
@@ -320,15 +216,15 @@ class _Page:
         self._titles += len(self._segments) <= 2
         return under + 1
 
-    def _paragraph(self, number: int, last: int, indent: int, depth: int) -> int:
+    def _paragraph(self, number: int, last: int, indent: int) -> int:
         lines, text = self._lines, self._text
         after = lines[number + 1] if number + 1 < last and not lines[number + 1].is_blank else None
-        raw = self._raw(number)
-        under = self._raw(number + 1) if after is not None and after.column == indent else ""
-        if _ADORNMENT.match(under) and len(under) >= min(4, width(raw)) and under != "::":
+        raw = self._lines.raw(number)
+        under = self._lines.raw(number + 1) if after is not None and after.column == indent else ""
+        if ADORNMENT.match(under) and len(under) >= min(4, width(raw)) and under != "::":
             return self._title(number, number, number + 1)
         if after is not None and after.column > indent:
-            return self._definition(number, last, indent, depth)
+            return self._definition(number, last, indent)
         end = number + 1
         while end < last and not lines[end].is_blank and lines[end].column == indent:
             end += 1
@@ -350,61 +246,61 @@ class _Page:
         if number == last:
             return last
         if self._lines[number].column > indent:
-            return self._leave(number, self._indented(number, last, indent), "code")
-        mark = self._raw(number)[:1]
-        if not _ADORNMENT.match(mark):
+            return self._leave(number, self._lines.indented(number, last, indent), "code")
+        mark = self._lines.raw(number)[:1]
+        if not ADORNMENT.match(mark):
             return number
         end = number
-        while end < last and self._raw(end)[:1] == mark:
+        while end < last and self._lines.raw(end)[:1] == mark:
             end += 1
         return self._leave(number, end, "code")
 
-    def _definition(self, number: int, last: int, indent: int, depth: int) -> int:
+    def _definition(self, number: int, last: int, indent: int) -> int:
         line = self._lines[number]
         cut = _CLASSIFIER.search(self._text, line.first, line.end)
         end = line.end if cut is None else cut.start()
         if cut is not None:
             self._parts.append(Part(end, line.end, "classifier"))
         self._take((line.first, end), is_term=True)
-        end = self._indented(number + 1, last, indent)
-        self._body(number + 1, end, self._indent(number + 1, end), depth + 1)
+        end = self._lines.indented(number + 1, last, indent)
+        self._body(number + 1, end, self._lines.indent(number + 1, end))
         return end
 
-    def _explicit(self, number: int, size: int, last: int, indent: int, depth: int) -> int:
+    def _explicit(self, number: int, size: int, last: int, indent: int) -> int:
         """Reads a note, a target, a directive or a comment."""
         line = self._lines[number]
         place = line.first + size
-        end = self._indented(number + 1, last, indent)
+        end = self._lines.indented(number + 1, last, indent)
         if line.first + size >= line.end and (number + 1 >= last or self._lines[number + 1].is_blank):
             return number + 1
         if note := _NOTE.match(self._text, place, line.end):
-            return self._hanging(number, note.end() - line.first, last, indent, depth, "markup")
+            return self._hanging(number, note.end() - line.first, last, indent, "markup")
         if target := _TARGET.match(self._text, place, line.end):
             if name := target[1] or target[2]:
                 self._names[normal(name)] = 1
-            return self._leave(number, self._paragraph_end(number, end), "link target")
+            return self._leave(number, self._lines.paragraph_end(number, end), "link target")
         if directive := _DIRECTIVE.match(self._text, place, line.end):
-            self._directive(directive, number, end, depth)
+            self._directive(directive, number, end)
             return end
         return self._leave(number, end, "comment")
 
-    def _directive(self, match: re.Match[str], number: int, last: int, depth: int) -> None:
+    def _directive(self, match: re.Match[str], number: int, last: int) -> None:
         name = match["name"].lower()
         line = self._lines[number]
-        column = self._indent(number + 1, last)
+        column = self._lines.indent(number + 1, last)
         self._cut(number, match.end() - line.first, column, "directive")
         first = number + line.is_blank
-        blank = self._paragraph_end(first, last)
-        options = next((n for n in range(first, blank) if _FIELD.match(self._raw(n))), blank)
-        has_no_argument = name in _BODIES or (line.is_blank and name not in _TITLED)
+        blank = self._lines.paragraph_end(first, last)
+        options = next((n for n in range(first, blank) if FIELD.match(self._lines.raw(n))), blank)
+        has_no_argument = name in BODIES or (line.is_blank and name not in TITLED)
         for n in range(options, blank):
             self._option(n, blank, is_marked=name != "toctree")
-        if _LEFT.search(name) or name == "toctree":
+        if LEFT.search(name) or name == "toctree":
             if name == "csv-table" and first < options:
                 self._take((self._lines[first].first, self._lines[options - 1].end))
                 first = options
             for n in range(blank, last) if name == "toctree" else ():
-                if entry := _ENTRY.match(self._raw(n)):
+                if entry := _ENTRY.match(self._lines.raw(n)):
                     start = self._lines[n].first
                     self._plain((start, start + entry.end(1)))
             self._leave(first, last, "code" if name != "toctree" else "link target")
@@ -412,24 +308,24 @@ class _Page:
         if has_no_argument and options == blank:
             blank = first
         elif has_no_argument:
-            self._body(first, options, column, depth + 1)
+            self._body(first, options, column)
         elif first < options:
             start, end = self._lines[first].first, self._lines[options - 1].end
-            if name in _VERSIONS:
+            if name in VERSIONS:
                 word = re.compile(r"\S+\s*").match(self._text, start, end)
                 start = word.end() if word else start
-            if name in _VERSIONS or name in _TITLED:
+            if name in VERSIONS or name in TITLED:
                 self._take((start, end), is_first=False)
             self._leave(first, options, "argument")
-        self._body(blank, last, column, depth + 1)
+        self._body(blank, last, column)
 
     def _option(self, number: int, last: int, *, is_marked: bool) -> None:
         """Leaves an option of a directive, but for those that are texts."""
-        match = _TEXT_OPTION.match(self._raw(number))
+        match = TEXT_OPTION.match(self._lines.raw(number))
         line = self._lines[number]
         if match:
             end = number + 1
-            while end < last and not _FIELD.match(self._raw(end)):
+            while end < last and not FIELD.match(self._lines.raw(end)):
                 end += 1
             span = line.first + match.end(), self._lines[end - 1].end
             if match[0].startswith(":caption") and is_marked:
@@ -483,8 +379,8 @@ class _Page:
                 pieces = [piece.replace(" : ", " \\: ") if isinstance(piece, str) else piece for piece in pieces]
             before, after = text[whole[0] : start], text[end : whole[1]]
             said = written(text, pieces)
-            mark = _mark(said + after) if is_first and not before else None
-            if mark is not None and _mark(text[slice(*whole)]) is not mark:
+            mark = mark_of(said + after) if is_first and not before else None
+            if mark is not None and mark_of(text[slice(*whole)]) is not mark:
                 pieces.insert(0, "\\")
             if literal and not after and not said.endswith(":"):
                 pieces.append(" :")
@@ -496,21 +392,19 @@ class _Page:
 
         self._segments.append(Segment(tagged, self._number(span[0]), edits))
 
-    def _table(self, number: int, last: int, depth: int) -> int:
+    def _table(self, number: int, last: int) -> int:
         """Reads a table; each cell is a page of its own."""
-        is_grid = self._raw(number).startswith("+")
-        end = self._paragraph_end(number, last) if is_grid else self._simple_end(number, last)
+        is_grid = self._lines.raw(number).startswith("+")
+        end = self._lines.paragraph_end(number, last) if is_grid else self._simple_end(number, last)
         indent = self._lines[number].column
+        lines = [self._lines[each] for each in range(number, end)]
         rows = [
-            " " * (line.column - indent) * (not line.is_blank) + self._text[line.first : line.end]
-            for line in self._lines[number:end]
+            " " * (line.column - indent) * (not line.is_blank) + self._text[line.first : line.end] for line in lines
         ]
         table = None
-        if not any("\t" in row for row in rows) and all(
-            line.is_blank or line.column >= indent for line in self._lines[number:end]
-        ):
+        if not any("\t" in row for row in rows) and all(line.is_blank or line.column >= indent for line in lines):
             table = (grid_table if is_grid else simple_table)(rows)
-        if table is None or depth > _MOST_DEEP:
+        if table is None:
             return self._leave(number, end, "a table that cannot be drawn anew")
         cells: list[tuple[TextDocument, int]] = []
         for cell in table.cells:
@@ -528,11 +422,11 @@ class _Page:
     def _simple_end(self, number: int, last: int) -> int:
         borders = 0
         for end in range(number, last):
-            if set(self._raw(end)) <= {"=", " "} and not self._lines[end].is_blank:
+            if set(self._lines.raw(end)) <= {"=", " "} and not self._lines[end].is_blank:
                 borders += 1
                 if borders == 3 or (borders == 2 and (end + 1 == last or self._lines[end + 1].is_blank)):
                     return end + 1
-        return self._paragraph_end(number, last)
+        return self._lines.paragraph_end(number, last)
 
     def _finish(self, written: Mapping[int, Tagged]) -> Iterator[Edit]:
         """Yields the tables in which a text is translated."""
@@ -555,11 +449,6 @@ class _Page:
 
 def _line_in_cell(first: int, text: str, place: int) -> int:
     return first + text.count("\n", 0, place)
-
-
-def _mark(line: str) -> re.Pattern[str] | None:
-    """Returns what block a line begins, which is no paragraph."""
-    return next((pattern for pattern in _MARKS if pattern.match(line)), None)
 
 
 def _checked(segment: Segment) -> Callable[[Tagged, Tell], list[Edit]]:

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from unicodedata import category
 
 from specmt.formats.document import Pieces, RefusedError
-from specmt.formats.inline import Inline
+from specmt.formats.inline import Inline, written
 from specmt.types import Span, Tag, Tagged
 
 _NAME: Final = r"(?:(?!_)\w)+(?:[-._+:](?:(?!_)\w)+)*"
@@ -155,11 +155,6 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
 def normal(name: str) -> str:
     """Returns a name as references and targets are compared."""
     return " ".join(unescape(name).lower().split())
-
-
-def written(text: str, pieces: Pieces) -> str:
-    """Returns what pieces of a text are together."""
-    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
 
 
 def unescape(raw: str) -> str:
