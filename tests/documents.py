@@ -606,4 +606,21 @@ SAMPLES = [
         },
         {"fuzzy": False},
     ),
+    Sample(
+        "qt",
+        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE TS>\n<TS version="2.1" sourcelanguage="de">\n<context>\n    <name>Fenster</name>\n'
+        '    <message>\n        <location filename="a.cpp" line="1"/>\n        <source> Mein &amp;Haus %1 &quot;x&quot;</source>\n        <comment>nein</comment>\n        <translation type="unfinished"></translation>\n    </message>\n'
+        '    <message numerus="yes">\n        <source>%n Tür(en)</source>\n        <translation type="unfinished">\n            <numerusform></numerusform>\n        </translation>\n    </message>\n'
+        "    <message>\n        <source>alt</source>\n        <translation>old</translation>\n    </message>\n"
+        '    <message>\n        <source>weg</source>\n        <translation type="vanished">gone</translation>\n    </message>\n'
+        '    <message>\n        <source>neu<byte value="x1"/> hier</source>\n    </message>\n</context>\n</TS>\n',
+        ['Mein Haus %1 "x"', "%n Tür(en)", "alt", "neu{t1} hier"],
+        {
+            'sourcelanguage="de"': 'sourcelanguage="de" language="en"',
+            '<translation type="unfinished"></translation>': "<translation> MEIN &amp;HAUS %1 &quot;X&quot;</translation>",
+            "            <numerusform></numerusform>": "            <numerusform>%n TÜR(EN)</numerusform>\n            <numerusform>%n TÜR(EN)</numerusform>",
+            " hier</source>": ' hier</source>\n        <translation>NEU<byte value="x1"/> HIER</translation>',
+        },
+        {"fuzzy": False},
+    ),
 ]

@@ -36,6 +36,7 @@ _OURS: Final = {
     "po": (".po", ".pot"),
     "pptx": (".pptx",),
     "properties": (".properties",),
+    "qt": (".ts",),
     "rst": (".rst", ".rest"),
     "strings": (".strings",),
     "stringsdict": (".stringsdict",),
@@ -112,10 +113,10 @@ def suffixes(name: str) -> tuple[str, ...]:
 def format_of(name: str, head: bytes = b"") -> str | None:
     """Returns the name of the format of a file, with or without ``.gz``; ``text`` for ``.txt`` alone.
 
-    :param head: how it begins, which counts more than the suffix of XML and YAML; empty: not known
+    :param head: how it begins, which counts more than the suffix of XML, YAML and .ts; empty: not known
     """
     low = name.lower().removesuffix(".gz")
-    if low.endswith(".xml") and head:
+    if low.endswith((".xml", ".ts")) and head:
         return xml_format(head)
     if low.endswith((".yml", ".yaml")) and head:
         return "yaml" if has_messages(PurePath(name), head, None) else None

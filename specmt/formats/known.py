@@ -33,12 +33,13 @@ _KINDS: Final = {
 }  # fmt: skip
 _PROLOG: Final = re.compile(rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>", re.DOTALL)
 _ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
-_ROOTS: Final = {b"resources": "android", b"xliff": "xliff", b"tmx": "tmx"}
+_ROOTS: Final = {b"resources": "android", b"xliff": "xliff", b"tmx": "tmx", b"TS": "qt"}
 _CODE: Final = rb"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
 _LANGUAGES: Final = {
     "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
     "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
     "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
+    "qt": (rb"""<TS[^>]*\ssourcelanguage\s*=\s*["'](%b)["']""", rb"""<TS[^>]*\slanguage\s*=\s*["'](%b)["']"""),
     "xcstrings": (rb"""\A\s*\{\s*"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),
     "yaml": (rb"""(?m)^["']?(%b)["']?:[ \t]*(?:#.*)?\r?$""", rb"(?!)"),
     "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),

@@ -97,6 +97,14 @@ REPEATED = {
         ("", "a=b\n|a|a\\|\\|\\u|a= |=|:| |#|\\\n|a=\\\n|a={0}'\n|\r|\n|\t", ""),
         ("a=b", "\\\n|\\u0041|\\\\| |x\\n|'|{0|\\ ", ""),
     ],
+    "qt": [
+        (
+            "<TS>",
+            "<message><source>x</source></message>|<context><name>a</name><message/></context>|<message><translation/></message>|<a/>",
+            "</TS>",
+        ),
+        ("<TS><message><source>", "x |<byte/>|&amp;x |&x; |<b>", "</source></message></TS>"),
+    ],
     "rst": [
         ("", "a\n\n|- |- a\n|a\n=\n|a::\n|.. a::\n|>>> a\n|a\n b\n|  a\n\n|.. _a: b\n", ""),
         ("", "a *|`|``|a_ |:a:`|¦a¦ |\\ |`a <b>`_ |a-", ""),

@@ -37,7 +37,7 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
     [
         ("mkdocs.yml", b"site_name: Haus\nnav:\n  - a: b\n", "YAML"),
         ("docker-compose.yml", b"services:\n  de:\n    image: a\n", "YAML"),
-        ("app.ts", TS, "TypeScript"),
+        ("app.ts", b"import { a } from 'b'\nconst c = <TS>d\n", "TypeScript"),
         ("a.tex", b"Haus\n", "LaTeX"),
         ("a.php", b"<?php return ['a' => 'Haus'];", "PHP"),
         ("a.xml", b'<?xml version="1.0"?>\n<!-- <resources> -->\n<project><name>Haus</name></project>', "XML"),
@@ -62,7 +62,7 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
         "locales/de/common.json": b"{}", "messages_de.json": b"{}", "all.json": b'{"de": {"a": "Haus"}}',
         "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
-        "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
+        "app_en.ts": TS, "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
     }  # fmt: skip
     left = {
         "package.json": b'{"name": "paket"}', "src/en.json": b"{}", "pom.xml": b"<project/>", "mkdocs.yml": b"nav: []",
@@ -96,6 +96,7 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         ("html", b"<!DOCTYPE html><HTML class=a lang=de-AT>", ("de-AT", None)),
         ("html", b"<html hreflang=en>", (None, None)),
         ("json", b'{"@@locale": "de", "a": ""}', ("de", None)),
+        ("qt", b'<!DOCTYPE TS>\n<TS version="2.1" language="pt_BR" sourcelanguage="de">', ("de", "pt_BR")),
         ("yaml", b"# a\n---\npt-BR: # b\n  a: b\n", ("pt-BR", None)),
         ("yaml", b"a:\n  b: c\n", (None, None)),
         ("tmx", b'<header srclang="*all*"/>', (None, None)),

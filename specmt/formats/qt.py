@@ -1,0 +1,116 @@
+"""Translations of Qt: ``.ts``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from specmt.formats.accelerators import hide
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Pieces,
+    Segment,
+    State,
+    Tell,
+    TextDocument,
+)
+from specmt.formats.encoding import decode_xml
+from specmt.formats.inline import Inline, render
+from specmt.formats.markup import (
+    Element,
+    Token,
+    break_before,
+    children,
+    collect,
+    opening_with,
+    plain_text,
+    quoted,
+    reference,
+    value_of,
+    xml_escape,
+    xml_unescape,
+)
+from specmt.formats.plurals import count_of_forms
+from specmt.languages import primary
+from specmt.types import Span, Tagged
+
+_GONE: Final = ("vanished", "obsolete")
+_NOTES: Final = ("comment", "extracomment")
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the messages that are in the program.
+
+    :raises DataError: it is damaged XML, or of another kind.
+    """
+    text, encoding = decode_xml(data)
+    tokens = list(opening_with("TS", text))
+    lines = LineNumbers(text)
+    segments: list[Segment] = []
+    for outer in children(tokens, ("context", "message")):
+        inner = outer.elements if outer.name == "context" else [outer]
+        context = next((plain_text(text, each.inner) for each in inner if each.name == "name"), "")
+        for message in inner:
+            if message.name == "message":
+                segments += _message(text, message, context, lines, options)
+    root = next(token for token in tokens if token.kind in ("open", "empty"))
+
+    def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
+        language = options.target.replace("-", "_")
+        span = root.attributes(text).get("language")
+        if span is None:
+            place = root.end - 1 - (root.kind == "empty")
+            yield Edit(place, place, [f' language="{language}"'])
+        elif primary(value_of(text, span)) != primary(language):
+            yield Edit(*span, [quoted(language)])
+
+    return TextDocument(text, encoding, hide(segments), finish=finish, escape=reference)
+
+
+def _message(
+    text: str, message: Element, context: str, lines: LineNumbers, options: FormatOptions
+) -> Iterator[Segment]:
+    parts = {each.name: each for each in message.elements}
+    source, old = parts.get("source"), parts.get("translation")
+    kind = _attribute(text, old.first, "type") if old else "unfinished"
+    if source is None or kind in _GONE or (old and _attribute(text, old.first, "variants") == "yes"):
+        return
+    found = collect(Inline(text, xml_unescape), source.inner, pairs=frozenset()).take()
+    if found is None:
+        return
+    tagged, span = found
+    is_plural = _attribute(text, message.first, "numerus") == "yes"
+    forms = [plain_text(text, each.inner) for each in (old.elements if old and is_plural else [])]
+    known = [form for form in forms or [plain_text(text, old.inner) if old else ""] if form]
+    state: State = "new" if not known else "fuzzy" if kind == "unfinished" else "translated"
+    count = count_of_forms(options.target) if is_plural else 0
+
+    def edits(translation: Tagged, _: Tell) -> Iterator[Edit]:
+        said: Pieces = [(source.inside[0], span[0]), *render(translation, _escape), (span[1], source.inside[1])]
+        place = message.elements[-1].end if old is None else old.start
+        line = break_before(text, message.elements[-1].start if old is None else old.start)
+        if is_plural:
+            more = break_before(text, message.start)
+            deeper = line + line.removeprefix(more) if line.startswith(more) else line
+            said = [each for _ in range(count) for each in (f"{deeper}<numerusform>", *said, "</numerusform>")]
+            said.append(line)
+        is_done = not options.fuzzy and translation.is_whole and count < 2
+        first = "<translation>" if is_done else '<translation type="unfinished">'
+        before = line if old is None else ""
+        yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
+
+    target = known[0] if known else ""
+    note = " ".join(plain_text(text, parts[name].inner) for name in _NOTES if name in parts)
+    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, note=note)
+
+
+def _attribute(text: str, token: Token, name: str) -> str:
+    span: Span | None = token.attributes(text).get(name)
+    return "" if span is None else value_of(text, span)
+
+
+def _escape(text: str) -> str:
+    return xml_escape(text).replace('"', "&quot;").replace("'", "&apos;")
