@@ -15,6 +15,8 @@ _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small sp
 _PAIRS: Final = frozenset(_PAIRS_NAMES.split())
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
+_NOT_XML: Final = re.compile("[\0-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What XML cannot hold, but for its escape."""
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -51,12 +53,14 @@ def _decode(raw: str) -> str:
     def meaning(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if match[1] is not None else _ESCAPED.get(match[2], match[2])
 
-    return _ESCAPE.sub(meaning, xml_unescape(raw))
+    # Characters beyond U+FFFF are written as two.
+    said = _ESCAPE.sub(meaning, xml_unescape(raw)).encode("utf-16", "surrogatepass")
+    return said.decode("utf-16", "surrogatepass")
 
 
 def _encode(text: str) -> str:
     text = text.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return xml_escape(text)
+    return xml_escape(_NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def _guarded(pieces: Pieces, _: int) -> Pieces:

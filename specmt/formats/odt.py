@@ -41,7 +41,7 @@ def _segments(text: str) -> Iterator[Segment]:
             stack.pop()
         inline = open_paragraphs[-1] if open_paragraphs else None
         if token.kind == "open" and token.name in _PARAGRAPHS and not any(name in _KEPT for name in stack):
-            if inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT):
+            if inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT | _PARAGRAPHS):
                 open_paragraphs.append(Inline(text, xml_unescape, collapses=True))
                 opaque.append((token, depth))
             continue
@@ -49,7 +49,8 @@ def _segments(text: str) -> Iterator[Segment]:
             first, _ = opaque.pop()
             if first.name in _PARAGRAPHS:
                 yield from in_place(open_paragraphs.pop(), lines, xml_escape)
-            elif inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
+                inline = open_paragraphs[-1] if open_paragraphs else None
+            if inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
                 add = inline.mark if first.name == "text:note" else inline.opaque
                 add(first.start, token.end)
             continue

@@ -16,7 +16,7 @@ from specmt.errors import DataError
 from specmt.formats import format_of, names, suffixes
 from specmt.formats.document import TagRules
 from specmt.types import Tagged
-from tests.documents import SAMPLES, Sample, package, read, shout, translate
+from tests.documents import SAMPLES, O, Sample, Shouting, package, read, run, shout, translate, unpack
 
 IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
 
@@ -423,3 +423,16 @@ def test_states_of_xliff(target: str, state: str) -> None:
 
 def test_shouting_copies_what_is_to_be_copied() -> None:
     assert shout("a {t1} %s <b>") == "A {t1} %s <b>"
+
+
+def test_what_xml_cannot_hold_stays_escaped_in_android_strings() -> None:
+    data = b"<resources><string name='a'>ab \\ud83d\\ude00 \\ud800 \\u0001</string></resources>"
+    (written,) = run(Shouting(), ("android", data))
+    assert written.data == data.replace(b"ab \\ud83d\\ude00", "AB 😀".encode())
+
+
+def test_a_paragraph_in_a_paragraph_of_odt_is_one_of_its_own() -> None:
+    data = package({"content.xml": f"<o {O}><text:p>a <text:span>b</text:span><text:p>c</text:p> d</text:p></o>"})
+    (written,) = run(Shouting(), ("odt", data))
+    inside = "<text:p>A <text:span>B</text:span><text:p>C</text:p> D</text:p>"
+    assert inside in unpack(written.data, "content.xml")
