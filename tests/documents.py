@@ -313,7 +313,8 @@ SAMPLES = [
             "Zwei",
             "{t1} Datei",
             "{t1} Dateien",
-            "Es {n, plural, other {x}} y",
+            "Es {t1} y",
+            "x",
         ],
         {
             '"de"': '"en"',
@@ -322,6 +323,8 @@ SAMPLES = [
             "Zwei": "ZWEI",
             "# Datei}": "# DATEI}",
             "# Dateien}": "# DATEIEN}",
+            "Es {": "ES {",
+            "other {x}} y": "one {X} other {X}} Y",
         },
     ),
     Sample(

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from typing import Final, Literal
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Pieces, Segment
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, edited
+from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import children, collect, opening_with, value_of, xml_document, xml_escape, xml_unescape
+from specmt.formats.markup import (
+    Element,
+    break_before,
+    children,
+    collect,
+    opening_with,
+    quoted,
+    value_of,
+    xml_document,
+    xml_escape,
+    xml_unescape,
+)
+from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.types import Span, Tagged
 
 _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small span strike strong sub sup tt u ul"
 _PAIRS: Final = frozenset(_PAIRS_NAMES.split())
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
 _NOT_XML: Final = re.compile("[\0-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 """What XML cannot hold, but for its escape."""
@@ -24,10 +42,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged XML, or of another kind.
     """
-    return xml_document(data, _segments)
+    return xml_document(data, partial(_segments, plural_forms(options.target)))
 
 
-def _segments(text: str) -> Iterator[Segment]:
+def _segments(forms: Sequence[str], text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
     names: dict[str, int] = {}
     for resource in children(opening_with("resources", text), ("string", "plurals", "string-array")):
@@ -44,9 +62,51 @@ def _segments(text: str) -> Iterator[Segment]:
             start, _ = each.inside
             if re.match(r"\s*[@?][\w:+]*\w+/", text[start : start + 200]):
                 continue
-            inline = Inline(text, _decode, collapses=True, escaped=r'"|\\[nt]')
+            inline = Inline(text, _decode, collapses=True, escaped=r"\\[nt]|\\u0020")
             inline = collect(inline, each.inner, pairs=_PAIRS)
-            yield from in_place(inline, lines, _encode, context=name, guard=_guarded)
+            inline.apart(_quotes())
+            quantity = _quantity(text, each)
+            if resource.name == "plurals" and quantity not in ("other", *forms) and quantity in CATEGORIES:
+                continue
+            segments = in_place(inline, lines, _encode, context=name, guard=_guarded, forms=forms)
+            if resource.name == "plurals" and quantity == "other":
+                segments = (replace(s, edits=partial(_forms, text, resource, each, forms, s)) for s in segments)
+            yield from segments
+
+
+def _quantity(text: str, item: Element) -> str:
+    span = item.first.attributes(text).get("quantity")
+    return "" if span is None else value_of(text, span)
+
+
+def _forms(
+    text: str, plural: Element, item: Element, forms: Sequence[str], segment: Segment, translation: Tagged, tell: Tell
+) -> Iterator[Edit]:
+    """Yields how the form for other numbers is written, with those of the target that the source has not."""
+    items = {_quantity(text, each): each for each in plural.elements}
+    edits = [*segment.edits(translation, tell)]
+    start, end = item.first.attributes(text)["quantity"]
+    said, tail = edited(text, edits, item.inside), text[item.inside[1] : item.end]
+    for form in forms:
+        if form not in items:
+            head = f"{text[item.start : start]}{quoted(form, text[start])}{text[end : item.first.end]}"
+            yield Edit(item.start, item.start, [head, said, tail, break_before(text, item.start)])
+    for name, each in items.items():
+        if name in CATEGORIES and name not in ("other", *forms):
+            yield Edit(each.start - len(break_before(text, each.start)), each.end, [])
+    yield from edits
+
+
+def _quotes() -> Callable[[str, Span], Iterator[Item]]:
+    """Returns what finds quotes, which keep the space in them and are not shown; those of a string are pairs."""
+    kinds: Iterator[Literal["open", "close"]] = cycle(("open", "close"))
+
+    def find(text: str, span: Span) -> Iterator[Item]:
+        for match in _QUOTE.finditer(text, *span):
+            if match[0] == '"':
+                yield Item(next(kinds), match.span(), '"')
+
+    return find
 
 
 def _decode(raw: str) -> str:

@@ -225,10 +225,8 @@ class TextDocument:
             except Exception as error:
                 fail(error, [number], tell)
         if written:
-            edits += self._finish(written)
-        # Of two that start at the same place, the outer one comes first.
-        edits.sort(key=lambda edit: (edit.start, -edit.end))
-        return self._encoding.encode("".join(_Copy(self._text, edits).part((0, len(self._text)))))
+            edits += (Edit(edit.start, edit.end, [*map(self._fit, edit.pieces)]) for edit in self._finish(written))
+        return self._encoding.encode(edited(self._text, edits))
 
     def _fit(self, piece: str | Span) -> str | Span:
         """Returns a piece as the encoding can write it."""
@@ -254,6 +252,15 @@ def write(document: Document, translations: Mapping[int, Tagged], tell: Callable
     except Exception as error:
         fail(error, translations, tell)
         return document.write({}, tell)
+
+
+def edited(text: str, edits: list[Edit], span: Span | None = None) -> str:
+    """Returns a text, or a part of it, as edits leave it.
+
+    :param edits: of two that start at the same place, the outer one comes first
+    """
+    edits.sort(key=lambda edit: (edit.start, -edit.end))
+    return "".join(_Copy(text, edits).part(span or (0, len(text))))
 
 
 class _Copy:

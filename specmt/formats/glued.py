@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -24,6 +24,18 @@ class Item:
     span: Span
     name: str = ""
     """What a tag that closes it must be called."""
+
+
+def apart(span: Span, found: Iterable[Item]) -> Iterator[Item]:
+    """Yields text and what was found in it, in order."""
+    place = span[0]
+    for item in found:
+        if place < item.span[0]:
+            yield Item("text", (place, item.span[0]))
+        yield item
+        place = item.span[1]
+    if place < span[1]:
+        yield Item("text", (place, span[1]))
 
 
 _SUB, _SUP, _OTHER, _NOTE = "\ufdd0\ufdd1\ufdd2\ufdd3"

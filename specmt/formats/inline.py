@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import partial
 from typing import Final, final
 
 from specmt.errors import DataError
 from specmt.formats.document import Edit, Pieces, Segment, State, Tell
-from specmt.formats.glued import Item, glue, pair
+from specmt.formats.glued import Item, apart, glue, pair
+from specmt.formats.icu import Branch, split
 from specmt.types import Span, Tag, Tagged
 
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
@@ -67,6 +70,30 @@ class Inline:
     def space(self, place: int) -> None:
         """Takes a space that is between words without being written."""
         self._items.append(Item("space", (place, place)))
+
+    def apart(self, find: Callable[[str, Span], Iterable[Item]]) -> None:
+        """Takes apart the text collected.
+
+        :param find: returns what is no text in a part of the document
+        """
+        text = (item.kind == "text" for item in self._items)
+        self._items = [
+            each
+            for item, is_text in zip(self._items, text, strict=True)
+            for each in (apart(item.span, find(self.source, item.span)) if is_text else [item])
+        ]
+
+    def branches(self) -> list[tuple[Branch, Inline]]:
+        """Returns the texts of a message with plurals or selects of ICU; none where it has none.
+
+        :raises ValueError: one cannot be read.
+        """
+        found: list[tuple[Branch, Inline]] = []
+        for branch in split(self._items, self.source):
+            each = copy(self)
+            each._items = branch.items
+            found.append((branch, each))
+        return found
 
     def take(self) -> tuple[Tagged, Span] | None:
         """Returns the text collected and where it is, without the space and markup around it; begins anew.
@@ -138,17 +165,16 @@ class Inline:
 
         def add(said: str) -> None:
             nonlocal size
-            if self._collapses:
-                said = _SPACE.sub(" ", said)
-                if said[:1] == " " and text and text[-1].endswith(" "):
-                    said = said[1:]
+            if self._collapses and said[:1] == " " and text and text[-1].endswith(" "):
+                said = said[1:]
             if said:
                 text.append(said)
                 size += len(said)
 
         for number, item in enumerate(items):
             if item.kind == "text":
-                add(self._decode(self.source[slice(*item.span)]))
+                raw = self.source[slice(*item.span)]
+                add(self._decode(_SPACE.sub(" ", raw) if self._collapses else raw))
             elif item.kind == "open" and number in partners:
                 opened.append((size, item.span))
                 tags.append([])
@@ -277,19 +303,43 @@ def in_place(
     context: str = "",
     wraps: bool = False,
     guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,
+    forms: Sequence[str] = (),
 ) -> Iterator[Segment]:
     """Yields what was collected as a segment that its translation replaces, or nothing.
 
     :param guard: returns what is written at a place so that it is read as text
     :param wraps: whether the translation of a text in several lines is written in lines as long as those
+    :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
-    found = inline.take()
-    if found is None:
-        return
-    tagged, span = found
+    reason = ""
+    parts: list[tuple[Branch | None, Inline]] = []
+    try:
+        parts += inline.branches() if forms else ()
+    except ValueError as error:
+        reason = f"left as it is: {error}"
+    for branch, part in parts or [(None, inline)]:
+        found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
+        if found is not None:
+            tagged, span = found
+            write = partial(_written, span, inline.source if wraps else "", encode, guard)
+            edits = write if branch is None else partial(_with_forms, write, branch, forms)
+            yield Segment(tagged, lines(span[0]), edits, "skipped" if reason else state, context=context, reason=reason)
 
-    def edits(translation: Tagged, _: Tell) -> list[Edit]:
-        pieces = guard(render(translation, encode), span[0])
-        return [Edit(*span, wrap_alike(pieces, inline.source, span) if wraps else pieces)]
 
-    yield Segment(tagged, lines(span[0]), edits, state, context=context)
+def _written(
+    span: Span,
+    wrapped: str,
+    encode: Callable[[str], str],
+    guard: Callable[[Pieces, int], Pieces],
+    translation: Tagged,
+    _: Tell,
+) -> list[Edit]:
+    pieces = guard(render(translation, encode), span[0])
+    return [Edit(*span, wrap_alike(pieces, wrapped, span) if wrapped else pieces)]
+
+
+def _with_forms(
+    write: Callable[[Tagged, Tell], list[Edit]], branch: Branch, forms: Sequence[str], translation: Tagged, tell: Tell
+) -> list[Edit]:
+    (edit,) = write(translation, tell)
+    return [edit, *branch.more(edit, forms)]

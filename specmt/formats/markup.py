@@ -38,6 +38,9 @@ _REFERENCE: Final = re.compile(r"&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z_][\w.-]*);")
 _PREDEFINED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
+_HALF: Final = re.compile(r"#(START|CLOSE)_(\w+?)(?:_\d+)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A tag, a comment or text."""
@@ -301,6 +304,9 @@ def _half(text: str, inline: Inline, token: Token, end: int, halves: Mapping[str
     attributes = token.attributes(text)
     key = next((attributes[each] for each in ("i", "rid", "startRef", "id") if each in attributes), None)
     name = "" if key is None else f"#{value_of(text, key)}"
+    half = _HALF.fullmatch(name) if halves else None
+    if half is not None:  # Angular's, of which several have the same end
+        kind, name = "open" if half[1] == "START" else "close", f"#{half[2]}"
     if kind is None or not name:
         inline.opaque(token.start, end)
     elif kind == "open":

@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from specmt.errors import DataError, UsageError
 from specmt.formats.accelerators import hide
-from specmt.formats.document import Document, Edit, FormatOptions, RefusedError, Segment, State, Tell, TextDocument
-from specmt.formats.encoding import decode
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    RefusedError,
+    Segment,
+    State,
+    Tell,
+    TextDocument,
+    edited,
+)
+from specmt.formats.encoding import Encoding, decode
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.manual import find_marks
+from specmt.formats.plurals import plural_forms
 from specmt.languages import primary
 from specmt.types import Span, Tagged
 
@@ -86,9 +100,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = decode(data, charset)
     entries = list(_entries(text))
     header = next((entry for entry in entries if entry.values["msgid"].text == "" and not _context(entry)), None)
-    style = _Style(text, entries, header, options)
+    style = _Style(text, encoding, entries, header, options)
     segments: list[Segment] = []
-    owners: list[_Entry] = []
     seen: dict[tuple[str | None, str], int] = {}
     place = line = 0
     for entry in entries:
@@ -99,13 +112,16 @@ def read(data: bytes, options: FormatOptions) -> Document:
             raise DataError(f"line {line + 1} has the message of line {seen[key]} again")
         seen[key] = line + 1
         if entry is not header:
-            for segment in style.segments(entry, line + 1):
-                segments.append(segment)
-                owners.append(entry)
+            segments += style.segments(entry, line + 1)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
-        partly = {id(owners[number]) for number, translation in written.items() if not translation.is_whole}
-        for entry in {id(owners[number]): owners[number] for number in written}.values():
+        messages = {id(style.messages[number]): style.messages[number] for number in written}.values()
+        partly = {id(style.messages[number].entry) for number, said in written.items() if not said.is_whole}
+        partly |= {id(message.entry) for message in messages if len(message.said or ()) < message.count}
+        for message in messages:
+            if message.count > 1:
+                yield from style.message(message)
+        for entry in {id(message.entry): message.entry for message in messages}.values():
             yield from style.flag(entry, is_whole=id(entry) not in partly)
         if header is not None:
             yield from style.head(header)
@@ -185,15 +201,37 @@ def _starts(line: str) -> bool:
     return line.startswith(("msgctxt", "msgid")) and not line.startswith("msgid_plural")
 
 
+Edits = Callable[[Tagged, Tell], Iterable[Edit]]
+
+
+@dataclass(slots=True)
+class Message:
+    """A message in one or several parts."""
+
+    entry: _Entry
+    key: str
+    targets: list[str]
+    count: int
+    said: dict[int, Iterable[Edit]] | None = None
+    """What replaces them, by their numbers."""
+
+
 class _Style:
     """How a catalogue writes its strings and what it says of itself."""
 
-    def __init__(self, text: str, entries: list[_Entry], header: _Entry | None, options: FormatOptions) -> None:
-        self._options = options
+    def __init__(
+        self, text: str, encoding: Encoding, entries: list[_Entry], header: _Entry | None, options: FormatOptions
+    ) -> None:
+        self.messages: list[Message] = []
+        """That of each segment."""
+        self._options, self._encoding = options, encoding
+        self._names = plural_forms(options.target)
+        self._lacks_forms = any("msgid_plural" in entry.values for entry in entries)
         self._moment = _moment()
         self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
         said = "" if header is None else next((header.values[slot].text for slot in header.slots), "")
         found = re.search(r"nplurals\s*=\s*(\d+)", said)
+        self._lacks_forms &= "Plural-Forms:" not in said
         self._forms = _plural_forms(options.target)
         self._count = int(found[1]) if found else int(re.findall(r"\d", self._forms)[0])
         self._text = text
@@ -202,7 +240,7 @@ class _Style:
 
     def segments(self, entry: _Entry, line: int) -> Iterator[Segment]:
         """Yields the texts of a message: one, or those for one thing and for several."""
-        slots, last = entry.slots, entry.values[entry.slots[-1]].span[1]
+        slots = entry.slots
         if "msgid_plural" not in entry.values:
             plan = [("msgid", slots[:1])]
         else:
@@ -211,43 +249,59 @@ class _Style:
             plan = plan or [("msgid_plural", wanted)]
         for key, targets in plan:
             value = entry.values[key]
+            inline = Inline(value.text)
+            inline.text(0, len(value.text))
+            inline.apart(find_marks)
+            parts = [*in_place(inline, lambda _: line, forms=() if "msgid_plural" in entry.values else self._names)]
             existing = [entry.values[slot].text for slot in targets if slot in entry.values]
-            core = value.text.strip()
-            if not any(c.isalpha() for c in core):
-                continue
             target = next((text.strip() for text in existing if text), "")
             former = entry.former.get(key, "").strip()
             state: State = "translated" if any(existing) else "new"
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"
+            near = ((former, target),) if former and target else ()
+            if len(parts) > 1:
+                target, near = "", ()
+            message = Message(entry, key, targets, len(parts))
+            self.messages += [message] * len(parts)
+            for number, part in enumerate(parts):
+                yield replace(
+                    part,
+                    edits=partial(self._edits, message, number, part.edits),
+                    state="skipped" if part.state == "skipped" else state,
+                    target=target,
+                    context=_context(entry) or "",
+                    note=entry.note,
+                    near=near,
+                )
 
-            def edits(
-                translation: Tagged, _: Tell, source: str = value.text, slots: list[str] = targets, key: str = key
-            ) -> Iterator[Edit]:
-                head, tail = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
-                said = head + translation.text + tail
-                _check(entry.flags, source, said)
-                for slot in slots:
-                    if slot in entry.values:
-                        yield Edit(*entry.values[slot].span, [self._quoted(said, len(slot) + 1)])
-                    else:
-                        yield Edit(last, last, [f"{self._end}{slot} {self._quoted(said, len(slot) + 1)}"])
-                if key == "msgid_plural":  # forms that the language has not
-                    for slot in entry.slots:
-                        if int(slot[7:-1]) >= self._count:
-                            start, end = entry.values[slot].span
-                            yield Edit(self._text.rindex("\n", 0, start), end, [])
+    def _edits(self, message: Message, number: int, edits: Edits, translation: Tagged, tell: Tell) -> list[Edit]:
+        """Returns the edits of a message; those of one in several parts are written with all of them."""
+        message.said = message.said or {}
+        message.said[number] = edits(translation, tell)
+        if message.count == 1:
+            return [*self.message(message)]
+        if not self._encoding.can_encode(translation.text):
+            raise RefusedError(f"{self._encoding.codec} cannot write it")
+        return []
 
-            yield Segment(
-                Tagged(core),
-                line,
-                edits,
-                state,
-                target=target,
-                context=_context(entry) or "",
-                note=entry.note,
-                near=((former, target),) if former and target else (),
-            )
+    def message(self, message: Message) -> Iterator[Edit]:
+        """Yields the edits of a message."""
+        entry, key = message.entry, message.key
+        source = entry.values[key].text
+        said = edited(source, [edit for edits in (message.said or {}).values() for edit in edits])
+        _check(entry.flags, source, said)
+        last = entry.values[entry.slots[-1]].span[1]
+        for slot in message.targets:
+            if slot in entry.values:
+                yield Edit(*entry.values[slot].span, [self._quoted(said, len(slot) + 1)])
+            else:
+                yield Edit(last, last, [f"{self._end}{slot} {self._quoted(said, len(slot) + 1)}"])
+        if key == "msgid_plural":  # forms that the language has not
+            for slot in entry.slots:
+                if int(slot[7:-1]) >= self._count:
+                    start, end = entry.values[slot].span
+                    yield Edit(self._text.rindex("\n", 0, start), end, [])
 
     def flag(self, entry: _Entry, *, is_whole: bool) -> Iterator[Edit]:
         """Yields what marks a translation to be reviewed, or takes the mark away."""
@@ -273,6 +327,8 @@ class _Style:
             "PO-Revision-Date": self._moment,
             "Language": self._options.target.replace("-", "_"),
         }
+        if self._lacks_forms:
+            fields["Plural-Forms"] = self._forms
         for name, value in fields.items():
             found = re.compile(rf'"{name}:[ ]?((?:[^"\\]|\\[^n])*)\\n"').search(self._text, start, end)
             if found is None:

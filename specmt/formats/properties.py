@@ -10,6 +10,7 @@ from specmt.formats.accelerators import hide
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.plurals import plural_forms
 
 _ENTRY: Final = re.compile(
     r"""^[ \t\f]*(?:[#!][^\r\n]*
@@ -56,7 +57,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
         inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ ")
         inline.text(*match.span("value"))
-        segments += in_place(inline, lines, encode, context=_ESCAPE.sub(_meaning, match["key"]))
+        key = _ESCAPE.sub(_meaning, match["key"])
+        segments += in_place(inline, lines, encode, context=key, forms=plural_forms(options.target))
     return TextDocument(text, encoding, hide(segments), escape=_code)
 
 

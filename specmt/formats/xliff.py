@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from specmt.errors import DataError
@@ -19,9 +20,10 @@ from specmt.formats.document import (
     State,
     Tell,
     TextDocument,
+    edited,
 )
 from specmt.formats.encoding import decode_xml
-from specmt.formats.inline import Inline, render
+from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import (
     Element,
     Token,
@@ -37,7 +39,8 @@ from specmt.formats.markup import (
     xml_escape,
     xml_unescape,
 )
-from specmt.types import Span, Tagged
+from specmt.formats.plurals import plural_forms
+from specmt.types import Tagged
 
 _PAIRS: Final = frozenset(("g", "mrk", "pc"))
 _HALVES: Final = {"bpt": "open", "ept": "close", "bx": "open", "ex": "close", "sc": "open", "ec": "close"}
@@ -61,6 +64,7 @@ class _Unit:
 
     suggestions: list[Element]
     note: str
+    count: int = 0
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -81,11 +85,11 @@ class _Reader:
         self._lines = LineNumbers(text)
         self._is_two = False
         self._languages: list[Token] = []
-        self._later: dict[int, tuple[_Unit, Span]] = {}
-        """The unit of segments whose translations are written together, and the place of each."""
-        self._said: dict[int, Tagged] = {}
-        """Their translations."""
-        self._count = 0
+        self._forms = plural_forms(options.target)
+        self._units: list[_Unit] = []
+        """The unit of each segment; the translations of those of one are written together."""
+        self._said: dict[int, list[Edit]] = {}
+        """What of the source they replace."""
 
     def segments(self) -> Iterator[Segment]:
         """Yields the segments of all units."""
@@ -141,15 +145,15 @@ class _Reader:
             [each for each in elements if local(each.name) == "alt-trans"],
             " ".join(xml_unescape(self._text[slice(*each.inside)]).strip() for each in notes),
         )
-        if not unit.parts:
-            found = self._inline(unit.source).take()
-            if found is not None:
-                yield self._segment(unit, found[0], partial(self._edits, unit, found[1]))
-        for part in unit.parts:
-            found = self._inline(part).take()
-            if found is not None:
-                self._later[self._count] = unit, found[1]
-                yield self._segment(unit, found[0], partial(self._keep, self._count))
+        found = [
+            segment
+            for element in unit.parts or [unit.source]
+            for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms)
+        ]
+        unit.count = len(found)
+        for segment in found:
+            self._units.append(unit)
+            yield self._segment(unit, segment, is_branch=len(found) > 1 and not unit.parts)
 
     def _segs(self, tokens: Iterable[Token]) -> Iterator[Element]:
         """Yields the elements that are segments."""
@@ -159,8 +163,7 @@ class _Reader:
             else:
                 yield from self._segs(each.inner)
 
-    def _segment(self, unit: _Unit, tagged: Tagged, edits: Callable[[Tagged, Tell], Iterable[Edit]]) -> Segment:
-        self._count += 1
+    def _segment(self, unit: _Unit, segment: Segment, *, is_branch: bool) -> Segment:
         text = self._text
         existing = "" if unit.target is None else plain_text(text, unit.target.inner)
         source = plain_text(text, unit.source.inner)
@@ -179,41 +182,33 @@ class _Reader:
         attributes = unit.token.attributes(text)
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(text, key)
-        line = self._lines(unit.source.start)
-        return Segment(tagged, line, edits, state, target=existing, context=context, note=unit.note, near=near)
+        if is_branch:
+            existing, near = "", ()
+        line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
+        state = "skipped" if segment.state == "skipped" else state
+        known = {"target": existing, "context": context, "note": unit.note, "near": near}
+        return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]
 
-    def _edits(self, unit: _Unit, span: Span, translation: Tagged, _: Tell) -> Iterator[Edit]:
-        (start, end), (left, right) = unit.source.inside, span
-        content = [(start, left), *render(translation, xml_escape), (right, end)]
-        return self._target(unit, content, is_whole=translation.is_whole)
-
-    def _keep(self, number: int, translation: Tagged, _: Tell) -> tuple[Edit, ...]:
-        self._said[number] = translation
+    def _keep(self, number: int, segment: Segment, translation: Tagged, tell: Tell) -> tuple[Edit, ...]:
+        self._said[number] = [*segment.edits(translation, tell)]
         return ()
 
     def finish(self, written: Mapping[int, Tagged]) -> Iterator[Edit]:
-        """Yields the targets of units in several segments, and the language of the targets."""
-        units: dict[int, tuple[_Unit, list[tuple[Span, Tagged]]]] = {}
-        for number in written:
-            if number in self._later:
-                unit, span = self._later[number]
-                units.setdefault(id(unit), (unit, []))[1].append((span, self._said[number]))
-        for unit, parts in units.values():
-            assert unit.segmented is not None
-            place, end = unit.segmented.inside
-            pieces: Pieces = []
-            for (left, right), translation in sorted(parts, key=lambda part: part[0]):
-                pieces += [(place, left), *render(translation, xml_escape)]
-                place = right
-            is_whole = all(translation.is_whole for _, translation in parts)
-            yield from self._target(unit, [*pieces, (place, end)], is_whole=is_whole)
+        """Yields the targets, and their language."""
+        for _, group in groupby(sorted(written), key=lambda number: id(self._units[number])):
+            numbers = [*group]
+            unit = self._units[numbers[0]]
+            edits = [edit for number in numbers for edit in self._said[number]]
+            is_whole = len(numbers) == unit.count and all(written[number].is_whole for number in numbers)
+            content = edited(self._text, edits, (unit.segmented or unit.source if unit.parts else unit.source).inside)
+            yield from self._target(unit, content, is_whole=is_whole)
         name = "trgLang" if self._is_two else "target-language"
         for token in self._languages:
             if name not in token.attributes(self._text):
                 place = token.start + 1 + len(token.name)
                 yield Edit(place, place, [f" {name}={quoted(self._options.target)}"])
 
-    def _target(self, unit: _Unit, content: Pieces, *, is_whole: bool) -> Iterator[Edit]:
+    def _target(self, unit: _Unit, content: str, *, is_whole: bool) -> Iterator[Edit]:
         """Yields the edits that write a target and its state."""
         state = "needs-review-translation" if self._options.fuzzy and not self._is_two else "translated"
         if not is_whole:
@@ -224,12 +219,12 @@ class _Reader:
         if target is not None and target.first.kind == "open":
             if not self._is_two:
                 yield from self._attribute(target.first, "state", state)
-            yield Edit(*target.inside, content)
+            yield Edit(*target.inside, [content])
             return
         prefix = source.name.rpartition(":")[0]
         name = f"{prefix}:target" if prefix else "target"
         said = "" if self._is_two else f" state={quoted(state)}"
-        element: Pieces = [f"<{name}{said}>", *content, f"</{name}>"]
+        element: Pieces = [f"<{name}{said}>", content, f"</{name}>"]
         if target is not None:
             yield Edit(target.start, target.end, element)
             return

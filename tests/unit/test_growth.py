@@ -26,7 +26,11 @@ _EVENT = "[Script Info]\nDialogue: 0,0:00:01.00,0:00:04.00,,,,,,,"
 REPEATED = {
     "android": [
         ("<resources>", "<plurals><item>x</item></plurals>|<x/>|<string/>", "</resources>"),
-        (_STRINGS[0], "<b>x</b> |x\\n|\\n|\"|\\u0041|<g/>x |\\'", _STRINGS[1]),
+        (
+            _STRINGS[0],
+            '<b>x</b> |x\\n|\\n|"|\\u0041|<g/>x |\\\'|{n, plural, other {x}}|{n, plural,|x &quot;"',
+            _STRINGS[1],
+        ),
     ],
     "asciidoc": [
         ("", "a\n\n|* a\n|a\n|a::\n|----\n|[a]\n|¦===\n|= a\n|<<a>>", ""),
@@ -90,12 +94,12 @@ REPEATED = {
         ("", '#\n|#, x\n|#. x\n|#~ x\n|\n|"x"\n|x| |#,a', ""),
         ("", "charset=", ""),
         ('msgid "x"\n', '"x"\n|#, c\n', 'msgstr ""\n'),
-        ('#, c-format\nmsgid "x', "%|% |&|_x|x | |\\n|\\\\", 'x"\nmsgstr ""\n'),
+        ('#, c-format\nmsgid "x', "%|% |&|_x|x | |\\n|\\\\|B<|B<x y> |E<lt>|{n, plural, other {x}}", 'x"\nmsgstr ""\n'),
         ('#, python-brace-format\nmsgid "x', "{|{}", '"\nmsgstr ""\n'),
     ],
     "properties": [
         ("", "a=b\n|a|a\\|\\|\\u|a= |=|:| |#|\\\n|a=\\\n|a={0}'\n|\r|\n|\t", ""),
-        ("a=b", "\\\n|\\u0041|\\\\| |x\\n|'|{0|\\ ", ""),
+        ("a=b", "{n, plural, other {x}}|\\\n|\\u0041|\\\\| |x\\n|'|{0|\\ ", ""),
     ],
     "qt": [
         (
@@ -155,7 +159,8 @@ REPEATED = {
         ("<xliff><file><body>", "<trans-unit><source>x</source></trans-unit>|<trans-unit/>", "</body></file></xliff>"),
         (
             _UNIT[0],
-            "<g>x </g>|<x/>|<x/>x |x |<bx rid='1'/>x <ex rid='1'/>|<mrk mtype='seg'>x</mrk>|<g translate='no'>x</g>|&x;",
+            "<g>x </g>|<x/>|<x/>x |x |<bx rid='1'/>x <ex rid='1'/>|<mrk mtype='seg'>x</mrk>|<g translate='no'>x</g>|&x;"
+            "|<x id='START_A'/>x |<x id='START_A'/>x <x id='CLOSE_A'/>|{n, plural, other {x}}",
             _UNIT[1],
         ),
         (

@@ -1,0 +1,41 @@
+"""Markup of manual pages in messages, as po4a writes it: ``B<bold>``, ``E<lt>`` and ``\\fBbold\\fR``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from specmt.formats.glued import Item
+from specmt.types import Span
+
+_HINT: Final = re.compile(r"[A-Z]<|\\f[BIRP(\[]")
+_MARK: Final = re.compile(
+    r"(?P<opaque>E<\w+>)|(?<!\w)(?:CW|[A-Z])(?P<open><)|(?P<close>>)|(?P<font>\\f(?:[BI]|\([BC]\w))|(?P<end>\\f[RP])"
+)
+
+_LITERAL: Final = re.compile(r"-.*|(?![A-Z][a-z]+\b)\S+", re.DOTALL)
+"""Options, names of commands and files, values to be filled in."""
+
+
+def find_marks(text: str, span: Span) -> Iterator[Item]:
+    """Yields the marks in a part of a text: characters by their names, and pairs that are complete."""
+    if not _HINT.search(text, *span):
+        return
+    found: list[Item] = []
+    opened: list[int] = []
+    for match in _MARK.finditer(text, *span):
+        kind = match.lastgroup
+        if kind == "opaque":
+            found.append(Item("opaque", match.span()))
+        elif kind in ("open", "font"):
+            opened.append(len(found))
+            found.append(Item("open", match.span(), str(kind)))
+        elif opened and found[opened[-1]].name == ("open" if kind == "close" else "font"):
+            first = found[opened[-1]]
+            if first is found[-1] and _LITERAL.fullmatch(text, first.span[1], match.start()):
+                found[opened.pop()] = Item("opaque", (first.span[0], match.end()))
+            else:
+                found.append(Item("close", match.span(), found[opened.pop()].name))
+    broken = set(opened)
+    yield from (item for number, item in enumerate(found) if number not in broken)

@@ -1,0 +1,135 @@
+"""Messages of programs: ICU in every format, marks of Angular, po4a and Android, plural forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from specmt.documents import translate_documents
+from specmt.formats import read_document
+from specmt.formats.document import FormatOptions
+from specmt.formats.manual import find_marks
+from specmt.options import DecodingOptions
+from tests.documents import Shouting
+
+_UNIT = "<xliff><file><body><trans-unit><source>{}</source>{}</trans-unit></body></file></xliff>"
+
+
+def shout(name: str, text: str, target: str = "de") -> str:
+    """Returns a document in capitals."""
+    document = read_document(text.encode(), "a", name, FormatOptions(source="en", target=target, fuzzy=False))
+    assert document.write({}, print) == text.encode()
+    (done,) = translate_documents(Shouting(), [("a", document)], DecodingOptions())
+    return done.data.decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted"),
+    [
+        ("{n, plural, one {a file} other {# files}}", "de", "{n, plural, one {A FILE} other {# FILES}}"),
+        (
+            "{n, plural, one {a file} other {# files}}",
+            "pl",
+            "{n, plural, one {A FILE} few {# FILES} many {# FILES} other {# FILES}}",
+        ),
+        ("{n, plural, =1 {a file} other {# files}}", "de", "{n, plural, =1 {A FILE} other {# FILES}}"),
+        (
+            "{n, plural, one {file} few {filey} many {filez} other {files}}",
+            "de",
+            "{n, plural, one {FILE} other {FILES}}",
+        ),
+        ("{g, select, f {she} other {they}}", "pl", "{g, select, f {SHE} other {THEY}}"),
+        ("see {n, plural, one {a file} other {files}} here", "de", "SEE {n, plural, one {A FILE} other {FILES}} HERE"),
+        (
+            "{g, select, f {{n, plural, one {own} other {# own}}} other {no}}",
+            "de",
+            "{g, select, f {{n, plural, one {OWN} other {# OWN}}} other {NO}}",
+        ),
+        ("{n, selectordinal, one {#st} other {#th}}", "de", "{n, selectordinal, one {#st} other {#th}}"),
+        ("{n, plural, other {a '{' b}}", "ja", "{n, plural, other {A '{' B}}"),
+        ("{n, plural, other {files}", "de", "{n, plural, other {files}"),
+        ("{n, plural, other {files}} }", "de", "{n, plural, other {files}} }"),
+    ],
+)
+def test_branches_are_texts_in_every_format(source: str, target: str, wanted: str) -> None:
+    assert shout("json", f'{{"a": "{source}"}}', target) == f'{{"a": "{wanted}"}}'
+    if "'" in source:
+        return
+    assert shout("properties", f"a={source}\n", target) == f"a={wanted}\n"
+    strings = '<resources><string name="a">{}</string></resources>'
+    assert shout("android", strings.format(source), target) == strings.format(wanted)
+    assert f'msgstr "{wanted if wanted != source else ""}"' in shout("po", f'msgid "{source}"\nmsgstr ""\n', target)
+    said = f'<target state="translated">{wanted}</target>' if wanted != source else ""
+    assert _UNIT.format(source, said) in shout("xliff", _UNIT.format(source, ""), target).replace(
+        f' target-language="{target}"', ""
+    )
+
+
+def test_a_message_of_which_a_branch_stays_is_to_be_reviewed() -> None:
+    source = "{n, plural, one {a file} other {# files}}"
+    for name, text, said in (
+        ("xliff", _UNIT.format(source, ""), 'state="needs-translation">{n, plural, one {a file} other {# FILES}}'),
+        (
+            "po",
+            f'msgid "{source}"\nmsgstr ""\n',
+            '#, fuzzy\nmsgid "{n, plural, one {a file} other {# files}}"\nmsgstr "{n',
+        ),
+    ):
+        document = read_document(text.encode(), "a", name, FormatOptions(source="en", target="de", fuzzy=False))
+        last = document.segments[1].source
+        written = document.write({1: type(last)(last.text.upper().replace("{T1}", "{t1}"), last.tags)}, print)
+        assert said in written.decode()
+
+
+def test_ends_and_beginnings_of_angular_are_pairs() -> None:
+    source = '<x id="START_LINK"/>one<x id="CLOSE_LINK"/> <x id="START_LINK_1"/>two<x id="CLOSE_LINK"/> three'
+    document = read_document(_UNIT.format(source, "").encode(), "a", "xliff", FormatOptions())
+    assert [segment.source.text for segment in document.segments] == ["one two three"]
+    assert len(document.segments[0].source.tags) == 2
+    assert source.replace("one", "ONE").replace("two", "TWO").replace("three", "THREE") in shout(
+        "xliff", _UNIT.format(source, "")
+    )
+
+
+def test_marks_of_manual_pages_are_tags() -> None:
+    text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > B<1"
+    assert [(item.kind, text[slice(*item.span)]) for item in find_marks(text, (0, len(text)))] == [
+        ("open", "B<"),
+        ("close", ">"),
+        ("opaque", "I<file>"),
+        ("opaque", "E<lt>"),
+        ("opaque", "B<-a, --all>"),
+        ("open", r"\fB"),
+        ("close", r"\fR"),
+        ("opaque", "E<lt>"),
+    ]
+
+
+def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
+    plural = 'msgid "a file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    assert '"Plural-Forms: nplurals=3; plural=(n==1' in shout("po", header + plural, "cs")
+    assert "Plural-Forms" not in shout("po", header + 'msgid "a"\nmsgstr ""\n', "cs")
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        (r"a:\n%s\n\nb", r"A:\n%s\n\nB"),
+        ('a "b" c', 'A "B" C'),
+        ('"a b"', '"A B"'),
+        (r"a \u0020", r"A \u0020"),
+    ],
+)
+def test_breaks_quotes_and_spaces_of_android_stay(source: str, wanted: str) -> None:
+    strings = '<resources><string name="a">{}</string></resources>'
+    assert shout("android", strings.format(source)) == strings.format(wanted)
+
+
+def test_android_has_the_forms_of_the_target() -> None:
+    one, other = '<item quantity="one">a</item>', '\n  <item quantity="other">b</item>'
+    few = '\n  <item quantity="few">c</item>'
+    plurals = '<resources><plurals name="x">\n  {}</plurals></resources>'
+    want = other.upper().replace("ITEM", "item").replace("QUANTITY", "quantity").replace("OTHER", "other")
+    both = one.replace(">a<", ">A<") + want.replace("other", "few") + want.replace("other", "many") + want
+    assert shout("android", plurals.format(one + other), "pl") == plurals.format(both)
+    assert shout("android", plurals.format(one + few + other)) == plurals.format(one.replace(">a<", ">A<") + want)
