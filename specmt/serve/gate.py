@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, final
 
 from starlette.requests import ClientDisconnect
@@ -113,7 +114,8 @@ class Gate:
             claim.close()
             self._count(status)
             if self._log is not None:
-                self._log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
+                with suppress(OSError):  # a full disk concerns the log alone
+                    self._log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
 
 
 @final

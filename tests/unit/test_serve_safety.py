@@ -272,6 +272,18 @@ def test_a_thread_that_ends_leaves_nobody_waiting_and_the_server_is_not_ready(mo
         engine.submit([Waiting("e").job])
 
 
+def test_a_log_that_cannot_be_written_does_no_harm() -> None:
+    def fail(_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def ask() -> int:
+        gate = create_app(Service([Source(("de", "en"), "0" * 64, load)], OPTIONS), log=fail)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://localhost") as client:
+            return (await client.get("/health")).status_code
+
+    assert asyncio.run(ask()) == 200
+
+
 def test_whoever_cannot_be_told_does_no_harm() -> None:
     def fail(_: object) -> None:
         raise RuntimeError("Event loop is closed")
