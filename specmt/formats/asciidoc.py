@@ -285,7 +285,8 @@ class _Page:
         """Whether a line ends the paragraph before it."""
         if _DELIMITER.match(raw) or _TABLE.match(raw) or _ATTRIBUTES.match(raw) or raw == "+":
             return True
-        return in_list and (_ITEM.match(raw) or _TERM.match(raw)) is not None
+        # What would be an item is not joined to what is before it, though it is one in lists only.
+        return _ITEM.match(raw) is not None or (in_list and _TERM.match(raw) is not None)
 
     def _table(self, lines: Sequence[Span], number: int, attributes: str) -> int:
         """Reads the cells of a table."""
@@ -357,7 +358,7 @@ class _Page:
             is_long = "\n" in text[slice(*span)]
             for number, piece in enumerate(pieces):
                 if isinstance(piece, str):
-                    piece = re.sub(r"::(?=\s|\Z)", "&#58;:", piece)
+                    piece = re.sub(r"::(?=\s|\Z)", "&#58;&#58;", piece)
                     piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if in_table else piece
                     pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
             raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]

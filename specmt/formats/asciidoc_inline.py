@@ -34,7 +34,9 @@ _MOST_DEEP: Final = 5
 class Found(NamedTuple):
     """What opens or closes a pair, or stands by itself."""
 
-    kind: Literal["open", "close", "opaque", "mark", "note"]
+    kind: Literal["open", "close", "opaque", "mark", "note", "loose"]
+    """``loose`` is what would begin a pair with what is behind the text."""
+
     start: int
     end: int
     key: str
@@ -133,7 +135,7 @@ def _quoted(
             return _pair(text, first, inside, found.end(), key, depth), found.end()
         if kind != "script":
             endless.add(kind + closing)
-    return [], place
+    return [Found("loose", first, place, mark)] * (kind != "script"), place
 
 
 def unescape(raw: str) -> str:
@@ -145,6 +147,8 @@ def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
     """Gives the text and the markup of a paragraph to a segment."""
     place = span[0]
     for each in found:
+        if each.kind == "loose":
+            continue
         inline.text(place, each.start)
         if each.kind in ("open", "close"):
             (inline.open if each.kind == "open" else inline.close)(each.start, each.end, each.key)
@@ -182,7 +186,8 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
                 if piece not in marks
             )
             is_same = pattern is _SPECIAL or _said(raw, again) == said
-            if is_same and _shape(again, named=pattern is _SPECIAL) == wanted:
+            shape = _shape(again, named=pattern is _SPECIAL)
+            if is_same and shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape):
                 return pieces
     raise RefusedError("its inline markup would be read as something else")
 
@@ -207,6 +212,6 @@ def _said(raw: str, found: Sequence[Found], first: int = 0) -> str:
     """
     said, place = [], 0
     for each in found:
-        said.append(unescape(raw[place : each.start - first]))
+        said.append(unescape(raw[place : (each.end if each.kind == "loose" else each.start) - first]))
         place = each.end - first
     return "".join("".join([*said, unescape(raw[place:])]).split())

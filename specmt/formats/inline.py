@@ -252,7 +252,7 @@ def wrap(
         length = _length(word)
         start = "".join(piece if isinstance(piece, str) else source[slice(*piece)] for piece in word)
         is_escape = isinstance(out[-1], str) and out[-1].endswith("\\")
-        if column + 1 + length > width and not is_escape and (may_start is None or may_start.match(start)):
+        if length and column + 1 + length > width and not is_escape and (may_start is None or may_start.match(start)):
             out.append(line_break)
             column = indent + length
         else:

@@ -15,7 +15,7 @@ from specmt.types import Span, Tag, Tagged
 _NAME: Final = r"(?:(?!_)\w)+(?:[-._+:](?:(?!_)\w)+)*"
 _START: Final = re.compile(
     rf"(?P<escape>\\(?:[\s\S]|\Z))|(?P<literal>``)|(?P<strong>\*\*)|(?P<emphasis>\*)|(?P<target>_`)"
-    rf"|(?P<phrase>(?::{_NAME}:)?`)|(?P<bar>\|)|(?P<note>\[(?:\#?[\w.-]+|[\#*])\]_)|(?P<name>{_NAME})(?P<to>__?(?!\w))?"
+    rf"|(?P<phrase>(?::{_NAME}:)?`)|(?P<bar>\|(?!\|))|(?P<note>\[(?:\#?[\w.-]+|[\#*])\]_)|(?P<name>{_NAME})(?P<to>__?(?!\w))?"
 )
 _AFTER: Final = r"""(?=[\s'")\]}>/\\:.,;!?-]|\Z|[^\x00-\x7f])"""
 _SKIP: Final = r"(?:\\[\s\S])+|"
@@ -85,8 +85,9 @@ def find(text: str, start: int, end: int) -> list[Found]:
             pass
         else:
             closing = None if kind in endless else _closing(text, kind, place, end)
-            if closing is None:
-                endless.add(kind)
+            if closing is None or closing.start() == place:
+                if closing is None:
+                    endless.add(kind)
                 found.append(Found("loose", first, place, (place, place), kind))
             else:
                 found.append(_found(kind, text, match, closing))
@@ -117,9 +118,8 @@ def _may_follow(text: str, place: int, last: int) -> bool:
 
 
 def _closing(text: str, kind: str, place: int, end: int) -> re.Match[str] | None:
-    start = place
     while (match := _ENDS[kind].search(text, place, end)) is not None:
-        if match["end"] and match.start() > start and _may_follow(text, match.end(), end):
+        if match["end"] and _may_follow(text, match.end(), end):
             return match
         place = match.end() if not match["end"] else match.start() + 1
     return None
@@ -209,7 +209,9 @@ class Writer:
             raw = before + written(self._text, pieces) + after
             found = find(raw, 0, len(raw))
             said = "".join(self._said(kind, piece) for kind, piece in flat)
-            if _shape(found) == wanted and "".join(plain(raw, found, is_whole=False).split()) == "".join(said.split()):
+            shape = _shape(found)
+            is_same = shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape)
+            if is_same and "".join(plain(raw, found, is_whole=False).split()) == "".join(said.split()):
                 return pieces
         raise RefusedError("its inline markup would be read as something else")
 

@@ -100,3 +100,13 @@ def test_what_is_code_by_its_style_or_its_column_is_left() -> None:
     document = read("asciidoc", page)
     assert not document.segments
     assert {part.reason for part in document.parts} == {"attributes", "code", "markup", "a table of values"}  # type: ignore[attr-defined]
+
+
+def test_what_begins_in_a_sentence_does_not_end_in_the_next() -> None:
+    document = read("asciidoc", b"Ein Haus.\nEin Hof `a`.\n")
+    assert document.write({0: Tagged("Ein `Haus.")}, print) == b"Ein &#96;Haus.\nEin Hof `a`.\n"
+
+
+def test_a_line_that_would_be_an_item_stays_a_line() -> None:
+    page = b"Eins und\nzwei:\n* Drei\n* Vier\n"
+    assert translate(read("asciidoc", page)) == page.upper()
