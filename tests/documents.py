@@ -626,4 +626,18 @@ SAMPLES = [
         },
         {"fuzzy": False},
     ),
+    Sample(
+        "php",
+        "<?php\n// 'nein'\nif (!defined('X')) { exit; }\nreturn [\n    'a' => 'Das ist\\'s :name', // c\n    \"b\" => \"Tür $x {$y->z} \\\"auf\\\"\\n\",\n"
+        "    'c' => ['d' => '{0} Keine|[1,*] Viele', 'e' => 'x' . 'y', 'f' => env('nein'), 5 => 'Ende'],\n    'g' => 'a_b',\n];\n",
+        ["Das ist's {t1}", 'Tür {t1} {t2} "auf"', "Keine", "Viele", "'x' . 'y'", "Ende"],
+        {
+            "Das ist\\'s": "DAS IST\\'S",
+            "Tür": "TÜR",
+            "auf": "AUF",
+            "Keine": "KEINE",
+            "Viele": "VIELE",
+            "Ende": "ENDE",
+        },
+    ),
 ]

@@ -33,6 +33,7 @@ _OURS: Final = {
     "json": (".json", ".arb"),
     "markdown": (".md", ".markdown", ".mdx", ".qmd"),
     "odt": (".odt",),
+    "php": (".php",),
     "po": (".po", ".pot"),
     "pptx": (".pptx",),
     "properties": (".properties",),
@@ -113,13 +114,13 @@ def suffixes(name: str) -> tuple[str, ...]:
 def format_of(name: str, head: bytes = b"") -> str | None:
     """Returns the name of the format of a file, with or without ``.gz``; ``text`` for ``.txt`` alone.
 
-    :param head: how it begins, which counts more than the suffix of XML, YAML and .ts; empty: not known
+    :param head: how it begins, which counts more than the suffix of XML, YAML, PHP and .ts; empty: not known
     """
     low = name.lower().removesuffix(".gz")
     if low.endswith((".xml", ".ts")) and head:
         return xml_format(head)
-    if low.endswith((".yml", ".yaml")) and head:
-        return "yaml" if has_messages(PurePath(name), head, None) else None
+    if low.endswith((".yml", ".yaml", ".php")) and head and not has_messages(PurePath(name[: len(low)]), head, None):
+        return None
     ours = next((name for name, ends in _OURS.items() if low.endswith(ends)), None)
     return ours or next((name for name in _plug_ins() if low.endswith(suffixes(name))), None)
 
@@ -127,13 +128,17 @@ def format_of(name: str, head: bytes = b"") -> str | None:
 def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str | None:
     """Returns the format of a file that no one named but the folder that it is in.
 
-    Of JSON and YAML these are files of messages, lest settings of programs be translated.
+    Of JSON, YAML and PHP these are files of messages, lest settings of programs be translated.
 
     :param path: within the folder
     :param language: that is translated from, if that is known
     """
     known = format_of(str(path), head)
-    if known in ("json", "yaml") and not path.name.lower().endswith(".arb") and not has_messages(path, head, language):
+    if (
+        known in ("json", "php", "yaml")
+        and not path.name.lower().endswith(".arb")
+        and not has_messages(path, head, language)
+    ):
         return None
     return known
 

@@ -51,6 +51,10 @@ _LANGUAGES: Final = {
 """Where documents say the languages that they are in, and are to be translated into."""
 
 _YAML_KEY: Final = re.compile(rb"""^["']?([\w.-]+)["']?[ \t]*:(?=\s)(?:[ \t]*(?:#.*)?\r?$)?(.?)""", re.MULTILINE)
+_PHP_TEXTS: Final = re.compile(
+    rb"""^\s*\$(?:string|lang|_|_LANG|txt)\s*(?:\[|\+?=)|^return\s*(?:\[|array\b)""", re.MULTILINE
+)
+_PHP_CODE: Final = re.compile(rb"^\s*(?:(?:abstract|final)\s+)?(?:class|function|trait|interface)\s", re.MULTILINE)
 _SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose", "mkdocs", "package", "tsconfig"))
 """Names of files of settings, which a folder that is named as a language may have, too."""
 
@@ -92,7 +96,7 @@ def has_magic(head: bytes) -> bool:
 
 
 def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
-    """Whether JSON or YAML is messages: its name, its folder or its first key is the code of a language.
+    """Whether JSON, YAML or PHP is messages: its name, its folder or its first key is the code of a language.
 
     :param language: the only one that counts, if it is known
     """
@@ -105,11 +109,10 @@ def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
             return True
     elif path.suffix.lower() in (".yml", ".yaml"):
         found = _YAML_KEY.findall(head)  # each with what is behind it in its line
-        said += (
-            [name.decode() for name, _ in found]
-            if all(not more and is_code(name.decode()) for name, more in found)
-            else []
-        )
+        if all(not more and is_code(name.decode()) for name, more in found):
+            said += [name.decode() for name, _ in found]
+    elif path.suffix.lower() == ".php" and (not _PHP_TEXTS.search(head) or _PHP_CODE.search(head)):
+        return False
     return stem not in _SETTINGS and any(
         is_code(each) and (language is None or primary(each) == primary(language)) for each in said
     )

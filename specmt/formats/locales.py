@@ -13,23 +13,16 @@ from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, 
 from specmt.formats.encoding import decode
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.scalars import TEXT, quoted, start_of, written
-from specmt.languages import is_code, primary
+from specmt.formats.values import is_code
+from specmt.languages import is_code as is_language
+from specmt.languages import primary
 from specmt.types import Tagged
-
-_PATTERN: Final = re.compile(r"(?:%[-_0^#]?[A-Za-z]|[^%\w])*")
-"""A pattern of numbers, dates or times."""
 
 _PATTERNS: Final = re.compile(
     r"(?:.*\.)?(?:(?:date|time|datetime)\.(?:formats\..+|order\.\d+)|number\.(?:.*\.)?format\.\w+)"
 )
-"""Where Rails has those."""
+"""Where Rails has patterns of numbers, dates and times."""
 
-_NO_TEXT: Final = re.compile(
-    r":[a-z_]\w*|(?:\w+:/)?/\S*|[\w.+-]+@[\w.-]+|#\w+|[a-z0-9-]+(?:[._][a-z0-9-]+)+|(?:[\w.-]+/)+[\w-]+\.\w+"
-)
-"""Symbols, addresses, identifiers, files."""
-
-_PLACEHOLDER: Final = re.compile(r"%?\{\{?[^{}]*\}?\}|%\w+%")
 _ICU: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _NAMES: Final = frozenset(("class", "href", "icon", "id", "identifier", "layout", "link", "permalink", "slug", "url"))
 """Keys of data whose values in small letters are no text."""
@@ -79,7 +72,7 @@ class _Reader:
         """Yields the texts of a document."""
         pairs: list[_Pair] = root.value if isinstance(root, yaml.MappingNode) else []
         codes = [str(key.value) for key, value in pairs if isinstance(value, yaml.MappingNode)]
-        if not codes or len(codes) < len(pairs) or not all(map(is_code, codes)):
+        if not codes or len(codes) < len(pairs) or not all(map(is_language, codes)):
             self._is_data = True
             yield from self._node(root, "", is_flow=False)
             return
@@ -124,7 +117,7 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: str, write: Callable[[str], list[Edit]]) -> Iterator[Segment]:
         value = str(node.value)
         core = value.strip()
-        if node.tag != TEXT or _is_code(core, path, is_data=self._is_data):
+        if node.tag != TEXT or _is_read(core, path, is_data=self._is_data):
             return
         line = self._lines(node.start_mark.index)
         if _ICU.search(core):
@@ -164,9 +157,7 @@ class _Reader:
         return edits
 
 
-def _is_code(said: str, path: str, *, is_data: bool) -> bool:
+def _is_read(said: str, path: str, *, is_data: bool) -> bool:
     """Whether a value is read by programs."""
-    if not any(map(str.isalpha, _PLACEHOLDER.sub("", said))) or _PATTERN.fullmatch(said) or _PATTERNS.fullmatch(path):
-        return True
     is_name = is_data and path.rpartition(".")[2] in _NAMES and said == said.lower()
-    return is_name or _NO_TEXT.fullmatch(said) is not None
+    return is_name or is_code(said) or _PATTERNS.fullmatch(path) is not None

@@ -145,6 +145,8 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
         ),
         ("json", b'{"a": \n"b}', "line 2 is not JSON"),
         ("json", b"[" * 100_000, ""),
+        ("php", b"<?php\nreturn [\n  'a' => 'b'\n", " is not PHP"),
+        ("php", b"<?php\n$lang['a'] = = 'b';\n", "line 2 is not PHP"),
         ("qt", b"<TS>\n<a></TS>", "line 2 is not well-formed XML"),
         ("qt", b"\n<html/>", "line 2 must open with <TS>, but has <html> instead"),
         ("strings", b'"a" = "b";\n"c" "d";\n', 'line 2 is no "key" = "value";'),

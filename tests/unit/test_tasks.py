@@ -39,7 +39,7 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
         ("docker-compose.yml", b"services:\n  de:\n    image: a\n", "YAML"),
         ("app.ts", b"import { a } from 'b'\nconst c = <TS>d\n", "TypeScript"),
         ("a.tex", b"Haus\n", "LaTeX"),
-        ("a.php", b"<?php return ['a' => 'Haus'];", "PHP"),
+        ("a.php", b"<?php\nreturn ['a' => 'Haus'];", "PHP"),
         ("a.xml", b'<?xml version="1.0"?>\n<!-- <resources> -->\n<project><name>Haus</name></project>', "XML"),
         ("a.unknown", b"Haus", ".unknown"),
         ("a", b"%PDF-1.4", "PDF"),
@@ -62,12 +62,14 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
         "locales/de/common.json": b"{}", "messages_de.json": b"{}", "all.json": b'{"de": {"a": "Haus"}}',
         "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
-        "app_en.ts": TS, "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
+        "lang/de/auth.php": b"<?php\nreturn [\n'a' => 'b'];", "app_en.ts": TS, "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
     }  # fmt: skip
     left = {
         "package.json": b'{"name": "paket"}', "src/en.json": b"{}", "pom.xml": b"<project/>", "mkdocs.yml": b"nav: []",
         "docker-compose.yml": b"services: {}", "en.yml": b"a: house",
-        "config.yml": b"de:\n  a: b\nhost: c", "de/mkdocs.yml": b"a: b", "app.ts": b"export const a = 1",
+        "config.yml": b"de:\n  a: b\nhost: c", "de/mkdocs.yml": b"a: b",
+        "de/view.php": b"<h1>x</h1><?php echo 1;", "config.php": b"<?php\nreturn ['a' => 'b'];",
+        "de/a.php": b"<?php\nclass A {\n}\nreturn [];", "app.ts": b"export const a = 1",
         "t.csv": b"a;b\n", "i.png": b"\x89PNG",
     }  # fmt: skip
     put(tmp_path, read | left)

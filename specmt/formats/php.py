@@ -1,0 +1,193 @@
+"""Texts of programs in PHP: arrays that are returned (Laravel) and variables that are filled (Moodle, phpBB)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import tree_sitter_php
+from tree_sitter import Language, Node, Parser
+
+from specmt.errors import DataError
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
+from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline, in_place, render
+from specmt.formats.plurals import count_of_forms
+from specmt.formats.values import is_code
+from specmt.types import Span, Tagged
+
+_VARIABLES: Final = frozenset(("$_", "$_LANG", "$l", "$lang", "$messages", "$string", "$txt"))
+"""What programs keep their texts in."""
+
+_VARIABLE: Final = re.compile(r"(\$\w+)\s*(.*)", re.DOTALL)
+_KEY: Final = re.compile(r"[^\[\]\s'\"]+")
+_NAME: Final = re.compile(r"(?<![\w:]):[A-Za-z_]\w*")
+"""A placeholder of Laravel."""
+
+_RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])\s*")
+"""For which numbers a form of Laravel is."""
+
+_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "e": "\x1b", "$": "$", '"': '"', "\\": "\\"}
+_LEFT: Final = {
+    "binary_expression": "it is put together from parts",
+    "heredoc": "it is a heredoc",
+    "nowdoc": "it is a nowdoc",
+}
+
+
+def read(data: bytes, options: FormatOptions) -> Document:
+    """Reads the strings that are values of arrays of texts.
+
+    :raises DataError: it is no PHP.
+    """
+    text, encoding = decode(data, fallback="latin-1")
+    # With a byte for each character places in bytes are places in the text.
+    root = Parser(Language(tree_sitter_php.language_php())).parse(re.sub(r"[^\x00-\x7f]", "x", text).encode()).root_node
+    lines = LineNumbers(text)
+    if root.has_error:
+        raise DataError(f"line {lines(_error(root).start_byte)} is not PHP")
+    reader = _Reader(text, lines, count_of_forms(options.target))
+    return TextDocument(text, encoding, list(reader.segments(root)))
+
+
+def _error(node: Node) -> Node:
+    """Returns where a tree has an error, as deep as it is known."""
+    while not (node.is_error or node.is_missing):
+        within = next((child for child in node.children if child.has_error or child.is_missing), None)
+        if within is None:
+            break
+        node = within
+    return node
+
+
+class _Reader:
+    def __init__(self, text: str, lines: LineNumbers, count: int) -> None:
+        """
+        :param count: how many plural forms the target language has
+        """
+        self._text = text
+        self._lines = lines
+        self._count = count
+
+    def segments(self, root: Node) -> Iterator[Segment]:
+        """Yields the texts of a file."""
+        for node in root.named_children:
+            inner = node.named_children[0] if node.named_children else node
+            if node.type == "return_statement":
+                yield from self._value(inner, "", has_forms=True)
+            elif node.type == "expression_statement" and "assignment" in inner.type:
+                variable = _VARIABLE.match(self._raw(inner.named_children[0]))
+                if variable is not None and variable[1] in _VARIABLES:
+                    path = ".".join(_KEY.findall(variable[2]))
+                    yield from self._value(inner.named_children[-1], path, has_forms=False, is_whole=not path)
+
+    def _raw(self, node: Node) -> str:
+        return self._text[node.start_byte : node.end_byte]
+
+    def _value(self, node: Node, path: str, *, has_forms: bool, is_whole: bool = True) -> Iterator[Segment]:
+        """Yields the texts of a value.
+
+        :param has_forms: whether it may be plural forms with bars between them
+        :param is_whole: whether it is all that a file has
+        """
+        if node.type == "array_creation_expression":
+            for element in node.named_children:
+                parts = [part for part in element.named_children if part.type != "comment"]
+                if element.type == "array_element_initializer" and parts:
+                    key = self._raw(parts[0]).strip("'\"") if len(parts) > 1 else ""
+                    yield from self._value(parts[-1], f"{path}.{key}".strip("."), has_forms=has_forms, is_whole=False)
+        elif node.type == "function_call_expression" and is_whole and self._raw(node).startswith("array_"):
+            for argument in node.named_children[-1].named_children:
+                for value in argument.named_children:
+                    if value.type == "array_creation_expression":
+                        yield from self._value(value, path, has_forms=has_forms)
+        elif node.type in ("string", "encapsed_string") and not is_whole:
+            yield from self._string(node, path, has_forms=has_forms)
+        elif node.type in _LEFT and not is_whole and re.search("[\"'<]", self._raw(node)):
+            reason = f"left as it is: {_LEFT[node.type]}"
+            line = self._lines(node.start_byte)
+            yield Segment(Tagged(self._raw(node)), line, lambda *_: (), "skipped", context=path, reason=reason)
+
+    def _string(self, node: Node, path: str, *, has_forms: bool) -> Iterator[Segment]:
+        start, end = node.start_byte + 1, node.end_byte - 1
+        raw = self._text[start:end]
+        is_double = node.type == "encapsed_string"
+        decode_ = _double if is_double else _single
+        if self._text[start - 1] not in "'\"" or is_code(decode_(raw)):
+            return
+        code = list(self._variables(node)) if is_double else []
+        if has_forms:
+            code += [(start + match.start(), start + match.end()) for match in _NAME.finditer(raw)]
+        forms = self._forms(raw, start) if has_forms else [(start, end)]
+        is_simple = len(forms) == 2 and not _RANGE.match(raw)
+        encode = partial(_escaped, is_double=is_double, keeps_lines="\n" in raw)
+        for number, form in enumerate(forms):
+            if is_simple and self._count == 1 and number == 0:
+                continue
+            inline = Inline(self._text, decode_, escaped=r"\\[ntr]" if is_double else "")
+            place = form[0]
+            for span in sorted(code):
+                if place <= span[0] and span[1] <= form[1]:
+                    inline.text(place, span[0])
+                    inline.opaque(*span)
+                    place = span[1]
+            inline.text(place, form[1])
+            for segment in in_place(inline, self._lines, encode, context=path):
+                is_last = is_simple and number == 1 and self._count != 2
+                yield self._with_forms(segment, start, form, encode) if is_last else segment
+
+    def _variables(self, node: Node) -> Iterator[Span]:
+        """Yields where variables stand in a string."""
+        brace = -1
+        for part in node.children[1:-1]:
+            if part.type == "{":
+                brace = part.start_byte
+            elif part.type == "}":
+                yield brace, part.end_byte
+                brace = -1
+            elif part.type not in ("string_content", "escape_sequence") and brace < 0:
+                yield part.start_byte, part.end_byte
+
+    def _forms(self, raw: str, start: int) -> list[Span]:
+        """Returns where the plural forms of a string are; one, where it has no others."""
+        found: list[Span] = []
+        for match in re.finditer(r"[^|]+", raw):
+            head = _RANGE.match(raw, *match.span())
+            found.append((start + (head.end() if head else match.start()), start + match.end()))
+        return found
+
+    def _with_forms(self, segment: Segment, start: int, form: Span, encode: Callable[[str], str]) -> Segment:
+        """Returns the form for many, which is written as often as the target has forms beside the first."""
+
+        def edits(translation: Tagged, _: Tell) -> Iterator[Edit]:
+            said = render(translation, encode)
+            more = [piece for _ in range(self._count - 2) for piece in ("|", *said)]
+            yield Edit(start if self._count == 1 else form[0], form[1], [*said, *more])
+
+        return Segment(segment.source, segment.line, edits, context=segment.context)
+
+
+def _single(raw: str) -> str:
+    return re.sub(r"\\([\\'])", r"\1", raw)
+
+
+def _double(raw: str) -> str:
+    def meaning(match: re.Match[str]) -> str:
+        code = match[1] or match[2]
+        if code or match[3]:
+            number = int(code, 16) if code else int(match[3], 8)
+            return chr(number) if number < 0xD800 or 0xDFFF < number < 0x110000 else match[0]
+        return _ESCAPED.get(match[4], match[0])
+
+    return _ESCAPE.sub(meaning, raw)
+
+
+def _escaped(said: str, *, is_double: bool, keeps_lines: bool) -> str:
+    said = said.replace("\\", "\\\\")
+    if not is_double:
+        return said.replace("'", "\\'")
+    said = said.replace('"', '\\"').replace("$", "\\$").replace("\t", "\\t").replace("\r", "\\r")
+    return said if keeps_lines else said.replace("\n", "\\n")
