@@ -640,4 +640,13 @@ SAMPLES = [
             "Ende": "ENDE",
         },
     ),
+    Sample(
+        "resx",
+        '<?xml version="1.0" encoding="utf-8"?>\n<root>\n  <!-- <data name="x"><value>nein</value></data> -->\n  <xsd:schema id="root" xmlns:xsd="x" />\n  <resheader name="version"><value>zwei</value></resheader>\n'
+        '  <data name="a" xml:space="preserve">\n    <value>Mein &amp;Haus {0}\r\n hier &lt;b&gt;</value>\n    <comment>nein</comment>\n  </data>\n'
+        '  <data name="b" type="System.Drawing.Bitmap"><value>drei</value></data>\n  <data name="c" mimetype="x"><value>vier</value></data>\n'
+        '  <data name="&gt;&gt;d.Name"><value>knopf</value></data>\n  <data name="e"><value>www_x.y</value></data>\n  <data name="f"><value>&amp;Datei</value></data>\n</root>\n',
+        ["Mein &Haus {0}\r\n hier <b>", "Datei"],
+        {"Mein &amp;Haus {0}": "MEIN &amp;HAUS {0}", " hier": " HIER", "&amp;Datei": "&amp;DATEI"},
+    ),
 ]

@@ -38,6 +38,7 @@ _OURS: Final = {
     "pptx": (".pptx",),
     "properties": (".properties",),
     "qt": (".ts",),
+    "resx": (".resx",),
     "rst": (".rst", ".rest"),
     "strings": (".strings",),
     "stringsdict": (".stringsdict",),

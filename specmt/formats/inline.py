@@ -301,6 +301,7 @@ def in_place(
     *,
     state: State = "new",
     context: str = "",
+    note: str = "",
     wraps: bool = False,
     guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,
     forms: Sequence[str] = (),

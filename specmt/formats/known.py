@@ -28,7 +28,7 @@ _MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0?\0", b"\0<\0?")
 """How UTF-16 and UTF-32 begin, in which there are zero bytes."""
 
 _KINDS: Final = {
-    "dita": "DITA", "ini": "INI", "json": "JSON", "php": "PHP", "resx": "RESX",
+    "dita": "DITA", "ini": "INI", "json": "JSON", "php": "PHP",
     "tbx": "TBX", "tex": "LaTeX", "toml": "TOML", "ts": "TypeScript", "xml": "XML", "yaml": "YAML", "yml": "YAML",
 }  # fmt: skip
 _PROLOG: Final = re.compile(rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>", re.DOTALL)

@@ -115,6 +115,10 @@ REPEATED = {
         ),
         ("<TS><message><source>", "x |<byte/>|&amp;x |&x; |<b>", "</source></message></TS>"),
     ],
+    "resx": [
+        ("<root>", "<data name='a'><value>x</value></data>|<data type='a'/>|<data><data/></data>|<!-- -->", "</root>"),
+        ("<root><data><value>", "x |&amp;|&x; |<b/>|\n", "</value></data></root>"),
+    ],
     "rst": [
         ("", "a\n\n|- |- a\n|a\n=\n|a::\n|.. a::\n|>>> a\n|a\n b\n|  a\n\n|.. _a: b\n", ""),
         ("", "a *|`|``|a_ |:a:`|¦a¦ |\\ |`a <b>`_ |a-", ""),

@@ -62,7 +62,8 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
         "locales/de/common.json": b"{}", "messages_de.json": b"{}", "all.json": b'{"de": {"a": "Haus"}}',
         "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
-        "lang/de/auth.php": b"<?php\nreturn [\n'a' => 'b'];", "app_en.ts": TS, "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
+        "lang/de/auth.php": b"<?php\nreturn ['a' => 'b'];", "app_en.ts": TS,
+        "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
     }  # fmt: skip
     left = {
         "package.json": b'{"name": "paket"}', "src/en.json": b"{}", "pom.xml": b"<project/>", "mkdocs.yml": b"nav: []",
