@@ -44,7 +44,7 @@ def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
     root = next(local(token.name) for token in tokens if token.kind in ("open", "empty"))
     lines = LineNumbers(text)
     if root == "html":
-        for segment in part_of_page(text, (0, len(text)), options, lines):
+        for segment in part_of_page(text, (0, len(text)), options, lines, tokens):
             yield replace(segment, edits=partial(_edits, segment))
     for element in children(tokens, _TEXTS.get(root, ("",))):
         if element.name != "docAuthor":

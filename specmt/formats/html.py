@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from html import unescape
@@ -47,7 +47,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = _decode(data)
     page = _Page(text, options)
-    segments = list(page.segments())
+    segments = list(page.segments(html_tokens(text)))
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
         for span in page.languages:
@@ -57,12 +57,20 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments, finish=finish, escape=reference)
 
 
-def part_of_page(text: str, span: Span, options: FormatOptions, lines: Callable[[int], int]) -> Iterator[Segment]:
+def part_of_page(
+    text: str,
+    span: Span,
+    options: FormatOptions,
+    lines: Callable[[int], int],
+    tokens: Iterable[Token] | None = None,
+) -> Iterator[Segment]:
     """Yields the texts in a part of a text that is HTML.
 
     :param lines: returns the number of the line of a place
+    :param tokens: those of the part, where they are XML's
     """
-    return _Page(text, replace(options, insists=True), lines).segments(span)
+    page = _Page(text, replace(options, insists=True), lines)
+    return page.segments(html_tokens(text, *span) if tokens is None else tokens)
 
 
 def _decode(data: bytes) -> tuple[str, Encoding]:
@@ -109,11 +117,11 @@ class _Page:
         self._lines = lines or LineNumbers(text)
         self._state: State = "new"
 
-    def segments(self, span: Span | None = None) -> Iterator[Segment]:
+    def segments(self, tokens: Iterable[Token]) -> Iterator[Segment]:
         """Yields the texts of the page, or of a part of it."""
         inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
         skipped: _Skipped | None = None
-        for token in html_tokens(self._text, *(span or (0, None))):
+        for token in tokens:
             is_open = token.kind in ("open", "empty")
             if skipped is not None:
                 end = skipped.end_at(token)

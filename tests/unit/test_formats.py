@@ -444,3 +444,9 @@ def test_a_paragraph_in_a_paragraph_of_odt_is_one_of_its_own() -> None:
     (written,) = run(Shouting(), ("odt", data))
     inside = "<text:p>A <text:span>B</text:span><text:p>C</text:p> D</text:p>"
     assert inside in unpack(written.data, "content.xml")
+
+
+def test_pages_of_epub_are_read_as_xml() -> None:
+    page = '<html><head><script src="a.js"/><title>a</title></head><body><?x <br/> b?><p>c &gt; d</p></body></html>'
+    (written,) = run(Shouting(), ("epub", package({"mimetype": "x", "a.xhtml": page})))
+    assert unpack(written.data, "a.xhtml") == page.replace("<p>c &gt; d", "<p>C &gt; D").replace(">a<", ">A<")
