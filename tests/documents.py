@@ -377,7 +377,7 @@ SAMPLES = [
             "Eine Mail": "EINE MAIL",
             "} Mails": "} MAILS",
             "Marke": "MARKE",
-            "Ein\n    Text": "EIN TEXT",
+            "Ein\n    Text": "EIN\n    TEXT",
         },
     ),
     Sample(

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from fluent.syntax import FluentParser, ast
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Pieces, Segment, TextDocument
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
+from specmt.types import Tagged
+
+_KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$", re.IGNORECASE)
+"""What is no text: keys of the keyboard and CSS."""
+
+_PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+")
+_MAY_START: Final = re.compile(r"(?![\[*.}])")
+_PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -28,28 +39,52 @@ def read(data: bytes, options: FormatOptions) -> Document:
             raise DataError(f"line {lines(start)} is no message: {what}")
         if isinstance(entry, (ast.Message, ast.Term)):
             name = f"-{entry.id.name}" if isinstance(entry, ast.Term) else entry.id.name
-            if entry.value is not None:
+            if entry.value is not None and not _KEYS.search(name):
                 segments += _pattern(text, lines, entry.value, name)
-            for attribute in entry.attributes:
-                segments += _pattern(text, lines, attribute.value, f"{name}.{attribute.id.name}")
+            # Those of terms are what selectors ask for.
+            attributes = {each.id.name: each.value for each in entry.attributes if isinstance(entry, ast.Message)}
+            for attribute, value in attributes.items():
+                if not _KEYS.search(attribute):
+                    found = [*_pattern(text, lines, value, f"{name}.{attribute}")]
+                    if attribute == "label" and len(found) == 1 and "accesskey" in attributes:
+                        found = [replace(found[0], edits=partial(_with_key, found[0], attributes["accesskey"]))]
+                    segments += found
     return TextDocument(text, encoding, segments)
 
 
 def _pattern(text: str, lines: LineNumbers, pattern: ast.Pattern, context: str) -> Iterator[Segment]:
     inline = Inline(text, collapses=True)
     inner: list[ast.Pattern] = []
+    guard = partial(_guarded, text)
+    write = partial(in_place, inline, lines, _encode, context=context, wraps=True, may_start=_MAY_START, guard=guard)
     for element in pattern.elements:
         if element.span is None:
             continue
         if isinstance(element, ast.TextElement):
-            inline.text(element.span.start, element.span.end)
+            place = element.span.start
+            for match in _PARAGRAPH.finditer(text, place, element.span.end):
+                inline.text(place, match.start())
+                yield from write()
+                place = match.end()
+            inline.text(place, element.span.end)
         else:
             inline.opaque(element.span.start, element.span.end)
             if isinstance(element.expression, ast.SelectExpression):
                 inner += [variant.value for variant in element.expression.variants]
-    yield from in_place(inline, lines, _encode, context=context, guard=partial(_guarded, text))
+    yield from write()
     for each in inner:
         yield from _pattern(text, lines, each, context)
+
+
+def _with_key(segment: Segment, key: ast.Pattern, translation: Tagged, tell: Tell) -> Iterator[Edit]:
+    """Yields the edits of a label, and its key: a letter of it."""
+    yield from segment.edits(translation, tell)
+    element = key.elements[0]
+    if len(key.elements) == 1 and isinstance(element, ast.TextElement) and element.span and len(element.value) == 1:
+        letters = [c for c in _PLACEHOLDER.sub("", translation.text) if c.isalpha()]
+        same = [c for c in letters if c.lower() == element.value.lower()]
+        if letters:
+            yield Edit(element.span.start, element.span.end, [(same or letters)[0]])
 
 
 def _encode(text: str) -> str:

@@ -303,6 +303,7 @@ def in_place(
     context: str = "",
     note: str = "",
     wraps: bool = False,
+    may_start: re.Pattern[str] | None = None,
     guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,
     forms: Sequence[str] = (),
 ) -> Iterator[Segment]:
@@ -310,6 +311,7 @@ def in_place(
 
     :param guard: returns what is written at a place so that it is read as text
     :param wraps: whether the translation of a text in several lines is written in lines as long as those
+    :param may_start: what a word must match that starts such a line
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
     reason = ""
@@ -322,7 +324,7 @@ def in_place(
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
         if found is not None:
             tagged, span = found
-            write = partial(_written, span, inline.source if wraps else "", encode, guard)
+            write = partial(_written, span, inline.source if wraps else "", may_start, encode, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
             yield Segment(tagged, lines(span[0]), edits, "skipped" if reason else state, context=context, reason=reason)
 
@@ -330,13 +332,14 @@ def in_place(
 def _written(
     span: Span,
     wrapped: str,
+    may_start: re.Pattern[str] | None,
     encode: Callable[[str], str],
     guard: Callable[[Pieces, int], Pieces],
     translation: Tagged,
     _: Tell,
 ) -> list[Edit]:
     pieces = guard(render(translation, encode), span[0])
-    return [Edit(*span, wrap_alike(pieces, wrapped, span) if wrapped else pieces)]
+    return [Edit(*span, wrap_alike(pieces, wrapped, span, may_start=may_start) if wrapped else pieces)]
 
 
 def _with_forms(

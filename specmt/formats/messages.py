@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument, edited
 from specmt.formats.encoding import decode
+from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.plurals import plural_forms
+from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.formats.values import is_code
 from specmt.types import Span, Tagged
 
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
-    """Reads JSON; all strings that are values are translated, but those of keys that start with ``@``.
+    """Reads JSON; strings that are values are translated, but codes, and those of keys that start with ``@``.
 
     :raises DataError: it is no JSON.
     """
@@ -37,6 +41,22 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments, finish=finish)
 
 
+_REFERENCE: Final = re.compile(r"\$t\([^()]*\)")
+_FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
+"""A key of i18next for a plural form."""
+
+
+@dataclass(slots=True)
+class _Value:
+    """A string that is a value."""
+
+    path: tuple[str, ...]
+    key: Span
+    span: Span
+    after: int = 0
+    """Where the next key is, if that is beside it."""
+
+
 class _Reader:
     def __init__(self, text: str, forms: Sequence[str]) -> None:
         self.locale: Span | None = None
@@ -48,10 +68,37 @@ class _Reader:
         self._is_ascii = text.isascii() and "\\u" in text
 
     def segments(self) -> Iterator[Segment]:
-        """Yields the strings that are values."""
+        """Yields the strings that are texts."""
+        values = [*self._values()]
+        plurals: dict[tuple[str, ...], dict[str, _Value]] = {}
+        for value in values:
+            if (form := _FORM.fullmatch(value.path[-1])) is not None:
+                plurals.setdefault((*value.path[:-1], form[1]), {})[form[2]] = value
+        names = {value.path for value in values}
+        for value in values:
+            *above, name = value.path
+            if value.path == ("@@locale",):
+                self.locale = value.span
+            is_note = name == "description" and (*above, "message") in names  # of Chrome and Docusaurus
+            is_note |= above[-2:-1] == ["placeholders"] and (*above[:-2], "message") in names
+            start, end = value.span[0] + 1, value.span[1] - 1
+            if is_note or any(key.startswith("@") for key in value.path) or is_code(_decode(self._text[start:end])):
+                continue
+            form = _FORM.fullmatch(name)
+            group = plurals[(*above, form[1])] if form else {}
+            if form is None or "other" not in group or len(group) == 1:
+                yield from self._string((start, end), value.path)
+            elif not self._is_gone(form[2], value):
+                for segment in self._string((start, end), value.path):
+                    edits = partial(self._plural, form[1], group, segment) if form[2] == "other" else segment.edits
+                    yield replace(segment, edits=edits)
+
+    def _values(self) -> Iterator[_Value]:
         path: list[str | int] = []
         kinds: list[str] = []
         is_key = False
+        key = (0, 0)
+        last: _Value | None = None
         for match in _TOKEN.finditer(self._text):
             token = match[0]
             if token in "{[":
@@ -67,24 +114,52 @@ class _Reader:
                     number = path[-1]
                     assert isinstance(number, int)
                     path[-1] = number + 1
+                continue
             elif token == ":":
                 is_key = False
             elif token[0] == '"' and is_key:
-                path[-1] = json.loads(token)
+                path[-1], key = json.loads(token), match.span()
+                if last is not None:
+                    last.after = key[0]
             elif token[0] == '"':
-                if any(isinstance(key, str) and key.startswith("@") for key in path):
-                    if path == ["@@locale"]:
-                        self.locale = match.span()
-                else:
-                    yield from self._string((match.start() + 1, match.end() - 1), ".".join(map(str, path)))
+                last = _Value(tuple(map(str, path)), key, match.span())
+                yield last
+                continue
+            last = None
 
-    def _string(self, span: Span, context: str) -> Iterator[Segment]:
+    def _is_gone(self, form: str, value: _Value) -> bool:
+        """Whether the target has not the plural form that a value is."""
+        return form not in ("zero", "other", *self._forms) and value.after > 0
+
+    def _plural(
+        self, base: str, group: Mapping[str, _Value], segment: Segment, translation: Tagged, tell: Tell
+    ) -> Iterator[Edit]:
+        """Yields how the form for other numbers is written, with those that only the target has, of i18next."""
+        edits = [*segment.edits(translation, tell)]
+        key, (start, end) = group["other"].key, group["other"].span
+        said = edited(self._text, edits, (start, end))
+        before = self._text[max(0, key[0] - 200) : key[0]]
+        space = before[len(before.rstrip()) :]
+        between = self._text[key[1] : start]
+        for form in self._forms:
+            if form not in group:
+                yield Edit(key[0], key[0], [f"{json.dumps(f'{base}_{form}')}{between}{said},{space}"])
+        yield from (Edit(each.key[0], each.after, []) for form, each in group.items() if self._is_gone(form, each))
+        yield from edits
+
+    def _string(self, span: Span, path: Sequence[str]) -> Iterator[Segment]:
         inline = Inline(self._text, _decode, escaped=r"\\[ntr]")
         inline.text(*span)
-        return in_place(inline, self._lines, self._encode, context=context, forms=self._forms)
+        inline.apart(_nested)
+        return in_place(inline, self._lines, self._encode, context=".".join(path), forms=self._forms)
 
     def _encode(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=self._is_ascii)[1:-1]
+
+
+def _nested(text: str, span: Span) -> Iterator[Item]:
+    """Yields references of i18next to other messages."""
+    return (Item("opaque", match.span()) for match in _REFERENCE.finditer(text, *span))
 
 
 def _decode(raw: str) -> str:

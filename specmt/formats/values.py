@@ -1,22 +1,30 @@
-"""Values of settings and messages that programs read: no text."""
+"""Values of settings and messages that programs read: identifiers, addresses, hashes, colours, patterns of dates."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-_PATTERN: Final = re.compile(r"(?:%[-_0^#]?[A-Za-z]|[^%\w])*")
-"""A pattern of numbers, dates or times."""
+_COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%\w+%")
+"""Tags and placeholders, which a text may be full of."""
 
-_NO_TEXT: Final = re.compile(
-    r":[a-z_]\w*|(?:\w+:/)?/\S*|[\w.+-]+@[\w.-]+|#\w+|[a-z0-9-]+(?:[._][a-z0-9-]+)+|(?:[\w.-]+/)+[\w-]+\.\w+"
+_LONGEST: Final = 200
+_FIELD: Final = (
+    "(?:d{1,4}|D{1,4}|Do|M{1,4}|L{1,4}|y{1,4}|Y{2,4}|H{1,2}|h{1,2}|k{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|[aAzZwWQ])"
 )
-"""Symbols, addresses, identifiers, files."""
-
-_PLACEHOLDER: Final = re.compile(r"%?\{\{?[^{}]*\}?\}|%\w+%")
+_CODE: Final = re.compile(
+    rf"""(?=\S*[\w@/$])(?:
+        :[a-z_]\w* | \S*[@_$=]\S* | \S*\w\.\w\S* | (?:\w+:/)?/\S* | \#\w+ | [a-z]{{4,}}(?:/[a-z.+-]{{4,}})+
+        | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | (?=\S*\d)(?=\S*[A-Za-z])[\w+/-]{{20,}} | [\da-f-]{{16,}}
+        | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*
+          (?:yyyyMM[dHms]*|{_FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{_FIELD})+)[^a-zA-Z]*
+        | (?:%[-_0^\#]?[A-Za-z]|[^%\w])*
+    )""",
+    re.VERBOSE,
+)
 
 
 def is_code(said: str) -> bool:
     """Whether there are no words in a value but those that programs read."""
-    has_letters = any(map(str.isalpha, _PLACEHOLDER.sub("", said)))
-    return not has_letters or bool(_PATTERN.fullmatch(said) or _NO_TEXT.fullmatch(said))
+    said = _COPIED.sub("", said).strip() if len(said) <= _LONGEST else said
+    return not any(map(str.isalpha, said)) or (len(said) <= _LONGEST and _CODE.fullmatch(said) is not None)

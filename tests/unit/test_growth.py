@@ -79,7 +79,7 @@ REPEATED = {
     ],
     "json": [
         ("[", '"x",|1,|[],|{},', "1]"),
-        ('["', "\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,", '"]'),
+        ('["', "$t(|$t(a) |a.b|a-b|dd.|\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,", '"]'),
         ('{"a": "{n, plural, ', "one {x} |other {{n, plural, other {x}}} |one {# x} |one {", '}"}'),
     ],
     "odt": [

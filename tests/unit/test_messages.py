@@ -133,3 +133,54 @@ def test_android_has_the_forms_of_the_target() -> None:
     both = one.replace(">a<", ">A<") + want.replace("other", "few") + want.replace("other", "many") + want
     assert shout("android", plurals.format(one + other), "pl") == plurals.format(both)
     assert shout("android", plurals.format(one + few + other)) == plurals.format(one.replace(">a<", ">A<") + want)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "github-actions",
+        "@nestjs/schematics",
+        "a$1$b=",
+        "x_{{date}}.txt",
+        "dd.MM.yyyy HH:mm",
+        "EEEE, d. MMMM y",
+        "#a1b2c3",
+        "https://a.b/c",
+        "d41d8cd98f00b204e9800998ecf8427e",
+        "%d.%m.%Y",
+        "user.name",
+        "text/html",
+        "/api",
+    ],
+)
+def test_what_programs_read_is_no_text(code: str) -> None:
+    assert shout("json", f'{{"a": "{code}"}}') == f'{{"a": "{code}"}}'
+
+
+@pytest.mark.parametrize("text", ["Add", "on/off", "sign-in", "<b>x</b>", "so {user_name}!", "done.", "x a_b", "mm"])
+def test_what_people_read_is_text(text: str) -> None:
+    (segment,) = read_document(f'{{"a": "{text}"}}'.encode(), "a", "json", FormatOptions()).segments
+    assert segment.source.text == text
+
+
+def test_notes_to_translators_are_no_text() -> None:
+    data = '{"a": {"message": "x", "description": "y", "placeholders": {"n": {"content": "c", "example": "d"}}}}'
+    assert shout("json", data) == data.replace('"x"', '"X"')
+    assert shout("json", '{"description": "x"}') == '{"description": "X"}'
+
+
+def test_i18next_has_the_forms_of_the_target() -> None:
+    data = '{\n  "a_one": "$t(b) x",\n  "a_other": "y",\n  "b_other": "z"\n}'
+    assert shout("json", data, "pl") == data.replace(" x", " X").replace(
+        '"a_other": "y"', '"a_few": "Y",\n  "a_many": "Y",\n  "a_other": "Y"'
+    ).replace('"z"', '"Z"')
+    slavic = '{"a_one": "x", "a_few": "w", "b": {}, "a_many": "v", "a_other": "y", "b": 1}'
+    wanted = '{"a_one": "X", "b": {}, "a_other": "Y", "b": 1}'
+    assert shout("json", slavic) == wanted
+
+
+def test_fluent_keeps_keys_paragraphs_and_what_selectors_ask_for() -> None:
+    text = "-a = x\n    .gender = y\nm =\n    .label = open\n    .accesskey = p\nn =\n    a b\n\n    c\no-key = q\n"
+    wanted = text.replace("= x", "= X").replace("open", "OPEN").replace("= p", "= P").replace("a b", "A B")
+    assert shout("fluent", text) == wanted.replace("    c\n", "    C\n")
+    assert ".accesskey = A" in shout("fluent", "m =\n    .label = ab\n    .accesskey = z\n")
