@@ -62,6 +62,7 @@ _CELL: Final = re.compile(r"(?<!\\)\|")
 _SPEC: Final = re.compile(
     r"(?:^|(?<=\s))(?:(?P<wide>\d*)(?:\.(?P<high>\d+))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
 )
+_ID: Final = re.compile(r"\[\[([^\],]+)|\[[^\],]*#([\w:-]+)|\bid=\"?([\w:-]+)")
 _LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]+)(?=[,>\[])")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
@@ -199,8 +200,11 @@ class _Page:
         title = self._text[slice(*span)]
         name = "_" + re.sub(r"[ .-]+", "_", re.sub(r"[^\w .-]", "", title.lower())).strip("_")
         places = self._links.get(title, [])
-        edits = [Edit(place, place + len(title), [name]) for place in places]
-        if (places or name in self._links) and "[[" not in attributes and "[#" not in attributes and not self._in_table:
+        own = _ID.search(attributes)
+        edits = [
+            Edit(place, place + len(title), [next(filter(None, own.groups())) if own else name]) for place in places
+        ]
+        if (places or name in self._links) and own is None and not self._in_table:
             edits.append(Edit(line, line, [f"[#{name}]\n"]))
         self._take(span, more=lambda said: edits if said != title else [])
 

@@ -75,6 +75,7 @@ def test_a_translation_is_never_markup(said: str) -> None:
         ("Haus\n", "*家*", "&#42;家&#42;\n"),
         ("Siehe <<_das_haus>>.\n\n== Das Haus\n", "The house", "Siehe <<_das_haus>>.\n\n[#_das_haus]\n== The house\n"),
         ("Siehe <<Das Haus>>.\n\n== Das Haus\n", "The house", "Siehe <<_das_haus>>.\n\n[#_das_haus]\n== The house\n"),
+        ("<<Das Haus>>\n\n[[h]]\n== Das Haus\n", "The house", "<<h>>\n\n[[h]]\n== The house\n"),
         ("Haus\n----\n", "Hochhaus", "Hochhaus\n--------\n"),
         ("Eins.\nZwei.\n", "Two.", "Eins.\nTwo.\n"),
     ],
