@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -11,9 +11,20 @@ from typing import Final
 from fluent.syntax import FluentParser, ast
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Pieces,
+    Segment,
+    Tell,
+    TextDocument,
+    edited,
+)
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.types import Tagged
 
 _KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$", re.IGNORECASE)
@@ -30,7 +41,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: there is what is no message.
     """
     text, encoding = decode(data)
-    lines = LineNumbers(text)
+    lines, forms = LineNumbers(text), plural_forms(options.target)
     segments: list[Segment] = []
     for entry in FluentParser(with_spans=True).parse(text).body:
         if isinstance(entry, ast.Junk):
@@ -40,21 +51,23 @@ def read(data: bytes, options: FormatOptions) -> Document:
         if isinstance(entry, (ast.Message, ast.Term)):
             name = f"-{entry.id.name}" if isinstance(entry, ast.Term) else entry.id.name
             if entry.value is not None and not _KEYS.search(name):
-                segments += _pattern(text, lines, entry.value, name)
+                segments += _pattern(text, lines, entry.value, name, forms)
             # Those of terms are what selectors ask for.
             attributes = {each.id.name: each.value for each in entry.attributes if isinstance(entry, ast.Message)}
             for attribute, value in attributes.items():
                 if not _KEYS.search(attribute):
-                    found = [*_pattern(text, lines, value, f"{name}.{attribute}")]
+                    found = [*_pattern(text, lines, value, f"{name}.{attribute}", forms)]
                     if attribute == "label" and len(found) == 1 and "accesskey" in attributes:
                         found = [replace(found[0], edits=partial(_with_key, found[0], attributes["accesskey"]))]
                     segments += found
     return TextDocument(text, encoding, segments)
 
 
-def _pattern(text: str, lines: LineNumbers, pattern: ast.Pattern, context: str) -> Iterator[Segment]:
+def _pattern(
+    text: str, lines: LineNumbers, pattern: ast.Pattern, context: str, forms: Sequence[str]
+) -> Iterator[Segment]:
     inline = Inline(text, collapses=True)
-    inner: list[ast.Pattern] = []
+    inner: list[list[ast.Variant]] = []
     guard = partial(_guarded, text)
     write = partial(in_place, inline, lines, _encode, context=context, wraps=True, may_start=_MAY_START, guard=guard)
     for element in pattern.elements:
@@ -70,10 +83,42 @@ def _pattern(text: str, lines: LineNumbers, pattern: ast.Pattern, context: str) 
         else:
             inline.opaque(element.span.start, element.span.end)
             if isinstance(element.expression, ast.SelectExpression):
-                inner += [variant.value for variant in element.expression.variants]
+                inner.append(element.expression.variants)
     yield from write()
-    for each in inner:
-        yield from _pattern(text, lines, each, context)
+    for variants in inner:
+        names = [each.key.name if isinstance(each.key, ast.Identifier) else "" for each in variants]
+        is_plural = variants[-1].default and names[-1] == "other" and len(names) > 1 and set(names) < {*CATEGORIES, ""}
+        for variant, name in zip(variants, names, strict=True):
+            found = [*_pattern(text, lines, variant.value, context, forms)]
+            if is_plural and name == "other" and len(found) == 1:
+                yield replace(found[0], edits=partial(_with_forms, text, variants, names, forms, found[0]))
+            elif not is_plural or name in ("", *forms):
+                yield from found
+
+
+def _with_forms(
+    text: str,
+    variants: Sequence[ast.Variant],
+    names: Sequence[str],
+    forms: Sequence[str],
+    segment: Segment,
+    translation: Tagged,
+    tell: Tell,
+) -> Iterator[Edit]:
+    """Yields the edits of the variant for other numbers, and those of the forms that only one language has."""
+    edits = [*segment.edits(translation, tell)]
+    starts = [each.span.start for each in variants if each.span]
+    span = variants[-1].value.span
+    if span is not None and len(starts) == len(variants):
+        said, place = edited(text, edits, (span.start, span.end)), starts[-1]
+        space = text[text.rfind("\n", 0, place) + 1 : place]
+        added = [f" [{form}] {said}\n{space}" for form in forms if form not in names]
+        if added and not space.strip():
+            yield Edit(place, place, ["".join(added)])
+        for name, start, after in zip(names, starts, starts[1:], strict=False):
+            if name not in ("", *forms):
+                yield Edit(start, after, [])
+    yield from edits
 
 
 def _with_key(segment: Segment, key: ast.Pattern, translation: Tagged, tell: Tell) -> Iterator[Edit]:

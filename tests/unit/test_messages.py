@@ -184,3 +184,13 @@ def test_fluent_keeps_keys_paragraphs_and_what_selectors_ask_for() -> None:
     wanted = text.replace("= x", "= X").replace("open", "OPEN").replace("= p", "= P").replace("a b", "A B")
     assert shout("fluent", text) == wanted.replace("    c\n", "    C\n")
     assert ".accesskey = A" in shout("fluent", "m =\n    .label = ab\n    .accesskey = z\n")
+
+
+def test_fluent_has_the_forms_of_the_target() -> None:
+    text = "a = { $n ->\n    [one] x\n   *[other] { $n } y\n}\n"
+    wanted = "    [one] X\n    [few] { $n } Y\n    [many] { $n } Y\n   *[other] { $n } Y\n"
+    assert shout("fluent", text, "pl") == f"a = {{ $n ->\n{wanted}}}\n"
+    slavic = text.replace("   *", "    [few] z\n   *")
+    assert shout("fluent", slavic) == text.replace(" x", " X").replace("} y", "} Y").replace("   *", "    *")
+    select = "a = { $g ->\n    [male] x\n   *[other] y\n}\n"
+    assert shout("fluent", select, "pl") == select.replace(" x", " X").replace(" y", " Y")
