@@ -20,11 +20,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import yaml
 from lxml import etree, html
 
 from specmt.errors import DataError
 from specmt.formats import find_format, format_of, names
 from specmt.formats.document import FormatOptions
+from specmt.formats.known import HEAD
 
 OPTIONS = FormatOptions(source="en", target="en", columns=("1",))
 
@@ -35,11 +37,18 @@ def documents(folders: Sequence[Path]) -> dict[str, list[Path]]:
     for folder in folders:
         for place, _, files in os.walk(folder):
             for name in files:
-                known = format_of(name)
                 path = Path(place, name)
-                if known is not None and not name.endswith(".gz") and path.is_file() and not path.is_symlink():
+                if name.endswith(".gz") or not path.is_file() or path.is_symlink():
+                    continue
+                known = format_of(str(path), head_of(path))
+                if known is not None:
                     found[known].append(path)
     return found
+
+
+def head_of(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(HEAD)
 
 
 def xml(data: bytes) -> object:
@@ -59,7 +68,8 @@ def msgfmt(data: bytes) -> None:
 
 PARSERS: dict[str, Callable[[bytes], object]] = {
     "android": xml, "docx": packed, "epub": packed, "html": html.document_fromstring, "json": json.loads, "odt": packed,
-    "po": msgfmt, "pptx": packed, "tmx": xml, "xliff": xml, "xlsx": packed,
+    "po": msgfmt, "pptx": packed, "qt": xml, "resx": xml, "stringsdict": xml, "tmx": xml, "xcstrings": json.loads,
+    "xliff": xml, "xlsx": packed, "yaml": yaml.safe_load,
 }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ def _segments(text: str, forms: tuple[str, ...]) -> list[Segment]:
             opened[-1].key, opened[-1].key_at = plain_text(text, inner), first
         elif token.kind == "close" and token.name == "string" and opened:
             opened[-1].values[opened[-1].key] = _Value(opened[-1].key_at, token.end, inner)
+            inner = []
         else:
             inner.append(token)
     return [segment for _, segment in sorted(found, key=lambda each: each[0])]

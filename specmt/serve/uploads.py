@@ -66,7 +66,7 @@ class Uploads:
         """
         stem, dot, suffix = re.split(r"[/\\]", name[-_NAME:])[-1].rpartition(".")
         suffix = dot + suffix.lower()
-        file_format = format_of(suffix, content[:HEAD])
+        file_format = format_of(stem + suffix, content[:HEAD])
         if file_format is None:
             raise RefusedError(400, "Invalid request: file format not supported")
         if not content:

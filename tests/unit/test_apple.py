@@ -85,7 +85,7 @@ def test_plural_rules_get_the_forms_of_the_target() -> None:
         (r'"a" = "Tür\U00e4\344\'s";', ["Türää's"]),
         ('"a" = "";\n"b" = "%@";\n"c" = "12";', []),
         ('"Haus";', []),
-        ('<?xml version="1.0"?><plist><dict><key>a</key><string>Haus</string></dict></plist>', ["Haus"]),
+        ('<?xml version="1.0"?><plist><dict><key>a</key><string>Haus</string> x <!-- y --></dict></plist>', ["Haus"]),
     ],
 )
 def test_texts_of_strings(data: str, texts: list[str]) -> None:

@@ -333,7 +333,15 @@ def test_documents(client: httpx.Client, expected: str) -> None:
     assert fetched.content.decode() == expected
     plain, coded = f"{key}.ubersicht__en.txt", quote(key + dot + name)
     assert fetched.headers["content-disposition"] == f"attachment; filename=\"{plain}\"; filename*=UTF-8''{coded}"
-    for name, content in (("a.exe", b"x"), ("a.txt", b""), ("a.txt", b"\xff"), ("", b"x"), ("a.txt.gz", b"\x1f\x8b")):
+    assert send("texte.de.yml", b"a: 12\n").json()["translatedFileUrl"].endswith(".texte_de_en.yml")
+    for name, content in (
+        ("a.yml", b"a: b\n"),
+        ("a.exe", b"x"),
+        ("a.txt", b""),
+        ("a.txt", b"\xff"),
+        ("", b"x"),
+        ("a.txt.gz", b"\x1f\x8b"),
+    ):
         assert (send(name, content).status_code, list(send(name, content).json())) == (400, ["error"])
     for name in ("x.txt", "..%2f..%2fetc%2fpasswd", "%00"):
         assert client.get(f"/download_file/{name}").status_code == 404
