@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from typing import Final, final
+from typing import Final, Literal, final
 
 from specmt.errors import DataError
 from specmt.formats.document import Edit, Pieces, Segment, State, Tell
@@ -17,6 +17,16 @@ from specmt.types import Span, Tag, Tagged
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
 _MOST_DEEP: Final = 100
 _LETTER: Final = re.compile(r"\{t(x*)")
+_DIRECTION: Final = re.compile(
+    "(?P<open>[\u2066-\u2068\u202a\u202b\u202d\u202e])|(?P<close>[\u2069\u202c])|[\u200e\u200f\u061c]"
+    r"|(?<!\\)\\u(?:(?P<opened>206[678]|202[abde])|(?P<closed>2069|202c)|200[ef]|061c)"
+)
+_DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
+    "open": "open",
+    "opened": "open",
+    "close": "close",
+    "closed": "close",
+}
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
 
@@ -314,6 +324,7 @@ def in_place(
     :param may_start: what a word must match that starts such a line
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
+    inline.apart(_directions)
     reason = ""
     parts: list[tuple[Branch | None, Inline]] = []
     try:
@@ -327,6 +338,12 @@ def in_place(
             write = partial(_written, span, inline.source if wraps else "", may_start, encode, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
             yield Segment(tagged, lines(span[0]), edits, "skipped" if reason else state, context=context, reason=reason)
+
+
+def _directions(text: str, span: Span) -> Iterator[Item]:
+    """Yields marks of the direction of writing, which the model would lose: ends and beginnings, and others."""
+    for match in _DIRECTION.finditer(text, *span):
+        yield Item(_DIRECTIONS.get(match.lastgroup, "point"), match.span(), "direction")
 
 
 def _written(

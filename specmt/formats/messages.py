@@ -41,7 +41,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments, finish=finish)
 
 
-_REFERENCE: Final = re.compile(r"\$t\([^()]*\)")
+_REFERENCE: Final = re.compile(r"\$t\([^()]*\)|'[{}]'")
 _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
 """A key of i18next for a plural form."""
 
@@ -158,7 +158,7 @@ class _Reader:
 
 
 def _nested(text: str, span: Span) -> Iterator[Item]:
-    """Yields references of i18next to other messages."""
+    """Yields references of i18next to other messages, and braces that ICU quotes."""
     return (Item("opaque", match.span()) for match in _REFERENCE.finditer(text, *span))
 
 

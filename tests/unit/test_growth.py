@@ -79,7 +79,11 @@ REPEATED = {
     ],
     "json": [
         ("[", '"x",|1,|[],|{},', "1]"),
-        ('["', "$t(|$t(a) |a.b|a-b|dd.|\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,", '"]'),
+        (
+            '["',
+            "\\u2068x |\\u2068x \\u2069|\u200f|$t(|$t(a) |a.b|a-b|dd.|\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,",
+            '"]',
+        ),
         ('{"a": "{n, plural, ', "one {x} |other {{n, plural, other {x}}} |one {# x} |one {", '}"}'),
     ],
     "odt": [

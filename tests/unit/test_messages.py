@@ -194,3 +194,13 @@ def test_fluent_has_the_forms_of_the_target() -> None:
     assert shout("fluent", slavic) == text.replace(" x", " X").replace("} y", "} Y").replace("   *", "    *")
     select = "a = { $g ->\n    [male] x\n   *[other] y\n}\n"
     assert shout("fluent", select, "pl") == select.replace(" x", " X").replace(" y", " Y")
+
+
+def test_marks_of_direction_stay() -> None:
+    text = '{"a": "\\u200ein \u2068{price}\u2069 per\u200f month \\u2066now\\u2069"}'
+    wanted = text.replace("in ", "IN ").replace("per", "PER").replace("month", "MONTH").replace("now", "NOW")
+    assert shout("json", text) == wanted
+
+
+def test_quoted_braces_are_copied() -> None:
+    assert shout("json", """{"a": "use '{'braces'}' here"}""") == """{"a": "USE '{'BRACES'}' HERE"}"""
