@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from specmt.errors import DataError
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell
 from specmt.formats.inline import Inline
 from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
@@ -28,6 +29,9 @@ _INVISIBLE_NAMES: Final = (
 _INVISIBLE: Final = frozenset(_INVISIBLE_NAMES.split())
 _NO_STYLE: Final = re.compile(r'<w:(?:lang|noProof|rFonts w:hint)\b[^>]*/>|<w:rPr>\s*</w:rPr>|\s+w:rsid\w*="[^"]*"')
 """What tells runs apart without being seen."""
+
+_DEEPEST: Final = 50
+"""How many paragraphs may be in each other, or insertions and links: what is in one is looked through each time."""
 
 _OPEN: Final = '<w:t xml:space="preserve">'
 _CLOSE: Final = "</w:t></w:r>"
@@ -54,14 +58,19 @@ class _Run:
 
 def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    for paragraph in _paragraphs(xml_tokens(text)):
+    for paragraph in _paragraphs(xml_tokens(text), lines):
         yield from _Paragraph(text, paragraph).segments(lines)
 
 
-def _paragraphs(tokens: Iterable[Token]) -> Iterator[Element]:
-    """Yields the elements of paragraphs; those within others too, before them."""
+def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> Iterator[Element]:
+    """Yields the elements of paragraphs; those within others too, before them.
+
+    :raises DataError: there are too many in each other.
+    """
     for paragraph in children(tokens, ("w:p",)):
-        yield from _paragraphs(paragraph.inner)
+        if depth == _DEEPEST:
+            raise DataError(f"line {lines(paragraph.start)} has more than {_DEEPEST} paragraphs in each other")
+        yield from _paragraphs(paragraph.inner, lines, depth + 1)
         yield paragraph
 
 
@@ -95,7 +104,13 @@ class _Paragraph:
 
             yield Segment(tagged, lines(self._start), edits)
 
-    def _walk(self, tokens: Sequence[Token], container: Span | None) -> None:
+    def _walk(self, tokens: Sequence[Token], container: Span | None, depth: int = 0) -> None:
+        """
+        :raises DataError: too many links or insertions are in each other.
+        """
+        if depth > _DEEPEST:
+            line = self._text.count("\n", 0, self._start) + 1
+            raise DataError(f"line {line} has more than {_DEEPEST} links or insertions in each other")
         runs: dict[int, _Run] = {}
         sizes: Counter[str] = Counter()
         for node in children(tokens):
@@ -136,7 +151,7 @@ class _Paragraph:
             elif node.name in _CONTAINERS:
                 span = node.start, node.inside[0]
                 self._inline.open(*span, node.name)
-                self._walk(node.inner, span)
+                self._walk(node.inner, span, depth + 1)
                 self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
             elif node.name in _INVISIBLE:
                 self._inline.point(node.start, node.end)

@@ -30,17 +30,17 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    stack: list[str] = []
+    deep = kept = 0
     open_paragraphs: list[Inline] = []
     opaque: list[tuple[Token, int]] = []  # elements left as they are, and how deep they are
     for token in xml_tokens(text):
         if token.kind == "open":
-            stack.append(token.name)
-        depth = len(stack)
+            deep, kept = deep + 1, kept + (token.name in _KEPT)
+        depth = deep
         if token.kind == "close":
-            stack.pop()
+            deep, kept = deep - 1, kept - (token.name in _KEPT)
         inline = open_paragraphs[-1] if open_paragraphs else None
-        if token.kind == "open" and token.name in _PARAGRAPHS and not any(name in _KEPT for name in stack):
+        if token.kind == "open" and token.name in _PARAGRAPHS and not kept:
             if inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT | _PARAGRAPHS):
                 open_paragraphs.append(Inline(text, xml_unescape, collapses=True))
                 opaque.append((token, depth))

@@ -227,12 +227,40 @@ def no_garbage() -> Iterator[None]:
 @pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "before", "unit", "after"), [*cases()])
 def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
-    def check(size: int) -> None:
-        text = before + unit * (size // len(unit) + 1) + after
-        data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
-        with suppress(DataError):
-            document = read_document(data, "a", name, FormatOptions(columns=("1",)))
-            assert document.write({}, print) == data
-            list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
+    assert_linear(lambda size: take(name, before + unit * (size // len(unit) + 1) + after), 1250)
 
-    assert_linear(check, 1250)
+
+def take(name: str, text: str) -> None:
+    """Reads, translates and writes a document."""
+    data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
+    with suppress(DataError):
+        document = read_document(data, "a", name, FormatOptions(columns=("1",)))
+        assert document.write({}, print) == data
+        list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
+
+
+_DIV, _LIST, _CELL = (
+    ("<div>y ", "</div>"),
+    ("<ul><li>y ", "</li></ul>"),
+    ("<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>"),
+)
+_FRAME = "<text:p>x <draw:frame><draw:text-box>", "</draw:text-box></draw:frame></text:p>"
+_BOX = "<w:p><w:r><w:pict><w:txbxContent>", "</w:txbxContent></w:pict></w:r></w:p>"
+NESTED = [
+    ("epub", "<html><body>", *_DIV, "</body></html>"),
+    ("html", "", *_LIST, ""),
+    ("docx", _WORD[0], *_CELL, _WORD[1]),
+    ("docx", _WORD[0], *_BOX, _WORD[1]),
+    ("docx", _WORD[0] + "<w:p>", "<w:ins>", "</w:ins>", "</w:p>" + _WORD[1]),
+    ("odt", _TEXT[0], *_FRAME, _TEXT[1]),
+    ("odt", _TEXT[0], "<text:p>x ", "</text:p>", _TEXT[1]),
+    ("xliff", "<xliff><file><body>", "<group>", "</group>", "</body></file></xliff>"),
+    ("xml", "<a>", "<b>x ", "</b>", "</a>"),
+    ("yaml", "a: ", "{a: ", "}", ""),
+]
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "before", "opening", "closing", "after"), NESTED)
+def test_time_is_linear_in_depth(name: str, before: str, opening: str, closing: str, after: str) -> None:
+    assert_linear(lambda depth: take(name, before + depth * opening + "x" + depth * closing + after), 120)
