@@ -63,6 +63,16 @@ def _error(node: Node) -> Node:
     return node
 
 
+def _children(node: Node) -> Iterator[Node]:
+    """Yields the named children of a node, which does not keep them as it does those that are asked of itself."""
+    cursor = node.walk()
+    is_there = cursor.goto_first_child()
+    while is_there:
+        if cursor.node is not None and cursor.node.is_named:
+            yield cursor.node
+        is_there = cursor.goto_next_sibling()
+
+
 class _Reader:
     def __init__(self, text: str, lines: LineNumbers, count: int) -> None:
         """
@@ -74,7 +84,7 @@ class _Reader:
 
     def segments(self, root: Node) -> Iterator[Segment]:
         """Yields the texts of a file."""
-        for node in root.named_children:
+        for node in _children(root):
             inner = node.named_children[0] if node.named_children else node
             if node.type == "return_statement":
                 yield from self._value(inner, "", has_forms=True)
@@ -94,7 +104,7 @@ class _Reader:
         :param is_whole: whether it is all that a file has
         """
         if node.type == "array_creation_expression":
-            for element in node.named_children:
+            for element in _children(node):
                 parts = [part for part in element.named_children if part.type != "comment"]
                 if element.type == "array_element_initializer" and parts:
                     key = self._raw(parts[0]).strip("'\"") if len(parts) > 1 else ""
