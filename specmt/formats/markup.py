@@ -20,9 +20,11 @@ Kind = Literal["text", "open", "close", "empty", "comment", "cdata", "other"]
 
 _ATTRIBUTE: Final = re.compile(r"""([^\s=/>"'<][^\s=/>"'<]*)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""")
 _INSIDE: Final = r"""[^<>"']*(?:(?:"[^"]*"|'[^']*')[^<>"']*)*"""
+_SUBSET: Final = r"""(?:[^]"'<]|"[^"]*"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?))*"""
 _XML: Final = re.compile(
-    rf"""(?P<comment><!--.*?-->) | <!\[CDATA\[(?P<cdata>.*?)\]\]> | (?P<other><\?.*?\?> | <!DOCTYPE\b{_INSIDE}
-        (?:\[.*?\]\s*)?>) | </(?P<close>[^\s<>/"'=]+)\s*> | <(?P<open>[^\s<>/"'=!?]+){_INSIDE}> | (?P<text>[^<]+)""",
+    rf"""(?P<comment><!--.*?-->) | <!\[CDATA\[(?P<cdata>.*?)\]\]> | (?P<other><\?.*?\?>
+        | <!DOCTYPE\b{_INSIDE}(?:\[{_SUBSET}\]\s*)?>)
+        | </(?P<close>[^\s<>/"'=]+)\s*> | <(?P<open>[^\s<>/"'=!?]+){_INSIDE}> | (?P<text>[^<]+)""",
     re.VERBOSE | re.DOTALL,
 )
 _HTML: Final = re.compile(

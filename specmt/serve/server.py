@@ -136,6 +136,7 @@ def run(server: Server) -> None:
         listener = socket.create_server((host, port), family=family, backlog=server.config.backlog)
     except OSError as error:
         raise OutputError(f"{host}:{port}: cannot be listened on ({error.strerror or error}).") from None
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what clients do wrong is in our own log
+    for name in ("uvicorn", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what clients do wrong is in our own log
     sys.setswitchinterval(SWITCH_SECONDS)
     server.run([listener])

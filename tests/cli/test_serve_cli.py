@@ -58,7 +58,9 @@ def started(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def running(url: str) -> float:
     text = httpx.get(f"{url}/metrics").text
-    return sum(float(each) for each in re.findall(r"specmt_num_requests_(?:running|waiting)\{.*\} (\S+)", text))
+    return sum(
+        float(each) for each in re.findall(r"specmt_num_(?:requests_running|characters_waiting)\{.*\} (\S+)", text)
+    )
 
 
 def test_answers_are_those_of_the_command_line_and_nobody_who_vanishes_leaves_work_behind() -> None:
@@ -153,6 +155,8 @@ def test_a_model_that_is_damaged_ends_it(tmp_path: Path) -> None:
 
 def test_the_log_is_json_on_standard_error() -> None:
     with started("--model", "de-en") as (process, url):
+        damaged = {"Content-Type": "multipart/form-data; boundary=x"}
+        assert httpx.post(f"{url}/translate", content=b"no boundary", headers=damaged).status_code == 400
         httpx.post(f"{url}/translate", data={"q": "Geheimnis", "source": "de", "target": "en"})
         process.terminate()
         _, log = process.communicate(timeout=30)

@@ -450,3 +450,9 @@ def test_pages_of_epub_are_read_as_xml() -> None:
     page = '<html><head><script src="a.js"/><title>a</title></head><body><?x <br/> b?><p>c &gt; d</p></body></html>'
     (written,) = run(Shouting(), ("epub", package({"mimetype": "x", "a.xhtml": page})))
     assert unpack(written.data, "a.xhtml") == page.replace("<p>c &gt; d", "<p>C &gt; D").replace(">a<", ">A<")
+
+
+def test_what_a_document_type_declares_may_hold_what_would_end_it() -> None:
+    head = """<!DOCTYPE d [<!ENTITY a "]>b"><!-- ]> ' --><?x ]> '?><!ENTITY c ']>' >]>"""
+    (written,) = run(Shouting(), ("xml", f"{head}<d>e</d>"))
+    assert written.data.decode() == f"{head}<d>E</d>"

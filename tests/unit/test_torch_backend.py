@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from specmt.engine.window import Window, branches
 from specmt.models.folder import AUTOREGRESSIVE, VERIFIER
 from specmt.models.hub import Model, decoder_sizes, load_model, make_verifier
 from specmt.options import DecodingOptions
+from specmt.translator import Translator
 from tests.folders import with_ssru
 from tests.networks import scores, verifier_network
 
@@ -103,3 +105,17 @@ def test_lack_of_memory_is_said_as_elsewhere(tiny_model: Path) -> None:
         entered(torch.empty)(10**15)
     with pytest.raises(RuntimeError, match="expand"):
         entered(torch.ones(2).expand)(3)
+
+
+def test_samples_are_the_same_beside_those_of_other_threads(tiny_model: Path) -> None:
+    shared = Translator(load_model(tiny_model, kernels=False))
+    options = DecodingOptions(drafter="masked", temperature=1.0, block_size=3, batch_size=4, seed=5)
+    texts = [[" ".join("abcdefg"[first : first + 3]) for first in range(start, start + 4)] for start in range(4)]
+
+    def sample(lines: list[str]) -> list[str]:
+        return [each.text for each in shared.translate(lines, options)]
+
+    alone = [sample(lines) for lines in texts]
+    assert alone[0] != sample(texts[0][::-1])  # they depend on their lines
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(sample, texts)] == alone
