@@ -55,11 +55,11 @@ _KEPT_BLOCK: Final = (
         "code",
     ),
     (
-        re.compile(r"\{\{[<%][ ]*(?:highlight|mermaid|math|code|raw\w*)\b(?!.*/[ ]*[>%]\}\})"),
+        re.compile(r"\{\{[<%][ ]*(?:highlight|mermaid|math|code|raw\w*)\b(?!.{0,1000}/[ ]*[>%]\}\})"),
         re.compile(r"\{\{[<%][ ]*/[ ]*(?:highlight|mermaid|math|code|raw\w*)"),
         "code",
     ),
-    (re.compile(r"\{\{[<%](?!.*[>%]\}\})|\{%(?!.*%\})"), re.compile(r"[>%]\}"), "macro"),
+    (re.compile(r"\{\{[<%](?!.{0,1000}[>%]\}\})|\{%(?!.{0,1000}%\})"), re.compile(r"[>%]\}"), "macro"),
 )
 """How blocks begin and end that are left as they are, and what they are."""
 

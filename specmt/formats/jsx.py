@@ -54,10 +54,25 @@ def _tag(text: str, place: int, end: int) -> int | None:
     return None
 
 
+def _end(state: StateBlock | StateInline, place: int, most: int) -> int | None:
+    """Returns where the tag or expression ends that starts at a place, if it does.
+
+    What is not closed is looked through to its end; so that a page of it takes no time that grows with its square, none is
+    looked for once that was done for several times as many characters as there are.
+    """
+    left = state.env.setdefault("left", 20 * len(state.src))
+    if left < 0:
+        return None
+    end = (_tag if state.src[place] == "<" else _braced)(state.src, place, most)
+    if end is None:
+        state.env["left"] = left - (most - place)
+    return end
+
+
 def jsx_inline(state: StateInline, silent: bool) -> bool:
     """Reads tags and expressions in a text."""
     char = state.src[state.pos]
-    end = (_tag if char == "<" else _braced)(state.src, state.pos, state.posMax) if char in "<{" else None
+    end = _end(state, state.pos, state.posMax) if char in "<{" else None
     if end is None:
         return False
     if not silent:
@@ -78,7 +93,7 @@ def jsx_block(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     elif state.src[start : start + 1] in ("<", "{"):
         place = start
         while place < most and state.src[place] in "<{":
-            after = (_tag if state.src[place] == "<" else _braced)(state.src, place, most)
+            after = _end(state, place, most)
             if after is None:
                 return False
             place = state.skipSpaces(after)

@@ -33,14 +33,15 @@ _TEXT_ATTRIBUTE: Final = re.compile(
     re.VERBOSE,
 )
 _DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
-_TAG: Final = re.compile(r"""<!--.*?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
+_TAG: Final = re.compile(r"""<!--.{0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
     r"^ *(?:`{3,}\{|~{3,}\{|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COPIED: Final = re.compile(
-    r"\{\{.*?\}\}|\{%.*?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:{3,}[\w-]*|\[\^[^\]\s]+\]|\[![A-Z]+\]|\{:[^}\n]*\}|^!!! *\w+"
+    r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:{3,}[\w-]*|\[\^[^\]\s]{1,300}\]|\[![A-Z]+\]"
+    r"|\{:[^}\n]{0,1000}\}|^!!! *\w+"
 )
 """What is text to cmark, but markup to those that a page is written for."""
 
