@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.helpers import parseLinkLabel
 from markdown_it.parser_inline import ParserInline
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
@@ -83,6 +85,9 @@ _MACRO_TARGET: Final = re.compile(
 class _Places(StateInline):
     """An inline state that writes down, in ``meta``, where tokens start."""
 
+    last: int | None = None
+    """Where the last bracket is that closes."""
+
     _text_at = 0
     _pushed_at = -1
 
@@ -103,6 +108,13 @@ class _Places(StateInline):
         token.meta["at"] = before.meta["at"] + len(before.content) if before is not None and is_run else self.pos
         self._pushed_at = self.pos
         return token
+
+
+def _label_end(state: _Places, start: int, *rest: bool) -> int:
+    """Returns where the label of a link ends; behind the last bracket none is looked for, where theirs takes long."""
+    if state.last is None:
+        state.last = state.src.rfind("]")
+    return parseLinkLabel(state, start, *rest) if start < state.last else -1
 
 
 class _InlineParser(ParserInline):
@@ -144,6 +156,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler, inline.ruler2 = markdown.inline.ruler, markdown.inline.ruler2
     markdown.inline = inline
     inline.ruler2.disable("fragments_join")
+    markdown.helpers = SimpleNamespace(**{**vars(markdown.helpers), parseLinkLabel.__name__: _label_end})  # type: ignore[assignment]
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
     if mdx:

@@ -57,8 +57,8 @@ def _tag(text: str, place: int, end: int) -> int | None:
 def _end(state: StateBlock | StateInline, place: int, most: int) -> int | None:
     """Returns where the tag or expression ends that starts at a place, if it does.
 
-    What is not closed is looked through to its end; so that a page of it takes no time that grows with its square, none is
-    looked for once that was done for several times as many characters as there are.
+    What is not closed is looked through to its end. Once that was done for twenty times as many characters as there
+    are, no end is looked for, lest the time grow with their square.
     """
     left = state.env.setdefault("left", 20 * len(state.src))
     if left < 0:

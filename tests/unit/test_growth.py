@@ -86,6 +86,11 @@ REPEATED = {
         ),
         ('{"a": "{n, plural, ', "one {x} |other {{n, plural, other {x}}} |one {# x} |one {", '}"}'),
     ],
+    "markdown": [
+        ("", '[a|[[a|[^a|[a](|\\(a|{{a |{a:|$a|`a |**a |<a "|~~a|{ref}`', ""),
+        ("", "{% a\n|\\[a\n|::: a\n|!!! a\n    b\n|<pre>\n|[a]: b\n|¦a", ""),
+    ],
+    "mdx": [("", '[a|{|<A b={|<A b="|{/*|{`|<br>x', ""), ("", "<A>\n|</A>\n|{a\n|import a\n", "")],
     "odt": [
         (_TEXT[0], "<text:p>x</text:p>|<text:p/>|<x/>", _TEXT[1]),
         (
@@ -194,7 +199,7 @@ REPEATED = {
         ("[", "{a: x}, |&a x, |*x,", "y]"),
     ],
 }
-"""What of a document of each format is repeated, and what is around it; Markdown has tests of its own."""
+"""What of a document of each format is repeated, and what is around it."""
 
 MEMBERS = {
     "docx": "word/document.xml",
@@ -212,13 +217,12 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
 
 
 def test_every_format_is_here() -> None:
-    assert set(REPEATED) | {"markdown"} >= set(names())
+    assert set(REPEATED) == {*names(), "mdx"}
 
 
 @pytest.fixture
 def no_garbage() -> Iterator[None]:
     """Has no search for garbage in what is measured."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()
@@ -234,7 +238,7 @@ def take(name: str, text: str) -> None:
     """Reads, translates and writes a document."""
     data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
     with suppress(DataError):
-        document = read_document(data, "a", name, FormatOptions(columns=("1",)))
+        document = read_document(data, f"a.{name}", {"mdx": "markdown"}.get(name, name), FormatOptions(columns=("1",)))
         assert document.write({}, print) == data
         list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
 

@@ -123,6 +123,7 @@ def test_mdx() -> None:
 def test_what_is_of_one_dialect() -> None:
     text = "Das Wort\n: Der Sinn\n"
     assert [each.source.text for each in read(text, dialect="gfm").segments] == ["Das Wort : Der Sinn"]
+    assert "ref" not in read("Das {ref}`Haus <da>` ist\n").segments[0].source.text
     assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
 
 
