@@ -252,7 +252,7 @@ void run_all(int type, const Sizes& z) {
                 cache.data = static_cast<char*>(cache.data) + b * cache.row * cache.bytes;
                 return cache;
             };
-            int64_t length = 1, limit = 20 + 5 * b, seen = 0, counts[2][64];
+            int64_t length = 1, limit = 8 + 3 * b, seen = 0, counts[2][64];
             auto* said = filled<int64_t>(PLACES, [](int64_t) { return 1; });
             float* scores = floats(PLACES, 0.0f);
             Run run{};
