@@ -1,12 +1,19 @@
-"""Checks formats over the documents that a machine has: `python scripts/roundtrip.py [FOLDER…] [--most N]`.
+#!/usr/bin/env python3
+"""Checks formats over real documents: those of a list of public repositories, or those in folders.
 
-Of each document: what is written without a translation is what was read, byte for byte; what is written where every
-segment is replaced by itself has the same segments again, and other parsers read it (lxml, json, msgfmt --check).
+  PYTHONPATH=. python scripts/roundtrip.py                          # the repositories of scripts/roundtrip.txt
+  PYTHONPATH=. python scripts/roundtrip.py --folder /usr --most 400  # what a machine has
+  PYTHONPATH=. python scripts/roundtrip.py --format markdown --way model
+
+A line of the list is a repository, `@`, a commit, and how the paths begin that count; repositories are fetched
+into --repositories, by name, without the files that are not asked for. Of each document: what is written without a
+translation is what was read, byte for byte; and however it is translated, other parsers read it (lxml, json, msgfmt),
+and of Markdown cmark has the same blocks. Translators are made up (`itself`, `reversed`, `doubled`, `dropped`,
+`escaped` words) or the model. Counts are printed, and the exit code is 1 where a document has a fault.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -14,41 +21,79 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import click
 import yaml
 from lxml import etree, html
 
+from specmt.documents import TranslatesLines, translate_documents
 from specmt.errors import DataError
-from specmt.formats import find_format, format_of, names
+from specmt.formats import format_in_folder, names, read_document
 from specmt.formats.document import FormatOptions
+from specmt.formats.encoding import decode
 from specmt.formats.known import HEAD
+from specmt.formats.shape import blocks_of, compare
+from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
+from specmt.translator import Translator
+from specmt.types import Line, Translation
 
-OPTIONS = FormatOptions(source="en", target="en", columns=("1",))
+LIST = Path(__file__).with_suffix(".txt")
+MOST_BYTES = 4 << 20
+IN_THEM = (".xml", ".json", ".yml", ".yaml", ".ts", ".php")
+"""Where these end a name, the format is found by what is in a file."""
+
+ESCAPED = ("*{}*", "<{}>", "[{}]", "`{}", "{}|", "# {}", "\\{}", "_{}", "&{};", "{}\t")
+WAYS: dict[str, Callable[[list[str]], list[str]]] = {
+    "itself": lambda words: words,
+    "reversed": lambda words: words[::-1],
+    "doubled": lambda words: [each for word in words for each in (word, word)],
+    "dropped": lambda words: words[::2],
+    "escaped": lambda words: [ESCAPED[n % len(ESCAPED)].format(word) for n, word in enumerate(words)],
+}
+
+Found = tuple[str, Callable[[], bytes]]
 
 
-def documents(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Returns the documents in folders, by format."""
-    found: dict[str, list[Path]] = defaultdict(list)
-    for folder in folders:
-        for place, _, files in os.walk(folder):
-            for name in files:
-                path = Path(place, name)
-                if name.endswith(".gz") or not path.is_file() or path.is_symlink():
-                    continue
-                known = format_of(str(path), head_of(path))
-                if known is not None:
-                    found[known].append(path)
-    return found
+class MadeUp:
+    """A translator that does the same with the words of every line."""
+
+    def __init__(self, way: str) -> None:
+        self.way = WAYS[way]
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        for line in lines:
+            yield Translation(line, " ".join(self.way(line.text.split())))
 
 
-def head_of(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(HEAD)
+def in_folder(folder: Path) -> Iterator[Found]:
+    """Yields the files in a folder."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield str(path), path.read_bytes
+
+
+def listed(lines: Iterable[str], repositories: Path) -> Iterator[Found]:
+    """Yields the files of the repositories of a list."""
+    for line in lines:
+        where, *begins = line.split()
+        name, _, commit = where.partition("@")
+        folder = repositories / name.replace("/", "+")
+        if not folder.exists():
+            url = f"https://github.com/{name}"
+            subprocess.run(["git", "clone", "--quiet", "--bare", "--filter=blob:none", url, folder], check=True)
+        git = ["git", "--git-dir", str(folder)]
+        tree = subprocess.run([*git, "ls-tree", "-r", "-z", "--name-only", commit], capture_output=True, check=True)
+        for path in tree.stdout.decode().split("\0")[:-1]:
+            if path.startswith(tuple(begins)):
+                blob = [*git, "cat-file", "blob", f"{commit}:{path}"]
+                yield f"{name}/{path}", lambda blob=blob: subprocess.run(blob, capture_output=True, check=True).stdout
 
 
 def xml(data: bytes) -> object:
@@ -69,74 +114,87 @@ def msgfmt(data: bytes) -> None:
 PARSERS: dict[str, Callable[[bytes], object]] = {
     "android": xml, "docx": packed, "epub": packed, "html": html.document_fromstring, "json": json.loads, "odt": packed,
     "po": msgfmt, "pptx": packed, "qt": xml, "resx": xml, "stringsdict": xml, "tmx": xml, "xcstrings": json.loads,
-    "xliff": xml, "xlsx": packed, "yaml": yaml.safe_load,
+    "xliff": xml, "xlsx": packed, "xml": xml, "yaml": yaml.safe_load,
 }  # fmt: skip
 
 
-def faults(name: str, data: bytes) -> Iterator[str]:
+def faults(
+    kind: str, name: str, data: bytes, translators: dict[str, TranslatesLines], counts: Counter[str]
+) -> Iterator[str]:
     """Yields what is wrong with how a document is read and written.
 
     :raises DataError: it is refused.
     """
-    document = find_format(name).read(data, OPTIONS)
-    COUNTS[name]["segments"] += len(document.segments)
+    languages = FormatOptions(source="en", target="de", columns=("1",), anchors="keep")
+    document = read_document(data, name, kind, languages)
+    counts["segments"] += len(document.segments)
     if document.write({}, lambda *_: None) != data:
         yield "is not the same without translations"
-    told: list[str] = []
-    same = {n: segment.source for n, segment in enumerate(document.segments) if segment.state != "skipped"}
-    written = document.write(same, lambda _, what: told.append(what))
-    COUNTS[name]["identical"] += written == data
-    COUNTS[name]["kept"] += sum(what.startswith("kept") for what in told)
-    again = find_format(name).read(written, OPTIONS)
-    if [segment.source.text.strip() for segment in again.segments] != [
-        segment.source.text.strip() for segment in document.segments
-    ]:
-        yield "has other segments where each is replaced by itself"
-    if name in PARSERS:
+    parse = PARSERS.get(kind, len)
+    try:
+        parse(data)
+    except Exception:
+        return  # nor do others read the original
+    for way, translator in translators.items():
+        (done,) = translate_documents(translator, [(name, document)], DecodingOptions(), language="en")
+        counts[f"kept {way}"] += done.summary.kept
         try:
-            PARSERS[name](data)
-        except Exception:
-            return  # nor do others read the original
-        try:
-            PARSERS[name](written)
+            parse(done.data)
         except Exception as error:
-            yield f"is read by others no more: {getattr(error, 'stderr', None) or error}"
+            yield f"{way}: is read by others no more: {getattr(error, 'stderr', None) or error}"
+        if kind == "markdown":
+            one, other = (blocks_of(decode(each)[0], mdx=name.endswith(".mdx")) for each in (data, done.data))
+            yield from (f"{way}: line {fault.lines[0]}: {fault.text}" for fault in compare(one, other))
 
 
-COUNTS: dict[str, Counter[str]] = defaultdict(Counter)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path, default=[Path("/usr"), Path(sys.prefix)])
-    parser.add_argument("--most", type=int, default=400, help="documents of a format")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    found = documents(arguments.folders)
+@click.command(help=__doc__)
+@click.option("--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--list", "path", default=LIST, type=click.Path(exists=True, path_type=Path), help="Of repositories.")
+@click.option("--repositories", default=Path("runs/repositories"), type=Path, help="Where they are, or will be.")
+@click.option("--format", "formats", multiple=True, help="Only these.")
+@click.option("--way", "ways", multiple=True, type=click.Choice([*WAYS, "model"]), default=list(WAYS))
+@click.option("--model", default="en-de", show_default=True, help="What `--way model` translates by.")
+@click.option("--most", default=400, show_default=True, help="Documents of a format.")
+@click.option("--seed", default=1, show_default=True)
+def main(
+    folders: tuple[Path, ...],
+    path: Path,
+    repositories: Path,
+    formats: tuple[str, ...],
+    ways: tuple[str, ...],
+    model: str,
+    most: int,
+    seed: int,
+) -> None:
+    found: dict[str, list[Found]] = defaultdict(list)
+    lines = [] if folders else path.read_text().splitlines()
+    for each in [*(each for folder in folders for each in in_folder(folder)), *listed(lines, repositories)]:
+        head = each[1]()[:HEAD] if each[0].lower().endswith(IN_THEM) else b""
+        kind = format_in_folder(Path(each[0]), head, None)
+        if kind in (formats or names()):
+            found[str(kind)].append(each)
+    translators: dict[str, TranslatesLines] = {
+        way: Translator(load_model(model)) if way == "model" else MadeUp(way) for way in ways
+    }
     bad = 0
-    for name in names():
-        paths = sorted(found[name])
-        random.Random(arguments.seed).shuffle(paths)
-        started = time.perf_counter()
-        for path in paths:
-            if COUNTS[name]["documents"] == arguments.most or path.stat().st_size > 4 << 20:
+    for kind in sorted(found):
+        counts: Counter[str] = Counter()
+        random.Random(seed).shuffle(found[kind])
+        for name, read in found[kind][:most]:
+            if len(data := read()) > MOST_BYTES:
                 continue
             try:
-                for fault in faults(name, path.read_bytes()):
+                for fault in faults(kind, name, data, translators, counts):
                     bad += 1
-                    print(f"{path}: {fault}")
+                    print(f"{name}: {fault}")
             except DataError as error:
-                COUNTS[name]["refused"] += 1
-                if "resources" not in str(error):
-                    print(f"refused: {path}: {error}")
-                continue
-            COUNTS[name]["documents"] += 1
-        seconds = time.perf_counter() - started
-        counts = [f"{COUNTS[name][key]} {key}" for key in ("documents", "refused", "segments", "identical", "kept")]
-        print(name, *counts, f"{seconds:.1f} s", sep="  ", flush=True)
+                counts["refused"] += 1
+                print(f"refused: {error}")
+            counts["documents"] += 1
+        print(kind, *(f"{count} {what}" for what, count in sorted(counts.items())), sep="  ", flush=True)
     print(f"{bad} faults")
-    return min(bad, 1)
+    sys.exit(min(bad, 1))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
