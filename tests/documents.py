@@ -524,13 +524,13 @@ SAMPLES = [
         "epub",
         '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="de"><head><title>Titel</title></head><body>\n'
         '<p>Das <b>fette</b>\xa0| Haus<br/>am &amp; im <i lang="fr">nein</i> Meer.</p><pre>nein</pre></body></html>',
-        ["Titel", "Das fette\xa0| Haus", "am & im nein Meer."],
+        ["Titel", "Das fette\xa0| Haus", "am & im {t1} Meer."],
         {
             '"de"': '"en"',
             "Titel": "TITEL",
             "Das <b>fette</b>\xa0| Haus": "DAS <b>FETTE</b>&#160;| HAUS",
             "am &amp; im": "AM &amp; IM",
-            ">nein</i> Meer": ">NEIN</i> MEER",
+            ">nein</i> Meer": ">nein</i> MEER",
         },
         member="a.xhtml",
     ),

@@ -14,7 +14,8 @@ from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, 
 from specmt.formats.encoding import Encoding, decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
-from specmt.languages import primary
+from specmt.formats.templates import LEFT_OVER, Templates
+from specmt.languages import is_code, primary
 from specmt.types import Span, Tagged
 
 _INLINE_NAMES: Final = (
@@ -25,16 +26,21 @@ _OPAQUE_NAMES: Final = "canvas code img input kbd math object picture samp selec
 _OPAQUE: Final = frozenset(_OPAQUE_NAMES.split())
 """What stands in a sentence and stays as it is."""
 
+_WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "video"))
+"""Those that have texts of their own."""
+
 _SKIPPED: Final = frozenset(("pre", "script", "style", "textarea", "template"))
 _VOID_NAMES: Final = "area base br col embed hr img input link meta param source track wbr"
 _VOID: Final = frozenset(_VOID_NAMES.split())
 _ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
 """Elements that end where the next one begins, or the one that they are in ends."""
 
-_TEXTS: Final = ("alt", "title", "placeholder", "aria-label")
+_TEXTS: Final = ("alt", "title", "placeholder", "aria-label", "label")
 _BLANK: Final = "&(?:nbsp|#0*(?:9|10|13|32|160));"
 """What is left out at both ends of a text, beside white space."""
 
+_ENTITY: Final = re.compile(r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_A_TAG: Final = re.compile(r"<[^<>]*>")
 _META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii", "iso8859-1"))
@@ -47,12 +53,12 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = _decode(data)
     page = _Page(text, options)
-    segments = list(page.segments(html_tokens(text)))
+    segments = list(page.segments(html_tokens(page.templates.masked(0, len(text)))))
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
-        for span in page.languages:
+        for span, said in page.languages:
             if raw := text[slice(*span)]:  # none where the attribute has no value
-                yield Edit(*span, [quoted(options.target, raw[0]) if raw[0] in "\"'" else options.target])
+                yield Edit(*span, [quoted(said, raw[0]) if raw[0] in "\"'" else said])
 
     return TextDocument(text, encoding, segments, finish=finish, escape=reference)
 
@@ -69,7 +75,7 @@ def part_of_page(
     :param lines: returns the number of the line of a place
     :param tokens: those of the part, where they are XML's
     """
-    page = _Page(text, replace(options, insists=True), lines)
+    page = _Page(text, replace(options, insists=True), lines, span)
     return page.segments(html_tokens(text, *span) if tokens is None else tokens)
 
 
@@ -108,18 +114,25 @@ class _Skipped:
 
 
 class _Page:
-    def __init__(self, text: str, options: FormatOptions, lines: Callable[[int], int] | None = None) -> None:
-        self.languages: list[Span] = []
-        """Where the page says its language."""
+    def __init__(
+        self, text: str, options: FormatOptions, lines: Callable[[int], int] | None = None, span: Span | None = None
+    ) -> None:
+        self.languages: list[tuple[Span, str]] = []
+        """Where the page says its language, and what it says then."""
+        self.templates: Final = Templates(text, *(span or (0, len(text))))
         self._text = text
         self._options = options
         self._rules = options.tags
         self._lines = lines or LineNumbers(text)
         self._state: State = "new"
+        self._said = primary(options.source)
+        """The language of the page, as it says."""
+        self._spelt = _spellings(text, *(span or (0, len(text))))
 
     def segments(self, tokens: Iterable[Token]) -> Iterator[Segment]:
         """Yields the texts of the page, or of a part of it."""
-        inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
+        inline = self._inline()
+        around: list[tuple[Inline, Token]] = []  # what sentences are in, and elements in them with texts of their own
         skipped: _Skipped | None = None
         for token in tokens:
             is_open = token.kind in ("open", "empty")
@@ -140,6 +153,9 @@ class _Page:
                     yield from self._take(inline)
                 if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in _VOID:
                     skipped = _Skipped(token)
+                elif token.name in _WITHIN and token.kind == "open":
+                    around.append((inline, token))
+                    inline = self._inline()
                 elif token.name in _OPAQUE or token.name in self._rules.ignored:
                     inline.opaque(token.start, token.end)
                 elif token.name == "wbr" or (token.kind == "empty" and self._is_pair(token.name)):
@@ -147,20 +163,47 @@ class _Page:
                 elif self._is_pair(token.name):
                     inline.open(token.start, token.end, token.name)
             elif token.kind == "close":
-                if self._is_pair(token.name):
+                if around and token.name == around[-1][1].name:
+                    yield from self._take(inline)
+                    inline, first = around.pop()
+                    inline.opaque(first.start, token.end)
+                elif self._is_pair(token.name):
                     inline.close(token.start, token.end, token.name)
                 elif self._is_inline(token.name):
                     inline.point(token.start, token.end)
                 else:
                     yield from self._take(inline)
             elif token.kind == "text":
-                inline.text(token.start, token.end)
+                yield from self._add(inline, token.start, token.end, self._take)
             else:
                 inline.point(token.start, token.end)
-        yield from self._take(inline)
+        for each in (inline, *(outer for outer, _ in reversed(around))):
+            yield from self._take(each)
 
-    def _take(self, inline: Inline) -> Iterator[Segment]:
-        return in_place(inline, self._lines, _encode, state=self._state, wraps=True)
+    def _inline(self) -> Inline:
+        return Inline(self._text, unescape, collapses=True, escaped=_BLANK)
+
+    def _add(
+        self, inline: Inline, start: int, end: int, take: Callable[[Inline], Iterator[Segment]]
+    ) -> Iterator[Segment]:
+        """Gives a text to a sentence, which ends where a template does more than show a value."""
+        for template in self.templates.find(start, end):
+            inline.text(start, template.start)
+            if template.is_value:
+                inline.opaque(template.start, template.end)
+            else:
+                yield from take(inline)
+            start = template.end
+        inline.text(start, end)
+
+    def _take(self, inline: Inline, quote: str = "") -> Iterator[Segment]:
+        """Yields what was collected as a segment, of an attribute in those quotes."""
+        write = partial(_encode, self._spelt, quote)
+        for segment in in_place(inline, self._lines, write, state=self._state, wraps=not quote):
+            if segment.state == "new" and LEFT_OVER.search(segment.source.text):
+                reason = "left as it is: it has a part of a template that is not understood"
+                segment = replace(segment, state="skipped", reason=reason)
+            yield segment
 
     def _is_pair(self, name: str) -> bool:
         """Whether elements of a name are around words of a sentence."""
@@ -171,40 +214,85 @@ class _Page:
         return self._is_pair(name) or name in _OPAQUE or name == "wbr" or name in self._rules.ignored
 
     def _is_kept(self, name: str, attributes: Mapping[str, Span]) -> bool:
-        if name in _SKIPPED or name in _OPAQUE or name in self._rules.ignored:
+        if (name in _SKIPPED or name in _OPAQUE or name in self._rules.ignored) and name not in _WITHIN:
             return True
-        marked = "translate" in attributes and value_of(self._text, attributes["translate"]).lower() == "no"
-        classes = value_of(self._text, attributes["class"]).split() if "class" in attributes else []
-        return marked or "notranslate" in classes
+        said = {each: value_of(self._text, attributes[each]) for each in _ABOUT if each in attributes}
+        language = primary(said.get("lang", said.get("xml:lang", "")))
+        return (
+            said.get("translate", "").lower() == "no"
+            or "notranslate" in said.get("class", "").split()
+            or (name != "html" and is_code(language) and language not in (self._said, self._options.source))
+        )
 
     def _attributes(self, name: str, attributes: Mapping[str, Span]) -> Iterator[Segment]:
         """Yields the texts in the attributes of a tag."""
         known = {each.lower(): span for each, span in attributes.items()}
-        if name == "html":
-            self.languages += [known[each] for each in ("lang", "xml:lang") if each in known]
-            said = {primary(value_of(self._text, span)) for span in self.languages}
-            options = self._options
-            if said == {options.target} and options.source != options.target and not options.insists:
-                self._state = "translated"
+        options = self._options
+        for each in ("lang", "xml:lang"):
+            language = primary(value_of(self._text, known[each])) if each in known else ""
+            if each in known and (name == "html" or language == options.source):
+                self.languages.append((known[each], options.target))
+            if language and name == "html":
+                self._said = language
+        if name == "html" and self._said == options.target != options.source and not options.insists:
+            self._state = "translated"
         texts = [known[each] for each in _TEXTS if each in known]
         if name == "meta" and "content" in known:
-            label = next((value_of(self._text, known[each]) for each in ("name", "property") if each in known), "")
-            texts += [known["content"]] if label.lower() in _META else []
+            says = ("name", "property", "http-equiv")
+            label = next((value_of(self._text, known[each]) for each in says if each in known), "").lower()
+            texts += [known["content"]] if label in _META else []
+            if label in _LANGUAGE and primary(value_of(self._text, known["content"])) == options.source:
+                self.languages.append((known["content"], _LANGUAGE[label](options.target)))
         if name == "input" and "value" in known and "type" in known:
             kind = value_of(self._text, known["type"]).lower()
             texts += [known["value"]] if kind in ("submit", "button", "reset") else []
         for start, end in texts:
             quote = self._text[start : start + 1]
             if quote in ("'", '"'):
-                inline = Inline(self._text, unescape, collapses=True, escaped=_BLANK)
-                inline.text(start + 1, end - 1)
-                write = partial(_encode_value, quote)
-                yield from in_place(inline, self._lines, write, state=self._state)
+                inline, take = self._inline(), partial(self._take, quote=quote)
+                yield from self._add(inline, start + 1, end - 1, take)
+                yield from take(inline)
 
 
-def _encode_value(quote: str, text: str) -> str:
-    return quoted(text, quote)[1:-1]
+def _spellings(text: str, start: int, end: int) -> dict[int, str]:
+    """Returns how characters are written that a text mostly writes as entities."""
+    found = Counter(_ENTITY.findall(text, start, end))
+    said = _A_TAG.sub("", text[start:end]) if found else ""
+    chars = {spelling: unescape(spelling) for spelling in found}
+    counts = Counter[str]()
+    for spelling, count in found.items():
+        counts[chars[spelling]] += count
+    return {0xA0: "&nbsp;"} | {
+        ord(chars[spelling]): spelling
+        for spelling, count in reversed(found.most_common())
+        if len(chars[spelling]) == 1
+        and chars[spelling] not in "<>&\t\r\n "
+        and said.count(chars[spelling]) < counts[chars[spelling]]
+    }
 
 
-def _encode(text: str) -> str:
-    return xml_escape(text).replace("\xa0", "&nbsp;")
+def _encode(spelt: Mapping[int, str], quote: str, text: str) -> str:
+    return (quoted(text, quote)[1:-1] if quote else xml_escape(text)).translate(spelt)
+
+
+def _locale(language: str) -> str:
+    """Returns a language as Open Graph writes it, with the country that is meant by it."""
+    return language if "_" in language else f"{primary(language)}_{_COUNTRIES.get(language, language[-2:].upper())}"
+
+
+_ABOUT: Final = ("translate", "class", "lang", "xml:lang")
+_COUNTRIES: Final = {
+    "en": "US",
+    "cs": "CZ",
+    "da": "DK",
+    "el": "GR",
+    "ja": "JP",
+    "ko": "KR",
+    "sv": "SE",
+    "uk": "UA",
+    "zh": "CN",
+}
+_LANGUAGE: Final[Mapping[str, Callable[[str], str]]] = {
+    "content-language": str, "dc.language": str, "language": str, "og:locale": _locale,
+}  # fmt: skip
+"""What of a page's metadata says its language, and how."""

@@ -28,11 +28,12 @@ _XML: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _HTML: Final = re.compile(
-    r"""(?P<comment><!--(?:.*?--!?>|>)) | (?P<other><(?!!--)[!?][^>]*>) | </(?P<close>[A-Za-z][^\s<>/]*)[^>]*>
+    r"""(?P<comment><!--(?:.*?--!?>|>)) | (?P<other><(?:(?!!--)[!?]|/(?![A-Za-z]))[^>]*>)
+        | </(?P<close>[A-Za-z][^\s<>/]*)[^>]*>
         | <(?P<open>[A-Za-z][^\s<>/]*)[^>"']*(?:(?:"[^"]*"|'[^']*'|["'](?=\s*/?>))[^>"']*)*> | (?P<text>[^<]+|<)""",
     re.VERBOSE | re.DOTALL,
 )
-_STARTS_TAG: Final = re.compile(r"</?[A-Za-z]|<[!?]")
+_STARTS_TAG: Final = re.compile(r"<[A-Za-z!?]|</.", re.DOTALL)
 _RAW: Final = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "textarea", "title"))
 """Elements of HTML in which there are no tags."""
 

@@ -1,0 +1,120 @@
+"""Template tags in web pages: Jinja, Django, Liquid, Go, Handlebars, Vue, Angular, Blade, ERB, PHP, FreeMarker.
+
+What shows a value stands in a sentence as a word does. At all others, which say what is shown at all, a sentence ends:
+so they keep their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple, final
+
+_MOST: Final = 4000
+"""The most characters of a tag."""
+
+_CLOSING: Final = {
+    "{%": "%}", "{#": "#}", "{{{": "}}}", "{{": "}}", "{!!": "!!}", "<%": "%>", "<?": "?>", "${": "}", "#{": "}",
+    "<#--": "-->", "<": ">",
+}  # fmt: skip
+_OPENING: Final = re.compile(
+    r"""(?P<mark>\{%|\{\#|\{\{\{|\{\{|\{!!|<%|<\?(?!xml)|[$\#]\{|<\#--|<(?=/?[\#@][A-Za-z])|(?P<message>
+        \{(?=\s*[\w.()]{1,60}\s*,\s*(?:plural|select))))
+        |(?P<directive>(?:\}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{2,20})\b[ \t]*(?P<open>\()?)|\}""",
+    re.VERBOSE,
+)
+_ANGULAR: Final = re.compile(r"(?<![\w@])@(?:if|for|switch|defer)\s*(?:\([^\n]{1,500}?\)\s*)?\{")
+_BLADE: Final = re.compile(
+    r"(?<![\w@])@(?:end(?:if|for|foreach|forelse|section|auth|guest|can|push|isset|unless|component|slot|switch|while|php)\b"
+    r"|(?:extends|include|section|yield|csrf)\b)"
+)
+_MARKS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_BLOCK: Final = re.compile(r"[^{}<>@]{0,200}\{")
+_KEPT: Final = re.compile(
+    r"""\{%[-+~]?\s*(blocktrans(?:late)?|comment|highlight|javascript|schema|style|stylesheet|trans(?=[^"']*\Z))\b"""
+)
+"""Tags of which what is up to their ends is no text of the page: a catalogue has it, or it is code."""
+
+_VALUE: Final = re.compile(
+    r"""\{%[-+~]?\s*(?:trans|translate|t|_|url|static|now)\b|\{\{(?![-~{\s]*(?:[\#/^>!]
+        |(?:if|else|end|with|range|define|block|template|break|continue)\b))|\{!!|<%[=-]|<\?(?:=|php\s+(?:echo|print|_e)\b)
+        |[$\#]\{|\{\s*[\w.]|@(?:lang|yield|json|choice)\b""",
+    re.VERBOSE,
+)
+"""Tags that show a value."""
+
+LEFT_OVER: Final = re.compile(r"\{%|%\}|<%|%>|\{\{|\}\}|\{!!|!!\}")
+"""What is in no text, but in parts of tags."""
+
+
+class Template(NamedTuple):
+    """A tag, or all up to the end of what it begins."""
+
+    start: int
+    end: int
+    is_value: bool
+
+
+@final
+class Templates:
+    """The template tags of a page, or of a part of one."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text = text
+        self._is_angular = _ANGULAR.search(text, start, end) is not None
+        self._is_blade = _BLADE.search(text, start, end) is not None
+
+    def find(self, place: int, end: int) -> Iterator[Template]:
+        """Yields those in a part of the text."""
+        unended: set[str] = set()
+        while (match := _OPENING.search(self._text, place, end)) is not None:
+            stop = self._end(match, end)
+            if stop is None:
+                place = match.start() + 1
+                continue
+            tag = self._text[match.start() : stop]
+            kept = _KEPT.match(tag)
+            if kept and kept[1] not in unended:
+                ending = re.compile(rf"\{{%[-+~]?\s*end{kept[1]}\b[^%]{{0,50}}%\}}").search(self._text, stop, end)
+                unended |= {kept[1]} if ending is None else set()
+                stop = stop if ending is None else ending.end()
+            yield Template(match.start(), stop, _VALUE.match(tag) is not None)
+            place = stop
+
+    def masked(self, place: int, end: int) -> str:
+        """Returns a part of the text in which tags are words or spaces, so that they are not read as HTML."""
+        pieces: list[str] = []
+        for start, stop, is_value in self.find(place, end):
+            is_name = is_value or self._text[start - 1 : start] in ("<", "/")
+            pieces += [self._text[place:start], ("x" if is_name else " ") * (stop - start)]
+            place = stop
+        return "".join([*pieces, self._text[place:end]])
+
+    def _end(self, match: re.Match[str], last: int) -> int | None:
+        """Returns where a tag ends; nothing where it is none."""
+        text, mark = self._text, match["mark"]
+        if match["message"]:
+            return self._balanced("{", match.end(), last)
+        if mark:
+            # PHP may go on to the end of a file.
+            place = text.find(_CLOSING[mark], match.end(), last if mark == "<?" else min(last, match.end() + _MOST))
+            if place < 0:
+                return last if text.startswith("<?php", match.start()) else None
+            place += len(_CLOSING[mark])
+            while mark == "{{" and place < last and text[place] == "}":
+                place += 1
+            return place
+        end = self._balanced("(", match.end(), last) if match["open"] else match.end()
+        if self._is_angular:
+            block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
+            return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
+        return end if self._is_blade and match[0][0] == "@" else None
+
+    def _balanced(self, opening: str, place: int, last: int) -> int | None:
+        """Returns where what was opened before a place ends."""
+        depth = 1
+        for match in _MARKS[opening].finditer(self._text, place, min(last, place + _MOST)):
+            depth += 1 if match[0] == opening else -1
+            if not depth:
+                return match.end()
+        return None
