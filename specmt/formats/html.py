@@ -14,7 +14,7 @@ from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, 
 from specmt.formats.encoding import Encoding, decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
-from specmt.formats.templates import LEFT_OVER, Templates
+from specmt.formats.templates import CONTROL, LEFT_OVER, Templates
 from specmt.languages import is_code, primary
 from specmt.types import Span, Tagged
 
@@ -53,7 +53,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = _decode(data)
     page = _Page(text, options)
-    segments = list(page.segments(html_tokens(page.templates.masked(0, len(text)))))
+    page.seen = page.templates.masked(0, len(text))
+    segments = list(page.segments(html_tokens(page.seen)))
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
         for span, said in page.languages:
@@ -120,6 +121,8 @@ class _Page:
         self.languages: list[tuple[Span, str]] = []
         """Where the page says its language, and what it says then."""
         self.templates: Final = Templates(text, *(span or (0, len(text))))
+        self.seen = text
+        """The text in which templates are hidden, where tags are looked for."""
         self._text = text
         self._options = options
         self._rules = options.tags
@@ -146,7 +149,7 @@ class _Page:
                 if end == token.end:
                     continue
             if is_open:
-                attributes = token.attributes(self._text) if token.end - token.start > len(token.name) + 3 else {}
+                attributes = token.attributes(self.seen) if token.end - token.start > len(token.name) + 3 else {}
                 if token.name not in self._rules.ignored:
                     yield from self._attributes(token.name, attributes)
                 if not self._is_inline(token.name):
@@ -173,6 +176,8 @@ class _Page:
                     inline.point(token.start, token.end)
                 else:
                     yield from self._take(inline)
+            elif CONTROL.match(self._text, token.start, token.end):
+                yield from self._take(inline)
             elif token.kind == "text":
                 yield from self._add(inline, token.start, token.end, self._take)
             else:

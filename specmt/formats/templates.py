@@ -46,6 +46,11 @@ _VALUE: Final = re.compile(
 LEFT_OVER: Final = re.compile(r"\{%|%\}|<%|%>|\{\{|\}\}|\{!!|!!\}")
 """What is in no text, but in parts of tags."""
 
+CONTROL: Final = re.compile(
+    r"<!(?:--)?(?:[\#\[]|\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DEFINE|EVENT|/?(?:ko\b|wp:)))"
+)
+"""Comments that say what is shown."""
+
 
 class Template(NamedTuple):
     """A tag, or all up to the end of what it begins."""
@@ -113,7 +118,7 @@ class Templates:
     def _balanced(self, opening: str, place: int, last: int) -> int | None:
         """Returns where what was opened before a place ends."""
         depth = 1
-        for match in _MARKS[opening].finditer(self._text, place, min(last, place + _MOST)):
+        for match in _MARKS[opening].finditer(self._text, place, min(last, place + _MOST // 4)):
             depth += 1 if match[0] == opening else -1
             if not depth:
                 return match.end()

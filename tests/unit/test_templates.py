@@ -1,0 +1,97 @@
+# ruff: noqa: E501  (documents are shown as they are)
+"""Web pages with tags of template languages, which stay as they are, and what else a page says beside its text."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import html5lib
+import pytest
+from roundtrip import WAYS, MadeUp
+
+from tests.documents import read, run, translate
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("{% load x %}\n{% if n > 1 %}Ein{% else %}zwei {{ n|f:'>' }}{% endif %}\n", ["Ein", "zwei {t1}"]),
+        ('<p>{% trans "Bitte" %} {% blocktrans %}nein {{ a }}{% endblocktrans %}</p>{# nein #}', []),
+        ("<p {% if a > b %}class='x'{% endif %} {% if c %}title=\"Ein {{ x }}\"{% endif %}>Das</p>", ["Ein {t1}", "Das"]),
+        ("{% comment %}<b>nein</b>{% endcomment %}{% raw %}<b>Das</b>{{ x }}{% endraw %}", ["Das{t1}"]),
+        ("@if (a.b > (c)) {<p>Ein</p>} @else {Zwei} @for (x of y; track x.id) {Drei {{ x }} da}", ["Ein", "Zwei", "Drei {t1} da"]),
+        ("<p>{n, plural, =1 {nein} other {nein {{ n }}}} da</p>", ["{t1} da"]),
+        ("@extends('a')\n@section('b')\n@if(count($a) > 1)\nEin {!! $x->y !!} da\n@endif a@b.de", ["Ein {t1} da", "a@b.de"]),
+        ("{{#if a}}You are{{/if}} {{> p}} {{{ x }}} hier {{else}}", ["You are", "{t1} hier"]),
+        ("<% if (a > b) { %>Das <%= x %> hier<% } %> und", ["Das {t1} hier", "und"]),
+        ("<?php if ($a > 1): ?>Ja <?= $x ?> da<?php endif ?>Nein<?php echo 1 ?>da<?php rest <p>nein", ["Ja {t1} da", "Nein{t1}da"]),
+        ("<#if a?size gt 1>Eins ${a.b > c} da<#else>Zwei</#if><#-- nein -->", ["Eins {t1} da", "Zwei"]),
+        ("Eins <!-- IF a -->zwei<!-- ELSE -->drei<!-- ENDIF --> <b<!-- vier", ["Eins", "zwei", "drei"]),
+        ("<{{ tag }} class=a>Eins</{{ tag }}><p a={{ b }} title='Zwei'>", ["Eins", "Zwei"]),
+        ("{{ if .x }}Eins {{ .y }} da{{ end }}", ["Eins {t1} da"]),
+    ],
+)  # fmt: skip
+def test_templates_stay(page: str, texts: list[str]) -> None:
+    document = read("html", page.encode())
+    assert [segment.source.text for segment in document.segments] == texts
+    expected = page
+    for text in texts:
+        for part in text.split("{t1}"):
+            expected = expected.replace(part, part.upper(), 1) if part.strip() else expected
+    assert translate(document).decode() == expected
+
+
+def test_what_is_no_whole_template_is_left() -> None:
+    (segment,) = read("html", b"<p>Das ist {% nicht zu Ende</p>").segments
+    assert segment.state == "skipped" and "template" in segment.reason
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<html lang=de><p lang='de-AT'>Das <i lang=fr>le</i>", "<html lang=en><p lang='en'>DAS <i lang=fr>le</i>"),
+        ("<html lang=en><p lang=en>Das", "<html lang=en><p lang=en>DAS"),  # themes say so on German pages
+        ("Da<meta property=og:locale content='de_AT'><meta name=language content=de>", "DA<meta property=og:locale content='en_US'><meta name=language content=en>"),
+        ("<p>Wo <select><option title='a'>Hier<option>Da</select>", "<p>WO <select><option title='A'>HIER<option>DA</select>"),
+        ("<p>Ein <picture><img alt='Bild'></picture> da", "<p>EIN <picture><img alt='BILD'></picture> DA"),
+        ("<p>A&ndash;B &hellip; &quot;&#8222; e\xa0f", "<p>A&ndash;B &hellip; &quot;&#8222; E&nbsp;F"),
+        ("<p title='&bdquo;a&#39;'>&auml; &amp; ü", "<p title='&bdquo;A&#39;'>Ä &amp; Ü"),
+        ("<p>a </ x> b", "<p>A </ x>B"),
+        ("<p>a </ x b", "<p>A </ x b"),
+    ],
+)  # fmt: skip
+def test_what_a_page_says_beside_its_text(page: str, expected: str) -> None:
+    assert translate(read("html", page.encode(), insists=True)).decode() == expected
+
+
+def shape(page: bytes) -> Counter[tuple[str, ...]]:
+    """Returns what html5lib finds beside texts: elements and those that they are in, attributes and comments."""
+    tree = html5lib.parse(page, treebuilder="etree", namespaceHTMLElements=False)
+    around = {child: parent for parent in tree.iter() for child in parent}
+    found: Counter[tuple[str, ...]] = Counter()
+    for node in tree.iter():
+        parent = around.get(node)
+        while parent is not None and parent.tag in ("b", "i", "span", "a"):
+            parent = around.get(parent)
+        values = (
+            [node.text or ""]
+            if callable(node.tag)
+            else [f"{k}={v}" for k, v in sorted(node.items()) if k not in ("title", "alt")]
+        )
+        found[(str(node.tag), "" if parent is None or callable(node.tag) else str(parent.tag), *values)] += 1
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p title='a&gt;b'>Eins <b class=x>zwei</b> drei <img alt='vier <b>' src=x> und <br> fünf",
+        "Eins <!zwei drei", "Eins </ zwei> drei", "Eins </ zwei", "<!-- a -- > b", "Eins <!--> zwei --> drei", "<b<i>eins</b<i> zwei",
+        "<a title=eins zwei='a>b' >drei <p>vier</a> fünf", "Eins & zwei &lt;b> &#60;i> < b &ampvier &notit;", "<table>eins<td>zwei",
+        "<title>eins <b>zwei</title>drei", "<p>eins<select>zwei<option>drei<b>vier</select>fünf", "eins <![CDATA[zwei]]> drei <?vier fünf> sechs",
+    ],
+)  # fmt: skip
+def test_html5lib_finds_the_same(page: str, way: str) -> None:
+    (done,) = run(MadeUp(way), ("html", page))  # type: ignore[arg-type]
+    assert shape(done.data) == shape(page.encode())
