@@ -78,7 +78,7 @@ def shape(page: bytes) -> Counter[tuple[str, ...]]:
             if callable(node.tag)
             else [f"{k}={v}" for k, v in sorted(node.items()) if k not in ("title", "alt")]
         )
-        found[(str(node.tag), "" if parent is None or callable(node.tag) else str(parent.tag), *values)] += 1
+        found[(str(node.tag), "" if parent is None else str(parent.tag), *values)] += 1
     return found
 
 
@@ -87,7 +87,7 @@ def shape(page: bytes) -> Counter[tuple[str, ...]]:
     "page",
     [
         "<p title='a&gt;b'>Eins <b class=x>zwei</b> drei <img alt='vier <b>' src=x> und <br> fünf",
-        "Eins <!zwei drei", "Eins </ zwei> drei", "Eins </ zwei", "<!-- a -- > b", "Eins <!--> zwei --> drei", "<b<i>eins</b<i> zwei",
+        "Eins <!zwei drei", "<p>Eins </ zwei> drei", "Eins </ zwei", "<!-- a -- > b", "<p>Eins <!--> zwei --> drei", "<b<i>eins</b<i> zwei",
         "<a title=eins zwei='a>b' >drei <p>vier</a> fünf", "Eins & zwei &lt;b> &#60;i> < b &ampvier &notit;", "<table>eins<td>zwei",
         "<title>eins <b>zwei</title>drei", "<p>eins<select>zwei<option>drei<b>vier</select>fünf", "eins <![CDATA[zwei]]> drei <?vier fünf> sechs",
     ],
