@@ -46,9 +46,9 @@ class Pages:
         source, folder = page.resolve().parent, task.target.resolve().parent
         if len(source.parts) == len(folder.parts):
             return options
-        return replace(options, rebase=partial(rebase, source=str(source), folder=str(folder), stays=self._stays))
+        return replace(options, rebase=partial(rebase, source=str(source), folder=str(folder), place=self._place))
 
-    def _stays(self, named: str) -> bool:
-        """Whether a file is there and is not translated, too."""
+    def _place(self, named: str) -> str | None:
+        """Returns where a file is, if it is there and is not translated, too."""
         path = Path(named)
-        return path.exists() and path.resolve() not in self._sources
+        return named if path.exists() and path.resolve() not in self._sources else None

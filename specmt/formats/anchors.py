@@ -125,13 +125,14 @@ def new_targets(text: str, parts: Iterable[Part], change: Callable[[str], str]) 
                     yield Edit(*match.span(kind), [new]), old, new
 
 
-def rebase(target: str, source: str, folder: str, stays: Callable[[str], bool]) -> str:
+def rebase(target: str, source: str, folder: str, place: Callable[[str], str | None]) -> str:
     """Returns a relative target as it is from another folder.
 
     :param source: the folder of the page that has it
     :param folder: the folder that its translation goes to
-    :param stays: whether the file that it names is to be linked where it is
+    :param place: returns where what a translation links is, of a file; nothing: the target stays as it is written
     """
     path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", target, re.DOTALL).groups()  # type: ignore[union-attr]
-    named = posixpath.normpath(posixpath.join(source, path))
-    return target if _OTHER.match(path) or not stays(named) else posixpath.relpath(named, folder) + mark + rest
+    named = None if _OTHER.match(path) else place(posixpath.normpath(posixpath.join(source, path)))
+    new = path if named is None else posixpath.relpath(named, folder)
+    return target if new == posixpath.normpath(path) else new + mark + rest

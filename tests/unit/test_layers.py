@@ -34,6 +34,7 @@ LAYERS = {
     "specmt.requirements": 3,
     "specmt.feeder": 3,
     "specmt.pairs": 3,
+    "specmt.project": 3,
     "specmt.translator": 4,
     "specmt.documents": 4,
     "specmt.evaluation": 5,

@@ -231,7 +231,7 @@ def test_relative_targets_are_based_anew() -> None:
     source = page.replace("o.png", "o.png 'r'")
 
     def change(target: str) -> str:
-        return rebase(target, "/docs", "/docs/en", lambda path: path != "/docs/b.md")
+        return rebase(target, "/docs", "/docs/en", lambda path: path if path != "/docs/b.md" else None)
 
     document = read(source, rebase=change)
     (done,) = translate_documents(Shouting(), [("a.md", document)], DecodingOptions())

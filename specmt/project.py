@@ -1,0 +1,372 @@
+"""The project file, ``specmt.toml``: which files are translated into which languages, where that goes, and how."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from pathspec import GitIgnoreSpec
+
+from specmt.errors import InputNotFoundError, UsageError
+from specmt.formats import format_in_folder, names
+from specmt.formats.anchors import rebase
+from specmt.formats.dialects import DIALECTS
+from specmt.formats.document import FormatOptions, TagRules
+from specmt.formats.known import HEAD
+from specmt.languages import is_code, primary
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAME: Final = "specmt.toml"
+
+_Shape = Any
+"""What a value must be: a type, a tuple of values, a list of one shape, a mapping of a name or ``*`` to shapes."""
+
+_OPTIONS: Final[dict[str, _Shape]] = {
+    "format": str,
+    "dialect": DIALECTS,
+    "keys": [str],
+    "skip_keys": [str],
+    "elements": [str],
+    "anchors": ("auto", "explicit", "rewrite", "keep"),
+    "obsolete": ("keep", "remove"),
+}
+_SHAPE: Final[dict[str, _Shape]] = {
+    "version": (1,),
+    "from": str,
+    "to": [str],
+    "model": str,
+    "ignore": [str],
+    "memory": [str],
+    "glossary": {"*": str},
+    "forbidden": {"*": [str]},
+    "keep": [str],
+    "tone": {"*": ("du", "Sie")},
+    "fuzzy_below": float,
+    "languages": {"*": {"*": str}},
+    "files": [{"source": str, "target": str, **_OPTIONS}],
+    "check": {"fail_on": ("error", "warning", "never"), "ignore": [str], "baseline": str},
+    **_OPTIONS,
+}
+_NEEDED: Final = (("", ("version", "from", "to", "files")), ("files", ("source", "target")))
+_SAID: Final = {str: "a text", float: "a number", list: "a list", dict: "a table"}
+_FIELD: Final = re.compile(r"\{(\w+)\}")
+_PARTS: Final = {"path": r"(?:[^\0]+)", "dir": r"(?:[^\0]*)", "stem": "(?:[^/]+)", "ext": r"(?:\.[^/.]+)?"}
+"""What the fields of targets that stand for parts of a source may be."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How some files are read and written; what is ``None`` or empty is as it is without a project."""
+
+    format: str | None = None
+    dialect: str = "auto"
+    keys: tuple[str, ...] = ()
+    """Those of the front matter of Markdown that are translated."""
+    skip_keys: tuple[str, ...] = ()
+    """Those of catalogues whose texts stay as they are."""
+    elements: tuple[str, ...] = ()
+    """The names of elements of HTML and XML that stay as they are."""
+    anchors: Literal["auto", "explicit", "rewrite", "keep"] = "auto"
+    obsolete: Literal["keep", "remove"] = "keep"
+
+    def options(self, options: FormatOptions) -> FormatOptions:
+        """Returns how documents are read."""
+        tags = replace(options.tags, ignored=options.tags.ignored | {*self.elements}) if self.elements else TagRules()
+        keys = self.keys or options.keys
+        return replace(options, dialect=self.dialect, anchors=self.anchors, keys=keys, tags=tags)
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """A source and where its translation into a language is, or is to be."""
+
+    source: Path
+    target: Path
+    to: str
+    file_format: str
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What `specmt check` does in a project."""
+
+    fail_on: Literal["error", "warning", "never"] = "warning"
+    ignore: tuple[str, ...] = ()
+    baseline: Path | None = None
+
+
+class _Rule(NamedTuple):
+    """An entry of ``[[files]]``."""
+
+    pattern: GitIgnoreSpec
+    base: str
+    """The folders before the first one of the pattern that has a wildcard."""
+    target: str
+    settings: Settings
+
+
+class _Mapped(NamedTuple):
+    source: str
+    rule: _Rule
+    file_format: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project file says; paths are those of files in its folder."""
+
+    folder: Path
+    source_language: str
+    languages: tuple[str, ...]
+    """Those that are translated into."""
+
+    model: str | None = None
+    memory: tuple[Path, ...] = ()
+    glossary: Mapping[str, Path] = field(default_factory=dict)
+    forbidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    tone: Mapping[str, str] = field(default_factory=dict)
+    fuzzy_below: float | None = None
+    check: Checks = Checks()
+    variants: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """How languages are named otherwise, as by Android."""
+
+    _rules: tuple[_Rule, ...] = ()
+    _ignored: GitIgnoreSpec = field(default_factory=lambda: GitIgnoreSpec.from_lines([]))
+
+    def pairs(self, paths: Sequence[Path] = ()) -> Iterator[ProjectFile]:
+        """Yields every source with each of its translations, by source.
+
+        :param paths: sources, translations, and folders of either, which alone are meant
+        :raises InputNotFoundError: one of them is nothing of the project.
+        """
+        wanted = [Path(os.path.abspath(path)) for path in paths]
+        unused = set(wanted)
+        for mapped in self._sources:
+            for to in self.languages:
+                pair = self._pair(mapped, to)
+                asked = {path for path in wanted if _is_below(pair.source, path) or _is_below(pair.target, path)}
+                unused -= asked
+                if asked or not wanted:
+                    yield pair
+        for path in wanted:
+            if path in unused:
+                raise InputNotFoundError(f"{path}: is no source or translation of {self.folder / NAME}.")
+
+    def pair_of(self, target: Path) -> ProjectFile | None:
+        """Returns the pair that a file is the translation of, if it is one."""
+        return self._targets.get(Path(os.path.abspath(target)))
+
+    def rebase(self, pair: ProjectFile) -> Callable[[str], str]:
+        """Returns what makes of the targets of a page's links those of its translation.
+
+        What is translated, too, is linked in that language, and other files where they are. A page that links another
+        language of itself does so in all of them.
+        """
+        page, folder = str(pair.source), str(pair.target.parent)
+
+        def place(path: str) -> str | None:
+            if path in (page, *self._versions.get(page, {}).values()):
+                return path
+            target = self._versions.get(path, {}).get(pair.to)
+            return target or (path if os.path.exists(path) else None)
+
+        return partial(rebase, source=str(pair.source.parent), folder=folder, place=place)
+
+    @cached_property
+    def _sources(self) -> list[_Mapped]:
+        """The files that are translated, each by the first rule that fits; none is a translation of another."""
+        made = [re.compile(self._target(rule.target, to)) for rule in self._rules for to in self.languages]
+        found = []
+        for name in self._walk():
+            rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
+            if rule is None or any(pattern.fullmatch(name) for pattern in made):
+                continue
+            path = self.folder / name
+            with path.open("rb") as file:
+                known = rule.settings.format or format_in_folder(Path(name), file.read(HEAD), self.source_language)
+            if known is not None:
+                found.append(_Mapped(name, rule, known))
+        return found
+
+    @cached_property
+    def _targets(self) -> dict[Path, ProjectFile]:
+        return {pair.target: pair for pair in self.pairs()}
+
+    @cached_property
+    def _versions(self) -> dict[str, dict[str, str]]:
+        """The translations of each source, by language."""
+        found: dict[str, dict[str, str]] = {}
+        for pair in self._targets.values():
+            found.setdefault(str(pair.source), {})[pair.to] = str(pair.target)
+        return found
+
+    def _walk(self) -> Iterator[str]:
+        """Yields the files that are not ignored, without those that are hidden."""
+        for place, folders, files in os.walk(self.folder):
+            below = Path(place).relative_to(self.folder).as_posix()
+            shown = [[posixpath.normpath(f"{below}/{n}") for n in sorted(s) if n[0] != "."] for s in (folders, files)]
+            folders[:] = [posixpath.basename(name) for name in shown[0] if not self._ignored.match_file(f"{name}/")]
+            yield from (name for name in shown[1] if not self._ignored.match_file(name))
+
+    def _pair(self, mapped: _Mapped, to: str) -> ProjectFile:
+        path = posixpath.relpath(mapped.source, mapped.rule.base or ".")
+        stem, ext = posixpath.splitext(posixpath.basename(path))
+        for code in (self.source_language, *self._codes(self.source_language).values()):
+            stem = stem.removesuffix(f".{code}")
+        parts = {"path": path, "dir": posixpath.dirname(path), "stem": stem, "ext": ext}
+        codes = self._codes(to)
+        said = _FIELD.sub(lambda match: parts.get(match[1], codes.get(match[1], match[0])), mapped.rule.target)
+        target = self.folder / posixpath.normpath(said.lstrip("/"))
+        return ProjectFile(self.folder / mapped.source, target, to, mapped.file_format, mapped.rule.settings)
+
+    def _target(self, template: str, to: str) -> str:
+        """Returns the pattern of what a template of targets makes in a language."""
+        codes = self._codes(to)
+        parts = _FIELD.split(posixpath.normpath(template).lstrip("/"))
+        said = (
+            re.escape(part) if not number % 2 else _PARTS.get(part) or re.escape(codes.get(part, part))
+            for number, part in enumerate(parts)
+        )
+        return "".join(said).replace(r"(?:[^\0]*)/", r"(?:[^\0]*/)?")
+
+    def _codes(self, language: str) -> dict[str, str]:
+        return codes(language, self.source_language, self.variants)
+
+
+def codes(to: str, source: str, variants: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Returns the fields of targets that stand for languages: each as it is called in a place."""
+    language, _, region = to.replace("_", "-").partition("-")
+    android = f"{language}-r{region}" if len(region) == 2 else f"b+{language}+{region}".replace("-", "+")
+    own = {"to": to, "from": source, "posix": to.replace("-", "_"), "android": android if region else language}
+    return {name: to for each in variants.values() for name in each} | own | dict(variants.get(to, {}))
+
+
+def find_project(start: Path) -> Project | None:
+    """Returns the project that a file or a folder is in: that of the nearest project file, upwards.
+
+    :raises UsageError: what it says is not what it should be.
+    """
+    place = Path(os.path.abspath(start))
+    found = next((each / NAME for each in (place, *place.parents) if (each / NAME).is_file()), None)
+    return None if found is None else read_project(found)
+
+
+def read_project(path: Path) -> Project:
+    """Reads a project file.
+
+    :raises UsageError: what it says is not what it should be.
+    """
+    try:
+        said = tomllib.loads(path.read_bytes().decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML: {error}.") from error
+    try:
+        return _project(path.parent, said)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _project(folder: Path, said: dict[str, Any]) -> Project:
+    said = cast("dict[str, Any]", _checked(said, _SHAPE, ""))
+    for place, keys in _NEEDED:
+        for table in said.get(place, [said]):
+            for key in keys:
+                if key not in table:
+                    raise UsageError(f"`{key}` {f'in `{place}` ' * bool(place)}must be given, but is not.")
+    for number, code in enumerate((said["from"], *said["to"])):
+        name = "to" if number else "from"
+        if not is_code(code):
+            raise UsageError(f"`{name}` must be the code of a language, as de, but is {code!r} instead.")
+        if number and primary(code) == primary(said["from"]):
+            raise UsageError(f"`to` must be other languages than `from`, {said['from']}, but has {code!r}.")
+    if len({*said["to"]}) < len(said["to"]):
+        raise UsageError("`to` must have each language once.")
+    variants = said.get("languages", {})
+    for key in ("glossary", "forbidden", "languages"):
+        for code in said.get(key, {}):
+            _known(code, [said["from"], *said["to"]], f"in `{key}`")
+    common = {key: value for key, value in said.items() if key in _OPTIONS}
+    rules = tuple(_rule(said["from"], variants, common | each) for each in said["files"])
+    checks = said.get("check", {})
+    baseline = folder / checks["baseline"] if "baseline" in checks else None
+    return Project(
+        folder,
+        said["from"],
+        said["to"],
+        model=said.get("model"),
+        memory=tuple(folder / each for each in said.get("memory", ())),
+        glossary={code: folder / each for code, each in said.get("glossary", {}).items()},
+        check=Checks(**checks | {"baseline": baseline}),
+        variants=variants,
+        **{key: said[key] for key in ("forbidden", "keep", "tone", "fuzzy_below") if key in said},
+        _rules=rules,
+        _ignored=GitIgnoreSpec.from_lines(said.get("ignore", ())),
+    )
+
+
+def _rule(source: str, variants: Mapping[str, Mapping[str, str]], said: dict[str, Any]) -> _Rule:
+    """
+    :param source: the language of sources
+    """
+    known = codes(source, source, variants)
+    for name in _FIELD.findall(said["target"]):
+        _known(name, [*_PARTS, *known], "in `target`")
+    if not any(name in known and name != "from" for name in _FIELD.findall(said["target"])):
+        raise UsageError(f"`target` must have {{to}} in it, but is {said['target']!r} instead.")
+    if said.get("format") is not None:
+        _known(said["format"], names(), "as `format`")
+    glob = _FIELD.sub(lambda match: known.get(match[1], match[0]), said["source"]).removeprefix("./").strip("/")
+    fixed = re.split(r"[*?\[]", glob)[0]
+    base = posixpath.dirname(fixed) if fixed != glob or posixpath.splitext(glob)[1] else glob
+    settings = Settings(**{each.name: said[each.name] for each in fields(Settings) if each.name in said})
+    return _Rule(GitIgnoreSpec.from_lines([f"/{glob}"]), base, said["target"], settings)
+
+
+def _checked(value: object, shape: _Shape, where: str) -> object:
+    """Returns a value as it is kept: lists as tuples.
+
+    :param where: its name
+    :raises UsageError: it has another shape.
+    """
+    if isinstance(shape, tuple):
+        if value not in shape or isinstance(value, bool):
+            raise UsageError(f"`{where}` must be {' or '.join(map(str, shape))}, but is {value!r} instead.")
+        return value
+    kind = list if isinstance(shape, list) else dict if isinstance(shape, dict) else shape
+    if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+        raise UsageError(f"`{where}` must be {_SAID[kind]}, but is {value!r} instead.")
+    if isinstance(value, list):
+        return tuple(_checked(each, shape[0], where) for each in value)
+    if isinstance(value, dict):
+        for key in value if "*" not in shape else ():
+            _known(key, shape, f"in `{where}`" if where else "")
+        return {key: _checked(each, shape.get(key, shape.get("*")), key) for key, each in value.items()}
+    return value
+
+
+def _known(name: str, allowed: Iterable[str], where: str) -> None:
+    """
+    :raises UsageError: a name is not known; it says the nearest that is.
+    """
+    if name not in (known := list(allowed)):
+        near = get_close_matches(name, known, 1, 0.5)
+        advice = f"; is {near[0]!r} meant?" if near else f"; known are {', '.join(known)}."
+        raise UsageError(f"{name!r} {f'{where} ' * bool(where)}is not known{advice}")
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
