@@ -364,6 +364,7 @@ class Translator:
             text,
             tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
             score=score,
+            log_probs=tuple(chain.from_iterable(each.log_probs for each in hypotheses)),
             stats=replace(
                 stats,
                 lines=line.count,

@@ -184,6 +184,10 @@ class Hypothesis:
     attention: npt.NDArray[np.float32] | None = field(default=None, compare=False)
     """(T, S) the attention that each token has to each id of its source, where alignments were asked for."""
 
+    log_probs: tuple[float, ...] = ()
+    """The log-probabilities of the tokens and EOS, whose sum the score is; none where they were not asked for, and of
+    beam search."""
+
     given: int = 0
     """How many of the tokens were not the model's choice: those up to the last term that had to be there."""
 
@@ -215,6 +219,9 @@ class Translation:
 
     score: float = 0.0
     """The sum of log-probabilities over the line's sentences; NaN where it was not asked for."""
+
+    log_probs: tuple[float, ...] = ()
+    """The log-probabilities that this is the sum of: those of the pieces, and of the end of each sentence."""
 
     stats: Stats = field(default_factory=Stats)
 

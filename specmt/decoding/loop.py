@@ -289,8 +289,10 @@ class Loop(Rows[_Row]):
         row.stats.count_calls(np.trim_zeros(self.calls[number], "b").tolist())
         for drafter in self.drafters:
             drafter.finish(number, ids)
-        score = math.fsum(self.log_probs[number, opening:end].tolist()) if self.scores else math.nan
-        return Hypothesis(ids, score, row.stats, given=row.given)
+        if not self.scores:
+            return Hypothesis(ids, math.nan, row.stats, given=row.given)
+        log_probs = tuple(self.log_probs[number, opening:end].tolist())
+        return Hypothesis(ids, math.fsum(log_probs), row.stats, log_probs=log_probs, given=row.given)
 
     @override
     def remove(self, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -374,11 +375,13 @@ def test_scores_are_those_of_a_full_pass_of_the_fairseq2_modules(
     """After mistral-inference: what was generated is scored again in one teacher-forced pass."""
     for source, hypothesis in zip(texts, greedy, strict=True):
         wanted = [*hypothesis.tokens, *[EOS] * has_ended(hypothesis)]
-        assert hypothesis.score == pytest.approx(rescore(model, source, wanted), abs=1e-4)
+        assert hypothesis.log_probs == pytest.approx(rescore(model, source, wanted), abs=1e-4)
+        assert hypothesis.score == math.fsum(hypothesis.log_probs)
 
 
-def rescore(model: Model, source: list[int], tokens: list[int]) -> float:
-    return float(log_softmax(full_pass(model, source, tokens))[np.arange(len(tokens)), tokens].sum())
+def rescore(model: Model, source: list[int], tokens: list[int]) -> Floats:
+    scored: Floats = log_softmax(full_pass(model, source, tokens))[np.arange(len(tokens)), tokens]
+    return scored
 
 
 def full_pass(model: Model, source: list[int], tokens: list[int]) -> Floats:
