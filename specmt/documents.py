@@ -11,12 +11,13 @@ from typing import Final, Protocol
 
 from specmt.formats.document import FAILED, Document, Segment, fail, write
 from specmt.options import DecodingOptions
+from specmt.text.held import Held
 from specmt.text.judge import judge
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
 from specmt.text.placeholders import find_copied
 from specmt.text.segment import split_sentences
-from specmt.text.tags import Alignment, carry
+from specmt.text.tags import Alignment, carry, guess
 from specmt.types import Line, Stats, Tagged, Translation
 
 _MOST_KNOWN: Final = 200_000
@@ -25,6 +26,7 @@ _MOST_KNOWN: Final = 200_000
 LEFT: Final = "a sentence is left in its language"
 """What is told of a segment of which a part could not be translated."""
 
+_KEPT: Final = "kept as it was"
 _WORD: Final = re.compile(r"\S+")
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
@@ -117,7 +119,12 @@ class _Said:
     damage: str | None = None
     """What is known to be wrong with its translation."""
     is_there: bool = False
+    is_held: bool = False
+    """Whether it was translated once more, in parts."""
 
+
+_Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
+"""Translates texts held fast; nothing where that is damaged, too."""
 
 _Known = dict[tuple[str, bool], _Said]
 """The sentences that were asked for, with alignment and without."""
@@ -197,6 +204,15 @@ def translate_documents(
             for said in pending.asked:
                 yield Line(next(indices), said.source, aligned=said.aligned)
 
+    def again(sources: Sequence[Tagged]) -> Iterator[Tagged | None]:
+        held = [Held(source) for source in sources]
+        parts = [Line(number, part) for number, part in enumerate(part for each in held for part in each.parts)]
+        said = iter(translator.translate(parts, options) if parts else ())
+        for each in held:
+            found = [next(said) for _ in each.parts]
+            is_good = found and not any(one.stats.left or damage(one.line.text, one.text) for one in found)
+            yield each.join([one.text for one in found]) if is_good else None
+
     drafting = replace(options, drafter="auto+lookup") if remember is not None else options
     for is_near, group in groupby(planned(), key=lambda each: bool(each[1])):
         for translation in translator.translate(lines(group), drafting if is_near else options):
@@ -207,9 +223,9 @@ def translate_documents(
             said.warnings, said.is_there = translation.warnings, True
             pending.stats += translation.stats
             while waiting and waiting[0].is_done():
-                yield _finish(waiting.popleft())
+                yield _finish(waiting.popleft(), again)
         while waiting:
-            yield _finish(waiting.popleft())
+            yield _finish(waiting.popleft(), again)
 
 
 def sentences_of(
@@ -293,19 +309,29 @@ def damage(source: str, translation: str) -> str | None:
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
 
 
-def _finish(pending: _Pending) -> Finished:
-    """Puts the translations into a document."""
+def _hold(pending: _Pending, again: _Again) -> None:
+    """Translates damaged sentences once more, held fast."""
+    damaged = {
+        id(said): said for plan in pending.plans for said, _ in plan.parts if said.damage and not said.is_held
+    }.values()
+    for said, held in zip(damaged, again([Tagged(said.source) for said in damaged]), strict=True):
+        said.is_held = True
+        if held is not None:
+            said.text, said.damage = held.text, damage(said.source, held.text)
+            said.alignment = guess(said.source.split(), said.text.split())
+
+
+def _finish(pending: _Pending, again: _Again) -> Finished:
+    """Puts the translations into a document; segments that it cannot hold are translated once more, held fast."""
     segments, summary = pending.document.segments, pending.summary
     translations: dict[int, Tagged] = {}
-    refused: set[int] = set()
     notes: dict[int, list[str]] = {}
 
     def tell(number: int, what: str) -> None:
-        if what.startswith("kept"):
-            refused.add(number)
         pending.stats.failed += what.startswith(FAILED)
         notes.setdefault(number, []).append(what)
 
+    _hold(pending, again)
     for number, segment in enumerate(segments):
         if segment.state == "skipped" and segment.reason:
             tell(number, segment.reason)
@@ -313,7 +339,7 @@ def _finish(pending: _Pending) -> Finished:
         source = segments[plan.number].source
         damages = [said.damage for said, _ in plan.parts if said.damage]
         if damages and all(said.damage for said, _ in plan.parts if said.source):
-            tell(plan.number, f"kept as it was: {damages[0]}")
+            tell(plan.number, f"{_KEPT}: {damages[0]}")
             continue
         for said, _ in plan.parts:
             if said.damage:
@@ -328,7 +354,16 @@ def _finish(pending: _Pending) -> Finished:
                 tell(plan.number, "the places of inline tags are uncertain")
         except Exception as error:
             fail(error, [plan.number], tell)
-    data = write(pending.document, translations, tell)
+    told: list[tuple[int, str]] = []
+    data = write(pending.document, translations, lambda *each: told.append(each))
+    bad = [number for number, what in told if what.startswith(_KEPT) and not what.startswith(FAILED)]
+    held = dict(zip(bad, again([segments[number].source for number in bad]), strict=True)) if bad else {}
+    if better := {number: translation for number, translation in held.items() if translation is not None}:
+        told.clear()
+        data = write(pending.document, translations | better, lambda *each: told.append(each))
+    for number, what in told:
+        tell(number, what)
+    refused = {number for number, said in notes.items() if any(what.startswith(_KEPT) for what in said)}
     for plan in pending.plans:
         if plan.number in refused:
             summary.kept += 1

@@ -76,16 +76,20 @@ class _Through:
         self._pair = pair
         self.rank = 0
         """Which of an n-best list is said."""
-        self._kept: list[Translation] = []
+        self._kept: dict[tuple[str, bool], Translation] = {}
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         """Translates lines, in order."""
-        if self.rank:
-            list(lines)
-            for each in self._kept:
-                better = each.alternatives[: self.rank]
-                yield each if not better else replace(each, text=better[-1].text, alignment=None)
+        if not self.rank:
+            yield from self._asked(lines, options)
             return
+        for line in lines:
+            key = line.text, line.aligned
+            (found,) = [self._kept[key]] if key in self._kept else self._asked([line], options)
+            better = found.alternatives[: self.rank]
+            yield found if not better else replace(found, text=better[-1].text, alignment=None)
+
+    def _asked(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         waiting = iter(lines)
         while batch := list(_some(waiting)):
             said: list[Said] = self._ask("lines", self._pair, batch, options)
@@ -99,7 +103,7 @@ class _Through:
                     alternatives=[Alternative(other, 0.0) for other in others],
                 )
                 if options.n_best > 1:
-                    self._kept.append(found)
+                    self._kept[line.text, line.aligned] = found
                 yield found
 
 

@@ -159,7 +159,7 @@ def test_a_day_that_is_none_is_told_before_anything_is_decoded(monkeypatch: pyte
 
 
 def test_a_directive_that_the_model_changed_is_refused() -> None:
-    (document,) = run(Shouting({"Datei %s": "FILE %d"}), ("po", PO))
+    (document,) = run(Shouting({"Datei %s": "FILE %d", "Datei": ""}), ("po", PO))
     catalogue = polib.pofile(document.data.decode())
     entry = catalogue.find("Datei %s\n")
     assert entry is not None and entry.msgstr == ""
@@ -221,12 +221,13 @@ def test_sentences_over_cues_are_whole_and_cut_again() -> None:
 )
 def test_a_damaged_sentence_is_not_written(source: str, said: str, what: str) -> None:
     html = f"<p>{source} ist da. Gut.</p><p>Hof</p>"
-    (document,) = run(Shouting({f"{source.replace('<img>', '{t1}')} ist da.": said}), ("html", html))
+    answers = {f"{source.replace('<img>', '{t1}')} ist da.": said, "ist da.": " "}
+    (document,) = run(Shouting(answers), ("html", html))
     assert document.data.decode() == html.replace("Hof", "HOF").replace("Gut", "GUT")
     assert [remark.text for remark in document.summary.warnings] == [f"{LEFT}: {what}"]
     assert (document.summary.kept, document.summary.translated) == (0, 2)
     alone = html.replace(" Gut.", "")
-    (document,) = run(Shouting({f"{source.replace('<img>', '{t1}')} ist da.": said}), ("html", alone))
+    (document,) = run(Shouting(answers), ("html", alone))
     assert document.data.decode() == alone.replace("Hof", "HOF")
     assert [remark.text for remark in document.summary.warnings] == [f"kept as it was: {what}"]
     assert (document.summary.kept, document.summary.translated) == (1, 1)
@@ -310,7 +311,7 @@ def test_pairs_come_from_documents_and_go_to_memories(tmp_path: Path) -> None:
 
 
 def test_only_the_sentence_that_is_damaged_stays_in_its_language() -> None:
-    answers = {"Das ist {x}.": "THIS IS.", "Das ist %s.": "THIS IS."}
+    answers = {"Das ist {x}.": "THIS IS.", "Das ist %s.": "THIS IS.", "Das ist": ""}
     (page,) = run(Shouting(answers), ("markdown", "Ein *Haus* ist da. Das ist {x}. Das Ende.\n\nDas ist {x}.\n"))
     assert page.data.decode() == "EIN *HAUS* IST DA. Das ist {x}. DAS ENDE.\n\nDas ist {x}.\n"
     assert [(remark.line, remark.text) for remark in page.summary.warnings] == [
@@ -330,3 +331,29 @@ def test_only_the_sentence_that_is_damaged_stays_in_its_language() -> None:
         source = f'<xliff version="{version}" srcLang="de">{unit.format("Das ist da. Das ist {x}.")}</xliff>'
         (document,) = run(Shouting(answers), ("xliff", source), fuzzy=False)
         assert f'state="{state}"' in document.data.decode() and "DAS IST DA. Das ist {x}." in document.data.decode()
+
+
+def test_what_would_lose_something_is_translated_again_in_parts() -> None:
+    translator = Shouting({"Das ist {x} da.": "THIS.", "Nimm %s mit %d.": "TAKE IT."})
+    page = ("markdown", "Ein *Haus*. Das ist {x} da. Das Ende.\n\nDas ist {x} da.\n\nNimm %s mit %d.\n")
+    (done,) = run(translator, page)
+    assert done.data == b"EIN *HAUS*. DAS IST {x} DA. DAS ENDE.\n\nDAS IST {x} DA.\n\nNIMM %s MIT %d.\n"
+    assert done.summary.warnings == [] and done.summary.kept == 0
+    assert translator.asked[4:] == ["Das ist", "da.", "Nimm", "mit"]
+
+
+def test_a_segment_that_a_document_cannot_hold_is_translated_again_in_parts() -> None:
+    page = "Eins `zwei`.\n\nDrei <?php echo 1; ?> vier\n\n**foo*bar*baz**\n"
+    answers = {"Drei {t1} vier": "{t1} FOUR THREE", "foobarbaz": "BARBAZ BAR"}
+    (done,) = run(Shouting(answers, aligns=False), ("markdown", page))
+    assert (
+        done.data
+        == page.replace("Eins", "EINS")
+        .replace("Drei", "DREI")
+        .replace("vier", "VIER")
+        .replace("foo*bar*baz", "FOO*BAR*BAZ")
+        .encode()
+    )
+    assert done.summary.kept == 0
+    (done,) = run(Shouting(answers | {"Drei": ""}, aligns=False), ("markdown", page))
+    assert b"Drei <?php echo 1; ?> vier" in done.data and done.summary.kept == 2  # and what is before it

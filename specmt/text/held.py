@@ -1,0 +1,54 @@
+"""Texts that are held fast: cut at all that must not be lost, so that only what is between is translated."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, final
+
+from specmt.text.placeholders import find_tokens
+from specmt.text.view import plain
+from specmt.types import Tag, Tagged
+
+
+@final
+class Held:
+    """A text cut at its tags and at what is to be copied, which keep their order."""
+
+    def __init__(self, source: Tagged) -> None:
+        self._source = source
+        tokens = [(token.start, token.end) for token in find_tokens(plain(source.text))]
+        starts = [start for start, _ in tokens]
+        edges = {place for tag in _all(source.tags) for place in (tag.start, tag.end)}
+        self._places = sorted({0, len(source.text), *edges, *(place for token in tokens for place in token)})
+        self._parts: list[str] = []
+        """What is between the places: words to be translated, or nothing where it is copied."""
+        for start, end in pairwise(self._places):
+            token = bisect_right(starts, start) - 1
+            said = source.text[start:end].strip()
+            is_copied = (token >= 0 and end <= tokens[token][1]) or not any(map(str.isalpha, said))
+            self._parts.append("" if is_copied else said)
+        self.parts: Final = [part for part in self._parts if part and len(self._places) > 2]
+        """What is to be translated; nothing where there is nothing to be held."""
+
+    def join(self, said: Sequence[str]) -> Tagged:
+        """Returns the text with the translations of its parts."""
+        text, moved, translations = "", {0: 0}, iter(said)
+        for (start, end), part in zip(pairwise(self._places), self._parts, strict=True):
+            raw = self._source.text[start:end]
+            text += raw.replace(part, next(translations).strip(), 1) if part else raw
+            moved[end] = len(text)
+
+        def shifted(tag: Tag) -> Tag:
+            children = tuple(map(shifted, tag.children))
+            return replace(tag, start=moved[tag.start], end=moved[tag.end], children=children)
+
+        return Tagged(text, tuple(map(shifted, self._source.tags)))
+
+
+def _all(tags: Sequence[Tag]) -> Iterator[Tag]:
+    for tag in tags:
+        yield tag
+        yield from _all(tag.children)
