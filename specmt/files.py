@@ -42,7 +42,7 @@ class Temporary:
         :param target: not a symbolic link
         :raises OSError: no file of that name can be made there.
         """
-        _remove_stale(target)
+        remove_stale(target)
         process = f"{os.getpid()}-{_start_of(os.getpid())}"
         self._target: Final = target.absolute()
         self._folder: Final = str(self._target.parent / f"{_prefix(target)}{process}-{next(_numbers)}.tmp")
@@ -143,7 +143,7 @@ def _prefix(target: Path) -> str:
     return f".specmt-{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
-def _remove_stale(target: Path) -> None:
+def remove_stale(target: Path) -> None:
     """Removes the folders of processes that wrote the same file and are no more."""
     pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)-(\d+)-\d+\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:

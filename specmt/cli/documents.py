@@ -131,7 +131,7 @@ def tasks_sentences(
     """Returns the sentences that :func:`translate_tasks` has translated."""
     from specmt.documents import sentences_of
 
-    selection, format_options = _reading(languages, options, documents)
+    selection, format_options = reading_options(languages, options, documents)
     read = ((task.name, document) for task, document in _read(tasks, format_options))
     return sentences_of(read, selection, language=languages[0] if options.split else None)
 
@@ -156,7 +156,7 @@ def translate_tasks(
     """
     from specmt.documents import LEFT, Summary, translate_documents
 
-    selection, format_options = _reading(languages, options, documents)
+    selection, format_options = reading_options(languages, options, documents)
     sizes = {task: 0 if task.source is None else task.source.stat().st_size for task in tasks}
     read: deque[Task] = deque()
 
@@ -175,7 +175,7 @@ def translate_tasks(
             _write(task.target, each.data)
             done += sizes[task]
             show(task.name, done / max(1, sum(sizes.values())))
-            for line in _told(task.name, each.summary.warnings) if not quiet else ():
+            for line in told(task.name, each.summary.warnings) if not quiet else ():
                 click.echo(f"specmt: warning: {line}", err=True)
             for count in (item.name for item in fields(Summary) if item.name != "warnings"):
                 setattr(total, count, getattr(total, count) + getattr(each.summary, count))
@@ -192,7 +192,7 @@ def translate_tasks(
     return stats
 
 
-def _told(name: str, warnings: Sequence[Remark]) -> Iterator[str]:
+def told(name: str, warnings: Sequence[Remark]) -> Iterator[str]:
     """Yields what is told of a document: each warning with its place, or one line of a kind of which there are many."""
     kinds = [_QUOTED.sub("'…'", warning.text) for warning in warnings]
     counts = Counter(kinds)
@@ -205,7 +205,7 @@ def _told(name: str, warnings: Sequence[Remark]) -> Iterator[str]:
             yield f"{name}: {count} times: {kind}"
 
 
-def _reading(
+def reading_options(
     languages: tuple[str, str], options: DecodingOptions, documents: DocumentOptions
 ) -> tuple[Selection, FormatOptions]:
     """Returns which segments are translated, and how documents are read."""

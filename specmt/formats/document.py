@@ -205,12 +205,16 @@ class TextDocument:
         """
         self.segments: Final = segments
         self.parts: Final = parts
-        self._text = text
-        self._encoding = encoding
+        self.text: Final = text
+        self.encoding: Final = encoding
         self._finish = finish
         self._escape = escape
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        return self.encoding.encode(edited(self.text, self.edits(translations, tell)))
+
+    def edits(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> list[Edit]:
+        """Returns what changes where some segments are translated; the parameters are those of writing."""
         edits: list[Edit] = []
         written: dict[int, Tagged] = {}
         for number, translation in translations.items():
@@ -226,15 +230,15 @@ class TextDocument:
                 fail(error, [number], tell)
         if written:
             edits += (Edit(edit.start, edit.end, [*map(self._fit, edit.pieces)]) for edit in self._finish(written))
-        return self._encoding.encode(edited(self._text, edits))
+        return edits
 
     def _fit(self, piece: str | Span) -> str | Span:
         """Returns a piece as the encoding can write it."""
-        if not isinstance(piece, str) or self._encoding.can_encode(piece):
+        if not isinstance(piece, str) or self.encoding.can_encode(piece):
             return piece
         if self._escape is None:
-            raise RefusedError(f"{self._encoding.codec} cannot write it")
-        return "".join(c if self._encoding.can_encode(c) else self._escape(c) for c in piece)
+            raise RefusedError(f"{self.encoding.codec} cannot write it")
+        return "".join(c if self.encoding.can_encode(c) else self._escape(c) for c in piece)
 
 
 def fail(error: Exception, numbers: Iterable[int], tell: Callable[[int, str], None]) -> None:

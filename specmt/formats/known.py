@@ -11,6 +11,12 @@ from specmt.languages import is_code, primary
 HEAD: Final = 1 << 14
 """How many bytes at the beginning of a file say what it is."""
 
+CATALOGUES: Final = frozenset((
+    "android", "fluent", "json", "php", "po", "properties", "qt", "resx", "strings", "stringsdict", "xcstrings",
+    "xliff", "yaml",
+))  # fmt: skip
+"""The formats that have an entry a message, in any order, and not pages."""
+
 _MAGIC: Final = (
     (b"%PDF", "PDF"),
     (b"\x89PNG", "a PNG image"),

@@ -227,7 +227,7 @@ class Checked:
         """
         self.segments: Sequence[Segment] = document.segments
         self.parts: Sequence[Part] = document.parts
-        self._document = document
+        self.document: Final = document
         self._text = text
         self._mdx = mdx
         self._targets = targets
@@ -237,7 +237,7 @@ class Checked:
         left = dict(translations)
         source = blocks_of(self._text, mdx=self._mdx) if left else []
         while True:
-            data = self._document.write(left, lambda number, what: told.setdefault((number, what)))
+            data = self.document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
                 break
             faults = list(compare(source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))

@@ -40,6 +40,7 @@ LAYERS = {
     "specmt.evaluation": 5,
     "specmt.serve": 5,
     "specmt.jobs": 5,
+    "specmt.update": 5,
     "specmt.cli": 6,
     "specmt.__main__": 7,
 }

@@ -1,0 +1,233 @@
+"""Replays the histories of real repositories: after each commit some edits by a made-up person, then an update.
+
+For each repository of histories.txt, and twice: with a translation that is made at the first commit, and with the
+project's own one, adopted::
+
+    python scripts/histories.py --repositories DIR [--only contao/docs] [--files 5] [--commits 20] [--model de-en]
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from specmt.documents import TranslatesLines
+from specmt.errors import DataError
+from specmt.formats import format_of
+from specmt.formats.document import FormatOptions
+from specmt.formats.known import CATALOGUES
+from specmt.models.hub import load_model
+from specmt.options import DecodingOptions
+from specmt.translator import Translator
+from specmt.types import Line, Tagged, Translation
+from specmt.update.plan import PlanOptions
+from specmt.update.sides import Side
+from specmt.update.store import Files, record_beside, store
+from specmt.update.update import Update, open_update, update_all
+
+LIST = Path(__file__).with_suffix(".txt")
+EDITS = 5
+
+
+class Marking:
+    """A translator that puts a letter behind each word, and counts."""
+
+    def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+        for line in lines:
+            yield Translation(line, re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", line.text))
+
+
+@dataclass(frozen=True)
+class History:
+    """A source and its translation in a repository, over some commits."""
+
+    git: tuple[str, ...]
+    source: str
+    target: str
+    languages: tuple[str, str]
+    commits: list[str]
+
+    def show(self, commit: str, path: str) -> bytes | None:
+        shown = subprocess.run([*self.git, "cat-file", "blob", f"{commit}:{path}"], capture_output=True, check=False)
+        return None if shown.returncode else shown.stdout
+
+
+def histories(line: str, repositories: Path, files: int, commits: int) -> Iterator[History]:
+    """Yields the files of a repository whose sources changed most often."""
+    name, source, ours, theirs = line.split()
+    folder = repositories / name.replace("/", "+")
+    git = ("git", "--git-dir", str(folder / "repo" if (folder / "repo").exists() else folder))
+    tree = subprocess.run([*git, "ls-tree", "-r", "-z", "--name-only", "HEAD"], capture_output=True, check=True)
+    paths = tree.stdout.decode().split("\0")
+    pattern = re.compile(re.escape(ours).replace(r"\{\}", "(.*)"))
+    found = [(path, theirs.replace("{}", match[1])) for path in paths if (match := pattern.fullmatch(path))]
+    pairs = [(path, other) for path, other in found if other in paths] or found
+    asked = [*git, "log", "--format=:%H", "--name-only", "--no-merges", "--", *(path for path, _ in pairs)]
+    changes: dict[str, list[str]] = {}
+    commit = ""
+    for each in subprocess.run(asked, capture_output=True, check=True).stdout.decode().splitlines():
+        if each.startswith(":"):
+            commit = each[1:]
+        elif each:
+            changes.setdefault(each, []).append(commit)
+    languages = (source, "en" if source == "de" else "de")
+    for path, other in sorted(pairs, key=lambda pair: -len(changes.get(pair[0], ())))[:files]:
+        yield History(git, path, other, languages, changes.get(path, [])[:commits][::-1])
+
+
+@dataclass
+class Person:
+    """Who edits translations, by a seed."""
+
+    chance: random.Random
+    words: list[str]
+
+    def edit(self, files: Files, options: FormatOptions) -> None:
+        """Changes some texts of a translation, each by a word that no one else writes."""
+        side = Side(files.target.read_bytes(), str(files.target), files.file_format, options, is_source=False)
+        numbers = [
+            number
+            for number, segment in enumerate(side.document.segments)
+            if segment.state != "skipped" and not any(word in segment.source.text for word in self.words)
+        ]
+        edited: dict[int, Tagged] = {}
+        for number in self.chance.sample(numbers, min(EDITS, len(numbers))):
+            word = f"Px{len(self.words)}y"
+            segment = side.document.segments[number]
+            edited[number] = Tagged(f"{segment.source.text} {word}", segment.source.tags)
+            self.words.append(word)
+        files.target.write_bytes(side.document.write(edited, lambda *_: None))
+        there = files.target.read_text(encoding="utf-8", errors="replace")
+        self.words = [word for word in self.words if word in there]
+
+
+def texts(side: Side) -> Counter[str]:
+    return Counter(segment.source.text for segment in side.document.segments if segment.state != "skipped")
+
+
+def replay(
+    history: History, translator: TranslatesLines, folder: Path, seed: int, *, adopts: bool, counts: Counter[str]
+) -> Iterator[str]:
+    """Yields what is wrong."""
+    source = folder / "source" / Path(history.source).name
+    target = folder / "target" / Path(history.source).name
+    for path in (source, target):
+        path.parent.mkdir(parents=True)
+    files = Files(
+        source,
+        target,
+        record_beside(target),
+        format_of(source.name, b"<TS>" * source.name.endswith(".ts") or b"<resources>") or "text",
+    )
+    options = FormatOptions(source=history.languages[0], target=history.languages[1])
+    plans = PlanOptions(obsolete="keep" if files.file_format in CATALOGUES else None)
+    person = Person(random.Random(seed), [])
+
+    def run(options_: PlanOptions, before: bytes | None) -> Iterator[str]:
+        started = time.process_time()
+        update = open_update(files, options, options_)
+        if update is None:
+            return
+        kept = [] if update.target is None else kept_texts(update)
+        if before is not None:
+            old = Side(before, "old", files.file_format, options, is_source=True)
+            counts["changed"] += sum((texts(update.source) - texts(old)).values())
+            counts["asked"] += len(update.asked)
+            counts["segments"] += len(update.segments)
+        errors: list[DataError] = []
+        for each in update_all([update], translator, DecodingOptions(), language=options.source, fail=errors.append):
+            if each.record is not None:
+                store(files, each.data, each.record)
+        if errors:
+            raise errors[0]
+        counts["milliseconds"] += round(1000 * (time.process_time() - started)) * (before is not None)
+        text = target.read_text(encoding="utf-8", errors="replace")
+        place = 0
+        for each_text in kept:
+            found = text.find(each_text, place)
+            if found < 0:
+                yield f"lost or moved: {each_text[:60]!r}"
+            else:
+                place = found
+        if lost := [word for word in person.words if word not in text]:
+            yield f"edits lost: {lost}"
+        if open_update(files, options, plans) is not None:
+            yield "a second update has something to do"
+
+    before: bytes | None = None
+    for commit in history.commits:
+        data = history.show(commit, history.source)
+        if data is None:
+            continue
+        if before is None and adopts:
+            own = history.show(commit, history.target)
+            if own is None:
+                continue
+            target.write_bytes(own)
+        source.write_bytes(data)
+        if before is not None:
+            person.edit(files, options)
+        try:
+            first = PlanOptions(adopt=True, obsolete=plans.obsolete) if before is None and adopts else plans
+            yield from (f"{history.source}@{commit[:10]}: {fault}" for fault in run(first, before))
+        except DataError as error:
+            counts["refused"] += 1
+            yield f"refused: {history.source}@{commit[:10]}: {error}"
+            if before is None:
+                if adopts:
+                    target.unlink()
+                continue
+        before = data
+        counts["commits"] += 1
+
+
+def kept_texts(update: Update) -> list[str]:
+    """Returns the blocks of a translation that stay as they are, in their new order."""
+    assert update.target is not None
+    if update.target.is_package:
+        return []
+    return [
+        update.target.text(other).strip()
+        for number, other in update.plan.order
+        if other is not None and (number is None or update.plan.steps[number].action in ("keep", "draft"))
+    ]
+
+
+@click.command()
+@click.option("--repositories", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--only", multiple=True, help="Names of repositories.")
+@click.option("--files", default=5, show_default=True)
+@click.option("--commits", default=20, show_default=True)
+@click.option("--model", help="A model, instead of a made-up translator.")
+@click.option("--seed", default=1, show_default=True)
+def main(repositories: Path, only: tuple[str, ...], files: int, commits: int, model: str | None, seed: int) -> None:
+    """Replay the histories of histories.txt, and say what is wrong, and how much was translated again."""
+    translator: TranslatesLines = Marking() if model is None else Translator(load_model(model))
+    bad = 0
+    for line in LIST.read_text().splitlines():
+        if line.startswith("#") or (only and line.split()[0] not in only):
+            continue
+        for adopts in (False, True):
+            counts: Counter[str] = Counter()
+            for history in histories(line, repositories, files, commits):
+                with tempfile.TemporaryDirectory() as folder:
+                    for fault in replay(history, translator, Path(folder), seed, adopts=adopts, counts=counts):
+                        bad += not fault.startswith("refused")
+                        print(f"  {fault}")
+            share = counts["asked"] / max(1, counts["changed"])
+            print(line.split()[0], "adopted" if adopts else "made", f"{share:.2f}", dict(counts), flush=True)
+    sys.exit(min(bad, 1))
+
+
+if __name__ == "__main__":
+    main()

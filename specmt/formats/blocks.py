@@ -1,0 +1,275 @@
+"""Blocks: spans that tile a document, and documents that are made of such blocks, old and new.
+
+A block is some whole lines: an entry of a catalogue with what is said before it, a paragraph, an item of a list, a row
+of a table, a line of markup. So blocks can be left out, moved and put in between without a look at what is in them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from specmt.formats.document import Document, Segment, TextDocument, edited
+from specmt.formats.front import FRONT
+from specmt.formats.shape import Checked
+from specmt.types import Span, Tag, Tagged
+
+_PROSE: Final = frozenset(("markdown", "rst", "asciidoc", "subtitles"))
+"""The formats in which blank lines are between blocks."""
+
+_BY_SOURCE: Final = frozenset(("po", "qt"))
+"""The formats whose entries are named by what they translate."""
+
+_UNIT: Final = re.compile(
+    r"<(string|plurals|string-array|data|trans-unit|unit|message|tu)(?=[\s>])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*(?<!/)>"
+    r".*?</\1\s*>",
+    re.DOTALL,
+)
+_ITEM: Final = re.compile(r"[ \t>]*(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.|\|)(?:[ \t]|(?<=\|))")
+_HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
+_SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
+"""How a line begins that says something about the entry behind it."""
+
+_FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
+_OPENS: Final = re.compile(r"[{\[(,]\s*\Z|<\?php\s*\Z|\A\s*\Z")
+_CLOSES: Final = re.compile(r"\s*[}\])]")
+_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A span of a document's text."""
+
+    start: int
+    end: int
+    kind: str
+    key: str = ""
+    segments: range = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a block says."""
+
+    texts: tuple[str, ...]
+    """Its translatable texts, with stand-ins for markup that is in them."""
+
+    markup: tuple[str, ...]
+    """Its markup, targets of links and code."""
+
+
+def text_of(document: Document) -> TextDocument | None:
+    """Returns the text that a document is, if it is one."""
+    inner = document.document if isinstance(document, Checked) else document
+    return inner if isinstance(inner, TextDocument) else None
+
+
+def blocks_in(document: Document, file_format: str) -> list[Block]:
+    """Returns the blocks of a document; none of one that nothing can be inserted into, as packages are."""
+    inner = text_of(document)
+    if inner is None:
+        return []
+    text = inner.text
+    starts = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
+    if starts[-1] == len(text) and len(starts) > 1:
+        starts.pop()
+    runs = _runs(document, text, starts)
+    lines = (_paragraphs if file_format in _PROSE else _entries)(text, starts, runs)
+    blocks: list[Block] = []
+    number = 0
+    bounds = [*lines, len(starts)]
+    ends = [*starts, len(text)]
+    for first, last in pairwise(bounds):
+        begin = number
+        while number < len(runs) and runs[number][0] < last:
+            number += 1
+        span = ends[first], ends[last]
+        segments = range(begin, number)
+        kind, key = _name(text[slice(*span)], [document.segments[each] for each in segments], file_format)
+        blocks.append(Block(*span, kind, key, segments))
+    return blocks
+
+
+def _runs(document: Document, text: str, starts: Sequence[int]) -> list[Span]:
+    """Returns the first and the last line of each segment, in order."""
+    units = [match.span() for match in _UNIT.finditer(text)]
+    begins = [start for start, _ in units]
+    runs: list[Span] = []
+    last = 0
+    for segment in document.segments:
+        start, end = _span(segment, starts)
+        unit = bisect_right(begins, start) - 1
+        if unit >= 0 and start < units[unit][1]:
+            start, end = min(start, units[unit][0]), max(end, units[unit][1])
+        first = max(last, bisect_right(starts, start) - 1)
+        last_line = max(first, bisect_right(starts, max(start, end - 1)) - 1)
+        runs.append((first, last_line))
+        last = first
+    return runs
+
+
+def _span(segment: Segment, starts: Sequence[int]) -> Span:
+    try:
+        edits = list(segment.edits(Tagged(segment.source.text, segment.source.tags), lambda _: None))
+    except Exception:
+        edits = []
+    line = starts[min(segment.line, len(starts)) - 1]
+    if not edits:
+        return line, line
+    return min(line, *(edit.start for edit in edits)), max(edit.end for edit in edits)
+
+
+def _entries(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int]:
+    """Returns the first line of each block: an entry with what is said before it, or a line beside entries."""
+    bounds: set[int] = set()
+    place = 0
+    for first, last in [*runs, (len(starts), len(starts))]:
+        said = first
+        while said > place and _is_said(text, starts, said - 1):
+            said -= 1
+        bounds.update(range(place, said))
+        if first >= place:
+            bounds.add(said)
+        place = max(place, last + 1)
+    bounds.discard(len(starts))
+    return sorted(bounds | {0})
+
+
+def _is_said(text: str, starts: Sequence[int], line: int) -> bool:
+    said = _line(text, starts, line)
+    return not said.strip() or _SAID.match(said) is not None
+
+
+def _line(text: str, starts: Sequence[int], line: int) -> str:
+    return text[starts[line] : starts[line + 1] if line + 1 < len(starts) else len(text)]
+
+
+def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int]:
+    """Returns the first line of each block: what is between blank lines, and items in it; front matter by lines."""
+    front = FRONT.match(text)
+    head = 0 if front is None else bisect_right(starts, front.end() - 1)
+    begins = {first for first, _ in runs}
+    inside = {line for first, last in runs for line in range(first + 1, last + 1)}
+    bounds: list[int] = [0]
+    was_blank, fence = False, ""
+    for line in range(len(starts)):
+        said = _line(text, starts, line)
+        is_blank = not said.strip()
+        opened = _FENCE.match(said)
+        starts_here = was_blank and not is_blank
+        if line < head:
+            starts_here = not said.startswith((" ", "\t", "-")) or line == head - 1
+        elif line == head or (line in begins and _ITEM.match(said)):
+            starts_here = True
+        if starts_here and line not in inside and not fence:
+            bounds.append(line)
+        if opened and line >= head and (not fence or said.strip() == fence):
+            fence = "" if fence else opened[1]
+        was_blank = is_blank
+    return sorted(set(bounds))
+
+
+def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str, str]:
+    """Returns the kind and the key of a block."""
+    if not segments:
+        return "markup", ""
+    if file_format in _BY_SOURCE:
+        return "entry", " ".join(dict.fromkeys(f"{each.context}\4{each.source.text}" for each in segments))
+    if any(each.context for each in segments):
+        return "entry", " ".join(dict.fromkeys(each.context for each in segments))
+    if file_format not in _PROSE:
+        return "line", ""
+    heading = _HEADING.match(text)
+    if heading:
+        return f"heading{len(heading[1])}", ""
+    return "item" if _ITEM.match(text) else "paragraph", ""
+
+
+def rendered(
+    document: Document, translations: Mapping[int, Tagged], tell: Callable[[int, str], None], blocks: Sequence[Block]
+) -> list[str]:
+    """Returns the text of each block as the document would be written with these translations."""
+    inner = text_of(document)
+    assert inner is not None
+    left = dict(translations)
+
+    def told(number: int, what: str) -> None:
+        tell(number, what)
+        if what.startswith("kept"):
+            left.pop(number, None)
+
+    document.write(translations, told)
+    edits = inner.edits(left, lambda *_: None)
+    return [edited(inner.text, edits, (block.start, block.end)) for block in blocks]
+
+
+def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
+    """Returns a document that is made of blocks of its own, kept byte for byte, and of new ones.
+
+    What must stand between two that were not neighbours is put there: blank lines, commas.
+    """
+    inner = text_of(document)
+    assert inner is not None
+    ending = "\r\n" if "\r\n" in inner.text else "\n"
+    is_listed = re.match(r"\s*[{\[]|<\?php", inner.text) is not None
+    made: list[str] = []
+    before: int | str | None = None
+    for piece in pieces:
+        text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
+        if "\r\n" not in inner.text and isinstance(piece, str):
+            text = text.replace("\r\n", "\n")
+        if made and not (isinstance(before, int) and piece == before + 1):
+            made[-1] = _joined(made[-1], text, ending, is_listed=is_listed, is_prose=file_format in _PROSE)
+        made.append(text)
+        before = piece
+    if made and before != len(blocks) - 1:
+        tail = inner.text[len(inner.text.rstrip("\r\n")) :]
+        made[-1] = made[-1].rstrip("\r\n") + tail
+    return inner.encoding.encode("".join(made))
+
+
+def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_prose: bool) -> str:
+    """Returns a block as it stands before another one that was not behind it."""
+    body = text.rstrip("\r\n")
+    gap = text[len(body) :] or ending
+    if is_listed and body.strip():
+        if _CLOSES.match(after):
+            body = body.removesuffix(",")
+        elif not _OPENS.search(body):
+            body += ","
+    is_inner = _ITEM.match(text) and _ITEM.match(after)
+    if is_prose and not is_inner and not (_FRONT_LINE.match(text) and _FRONT_LINE.match(after)) and gap.count("\n") < 2:
+        gap = ending * 2
+    return body + gap
+
+
+def content(document: Document, block: Block, *, is_source: bool) -> Content:
+    """Returns what a block says.
+
+    :param is_source: whether, of what has a translation, that does not count
+    """
+    inner = text_of(document)
+    assert inner is not None
+    segments = [document.segments[number] for number in block.segments]
+    texts = tuple(
+        (each.source.text if is_source else each.target or each.source.text)
+        for each in segments
+        if each.state != "skipped"
+    )
+    markup = [each.source.text for each in segments if each.state == "skipped"]
+    markup += [part for each in segments for tag in each.source.tags for part in _markup(tag, inner.text)]
+    if not texts:
+        markup = [inner.text[block.start : block.end].strip()]
+    return Content(texts, tuple(markup))
+
+
+def _markup(tag: Tag, text: str) -> Iterator[str]:
+    yield text[slice(*tag.open)]
+    for each in tag.children:
+        yield from _markup(each, text)
+    if tag.close is not None:
+        yield text[slice(*tag.close)]

@@ -1,0 +1,100 @@
+"""A source or a target that is being updated: its blocks, and what tells them from others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, final
+
+from specmt.errors import DataError
+from specmt.formats import read_document
+from specmt.formats.blocks import Block, Content, blocks_in, content, text_of
+from specmt.formats.document import Document, FormatOptions, LineNumbers
+from specmt.update.pairing import Shape, shape
+from specmt.update.record import Item, blob_id, source_item, target_item
+
+_MARK: Final = re.compile(rb"^(<{7} |={7}\r?$|>{7} )", re.MULTILINE)
+
+
+@final
+class Side:
+    """One of two files, as it is."""
+
+    def __init__(self, data: bytes, name: str, file_format: str, options: FormatOptions, *, is_source: bool) -> None:
+        """
+        :param options: how the source is read
+        :raises DataError: it is damaged, or in a conflict of git.
+        """
+        _check_merged(data, name)
+        self.data: Final = data
+        self.document: Final[Document] = read_document(data, name, file_format, options)
+        inner = text_of(self.document)
+        self.is_package: Final = inner is None
+        """Whether nothing can be inserted, so that its segments are its blocks."""
+        self._text = "" if inner is None else inner.text
+        self._language = options.source if is_source else options.target
+        self._is_source = is_source
+        self._format = file_format
+
+    @property
+    def blob(self) -> str:
+        """The name that git gives to it."""
+        return blob_id(self.data)
+
+    @cached_property
+    def blocks(self) -> Sequence[Block]:
+        """Its blocks."""
+        if not self.is_package:
+            return blocks_in(self.document, self._format)
+        return [
+            Block(0, 0, "segment", segments=range(number, number + 1)) for number in range(len(self.document.segments))
+        ]
+
+    @cached_property
+    def contents(self) -> list[Content]:
+        """What each block says."""
+        if self.is_package:
+            return [Content((segment.source.text,), ()) for segment in self.document.segments]
+        return [content(self.document, block, is_source=self._is_source) for block in self.blocks]
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """What tells each block from others."""
+        make = source_item if self._is_source else target_item
+        return [
+            make(block.kind, block.key, said, self._language)
+            for block, said in zip(self.blocks, self.contents, strict=True)
+        ]
+
+    def shape(self, number: int) -> Shape:
+        """Returns what of a block is the same in every language."""
+        return shape(self.blocks[number].kind, self.contents[number])
+
+    def text(self, number: int) -> str:
+        """Returns a block as it is written."""
+        return self._text[self.blocks[number].start : self.blocks[number].end]
+
+    @cached_property
+    def _lines(self) -> LineNumbers:
+        return LineNumbers(self._text)
+
+    def line(self, number: int) -> int:
+        """Returns the line on which a block starts."""
+        block = self.blocks[number]
+        if block.segments:
+            return self.document.segments[block.segments[0]].line
+        text = self._text[block.start : block.end]
+        return self._lines(block.start + len(text) - len(text.lstrip()))
+
+
+def _check_merged(data: bytes, name: str) -> None:
+    """
+    :raises DataError: it has a conflict of git in it.
+    """
+    seen = b""
+    for match in _MARK.finditer(data):
+        seen = seen + match[1][:1] if match[1][:1] != b"<" else b"<"
+        if seen == b"<=>":
+            line = data.count(b"\n", 0, match.start()) + 1
+            raise DataError(f"{name}: has a conflict that is not resolved, up to line {line}.")

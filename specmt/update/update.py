@@ -1,0 +1,412 @@
+"""Translations that are brought up to date: one algorithm for all formats, above their blocks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Final, final
+
+from specmt.documents import Remark, Remember, TranslatesLines, translate_documents
+from specmt.errors import DataError
+from specmt.formats.blocks import rendered, splice
+from specmt.formats.document import Document, FormatOptions, Segment
+from specmt.options import DecodingOptions
+from specmt.types import Stats, Tagged
+from specmt.update.matching import match
+from specmt.update.pairing import SURE, Paired, pair
+from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
+from specmt.update.record import NONE, Entry, Item, Origin, Record
+from specmt.update.sides import Side
+from specmt.update.store import Files, read_whole, recall
+
+_MACHINE: Final = 8
+"""How long the hash of a sentence is that no person wrote."""
+
+_FEWEST: Final = 4
+"""So many blocks must be there for a file to be none of those that a record or another file belongs to."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was done with the blocks of a source."""
+
+    blocks: int = 0
+    translated: int = 0
+    """Translated or copied anew."""
+    asked: int = 0
+    """Segments that were translated, drafts among them."""
+    outdated: int = 0
+    deleted: int = 0
+    removed: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A translation that is up to date."""
+
+    files: Files
+    data: bytes | None
+    """What it is now; ``None``: it is as it was."""
+
+    record: Record | None
+    """``None``: it is as it was."""
+
+    counts: Counts
+    remarks: list[Remark]
+    stats: Stats = field(default_factory=Stats)
+
+
+def open_update(
+    files: Files,
+    formats: FormatOptions,
+    options: PlanOptions,
+    was: Callable[[bytes], bytes | None] = lambda _: None,
+    *,
+    is_dry: bool = False,
+) -> Update | None:
+    """Returns what is to be done with a translation; ``None``: nothing, as nothing has changed.
+
+    :param was: returns, for a target without a record, the source that it was made of, if that is known
+    :param is_dry: whether nothing may be written
+    :raises DataError: a file is damaged or in a conflict, or they do not belong together.
+    :raises InputNotFoundError: there is no such source.
+    """
+    source = read_whole(files.source)
+    target = read_whole(files.target) if files.target.exists() else None
+    known = recall(files, target, recovers=not is_dry)
+    if target is not None and known is not None and not options.forces and known.is_of(source, target):
+        return None
+    earlier = was(target) if target is not None and known is None else None
+    return Update(files, source, target, partial(recall, files, target, recovers=False), formats, options, earlier)
+
+
+@final
+class Update:
+    """One translation that is brought up to date; for those who translate it is a document of what is to be asked."""
+
+    def __init__(
+        self,
+        files: Files,
+        source: bytes,
+        target: bytes | None,
+        recalled: Callable[[frozenset[str]], Record | None],
+        formats: FormatOptions,
+        options: PlanOptions,
+        was: bytes | None = None,
+    ) -> None:
+        """
+        :param recalled: returns the record, given the hashes of the blocks of the target
+        :param was: the source that the target was made of, where there is no record
+        :raises DataError: a file is damaged or in a conflict, or they do not belong together.
+        """
+        self.files: Final = files
+        self.options: Final = options
+        self._formats = formats
+        self.source: Final = Side(source, str(files.source), files.file_format, formats, is_source=True)
+        self.target: Final = None if target is None else self._side(target)
+        if self.target is not None and self.source.is_package:
+            raise DataError(f"{files.target}: is of the format {files.file_format}, of which nothing is updated yet.")
+        self.known: Final = None if self.target is None else self._recall(recalled) or self._made_of(was)
+        self.plan: Final = self._plan()
+        self.segments: Final = self._segments()
+        self._pieces: list[str] = []
+        self._drafts: dict[int, str] = {}
+        self._left: set[int] = set()
+        self._whole = b""
+
+    @property
+    def asked(self) -> list[int]:
+        """The numbers of the segments that are translated."""
+        return [number for number, segment in enumerate(self.segments) if segment.state == "new"]
+
+    def _side(self, data: bytes) -> Side:
+        return Side(data, str(self.files.target), self.files.file_format, self._formats, is_source=False)
+
+    def _recall(self, recalled: Callable[[frozenset[str]], Record | None]) -> Record | None:
+        assert self.target is not None
+        known = recalled(frozenset(each.text for each in self.target.items))
+        if known is None:
+            return None
+        languages = known.source_language, known.target_language
+        if (known.file_format, *languages) != (self.files.file_format, self._formats.source, self._formats.target):
+            raise DataError(
+                f"{self.files.record}: is the record of {known.file_format}, {languages[0]} to {languages[1]}, not of "
+                f"{self.files.file_format}, {self._formats.source} to {self._formats.target}."
+            )
+        texts = [each for each in known.entries if each.source != NONE]
+        ours = {each.text for each in self.source.items} | {(each.kind, each.key) for each in self.source.items}
+        theirs = {each.text for each in self.target.items}
+        is_ours = any(each.source in ours or (each.key and (each.kind, each.key) in ours) for each in texts)
+        if len(texts) >= _FEWEST and not is_ours and not any(each.target in theirs for each in texts):
+            said = {sentence for each in self.source.items for sentence in each.sentences}
+            if said & {sentence[:8] for each in texts for sentence in each.translated}:
+                raise DataError(f"{self.files.name}: source and target are swapped.")
+            raise DataError(f"{self.files.record}: is the record of other files.")
+        return known
+
+    def _made_of(self, was: bytes | None) -> Record | None:
+        """Returns a record of the target as it was made by people of an earlier source."""
+        if was is None:
+            return None
+        assert self.target is not None
+        old = Side(was, str(self.files.source), self.files.file_format, self._formats, is_source=True)
+        made = plan(None, old.items, self.target.items, replace(self.options, adopt=True), self._pair(old))
+        side = self.target
+        entries = [
+            self._entry(item, step, None if step.target is None else side.items[step.target])
+            for item, step in zip(old.items, made.steps, strict=True)
+            if step.target is not None
+        ]
+        named = self.files.file_format, self._formats.source, self._formats.target
+        return Record(*named, old.blob, side.blob, entries)
+
+    def _pair(self, source: Side) -> Pair:
+        """Returns what pairs blocks of a source with those of the target.
+
+        :raises DataError: (where it is called) too few of many are surely translations of each other
+        """
+
+        def paired(ours: Sequence[int], theirs: Sequence[int]) -> list[Paired]:
+            assert self.target is not None
+            pairs = pair([*map(source.shape, ours)], [*map(self.target.shape, theirs)])
+            return [
+                each._replace(source=ours[each.source], target=None if each.target is None else theirs[each.target])
+                for each in pairs
+            ]
+
+        return paired
+
+    def _plan(self) -> Plan:
+        if self.target is None:
+            steps = [Step("write", "c" if each.text == NONE else "m") for each in self.source.items]
+            return Plan(steps, [(number, None) for number in range(len(steps))])
+        known = None if self.known is None else self.known.entries
+        made = plan(known, self.source.items, self.target.items, self.options, self._pair(self.source))
+        if known is None:
+            _check_pairs(self.files, made, self.source)
+        return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
+
+    def _checked(self, number: int, step: Step) -> Step:
+        """Returns a step that can be taken: markup is only exchanged where one part of it differs."""
+        if step.action != "transplant" or self._transplanted(number, step) is not None:
+            return step
+        assert step.entry is not None
+        return replace(anew(self.source.items[number], step.entry), target=step.target, entry=step.entry)
+
+    def _transplanted(self, number: int, step: Step) -> str | None:
+        """Returns a translation with the one part of the markup that differs as it is in the source, if it is one."""
+        assert self.target is not None and step.target is not None
+        old, new = self.target.contents[step.target].markup, self.source.contents[number].markup
+        if len(old) != len(new):
+            return None
+        changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
+        text = "" if self.target.is_package else self.target.text(step.target)
+        if len(changed) != 1 or not changed[0][0] or text.count(changed[0][0]) != 1:
+            return None
+        return text.replace(*changed[0])
+
+    def _segments(self) -> list[Segment]:
+        """Returns the segments of the source, of which those are new that are to be translated."""
+        segments = [
+            segment if segment.state == "skipped" else replace(segment, state="translated")
+            for segment in self.source.document.segments
+        ]
+        for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
+            if step.action == "write" or (step.action == "draft" and step.note):
+                for number in block.segments:
+                    segments[number] = self.source.document.segments[number]
+        return segments
+
+    def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        """Takes the translations of what was asked; returns the whole document where there is no target yet."""
+        self._left = {number for number in self.asked if number not in translations}
+
+        def told(number: int, what: str) -> None:
+            if what.startswith("kept"):
+                self._left.add(number)
+            if number in translations:
+                tell(number, what)
+
+        self._left |= {number for number, each in translations.items() if not each.is_whole}
+        self._drafts = {number: each.text for number, each in translations.items()}
+        if self.target is None:
+            self._whole = self.source.document.write(translations, told)
+        elif not self.source.is_package:
+            self._pieces = rendered(self.source.document, self._kept() | dict(translations), told, self.source.blocks)
+        return self._whole
+
+    def _kept(self) -> dict[int, Tagged]:
+        """Returns translations that stay, for what is written anew to refer to, as links do to headings."""
+        assert self.target is not None
+        found: dict[int, Tagged] = {}
+        for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
+            if step.action == "keep" and step.target is not None:
+                theirs = self.target.blocks[step.target].segments
+                if len(block.segments) == len(theirs) == 1:
+                    said = self.target.document.segments[theirs[0]].source
+                    if not said.tags and not self.source.document.segments[block.segments[0]].source.tags:
+                        found[block.segments[0]] = said
+        return found
+
+    def finish(self, remarks: Iterable[Remark] = (), stats: Stats | None = None) -> Updated:
+        """Returns the translation that is up to date.
+
+        :raises DataError: it could not be read again.
+        """
+        data, places = self._spliced()
+        side = self.target
+        if side is None or data != side.data:
+            try:
+                side = self._side(data)
+            except DataError as error:
+                raise DataError(
+                    f"{self.files.name}: would not be valid any more, and is as it was ({error})"
+                ) from error
+        found = self._places(side, places)
+        entries = [
+            self._entry(
+                self.source.items[number],
+                step,
+                side.items[found[number]] if number in found else None,
+                is_left=not self._left.isdisjoint(self.source.blocks[number].segments),
+            )
+            for number, step in enumerate(self.plan.steps)
+        ]
+        named = self.files.file_format, self._formats.source, self._formats.target
+        record = Record(*named, self.source.blob, side.blob, entries)
+        is_same = self.target is not None and data == self.target.data
+        return Updated(
+            self.files,
+            None if is_same else data,
+            None if record == self.known else record,
+            self.counts,
+            [*remarks, *self.remarks],
+            stats or Stats(),
+        )
+
+    def _spliced(self) -> tuple[bytes, list[tuple[int | None, Item | None]]]:
+        """Returns the new target, and of each of its blocks its source and what it is, where that is known."""
+        if self.target is None:
+            return self._whole, [(number, None) for number in range(len(self.plan.steps))]
+        pieces: list[int | str] = []
+        places: list[tuple[int | None, Item | None]] = []
+        for number, other in self.plan.order:
+            step = None if number is None else self.plan.steps[number]
+            if step is not None and number is not None and step.action == "write":
+                pieces.append(self._pieces[number])
+            elif step is not None and number is not None and step.action == "transplant":
+                text = self._transplanted(number, step)
+                assert text is not None
+                pieces.append(text)
+            else:
+                assert other is not None
+                pieces.append(other)
+            places.append(
+                (number, self.target.items[other] if isinstance(pieces[-1], int) and other is not None else None)
+            )
+        if pieces == [*range(len(self.target.blocks))]:
+            return self.target.data, places
+        return splice(self.target.document, self.target.blocks, pieces, self.files.file_format), places
+
+    def _places(self, side: Side, places: Sequence[tuple[int | None, Item | None]]) -> dict[int, int]:
+        """Returns which block of the new target is of which one of the source."""
+        if len(places) == len(side.blocks):
+            return {number: place for place, (number, _) in enumerate(places) if number is not None}
+        expected = [
+            item or replace(self.source.items[number or 0], text=NONE, markup=NONE, sentences=())
+            for number, item in places
+        ]
+        found = match(expected, side.items)
+        return {number: new for new, old in found.items() if (number := places[old][0]) is not None}
+
+    def _entry(self, item: Item, step: Step, target: Item | None, *, is_left: bool = False) -> Entry:
+        """
+        :param is_left: whether its translation could not be written
+        """
+        if target is None:
+            return Entry(item.kind, item.key, item.text, item.markup, NONE, "-", item.sentences, ())
+        origin: Origin = "!" if is_left and step.action == "write" else step.origin
+        translated = target.sentences
+        if origin == "c":
+            translated = ()
+        elif origin in ("h", "o"):
+            machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == _MACHINE}
+            translated = tuple(each if each in machine else f"{each}h" for each in translated)
+        return Entry(item.kind, item.key, item.text, item.markup, target.text, origin, item.sentences, translated)
+
+    @property
+    def counts(self) -> Counts:
+        """What is done."""
+        steps = self.plan.steps
+        stay = sum(other is not None for _, other in self.plan.order)
+        return Counts(
+            len(steps),
+            sum(step.action == "write" for step in steps),
+            len(self.asked),
+            sum(step.origin == "o" for step in steps),
+            sum(step.action == "leave" for step in steps),
+            0 if self.target is None else len(self.target.blocks) - stay,
+        )
+
+    @property
+    def remarks(self) -> Iterator[Remark]:
+        """What is said of blocks."""
+        for number, step in enumerate(self.plan.steps):
+            if step.note:
+                drafts = [self._drafts[each] for each in self.source.blocks[number].segments if each in self._drafts]
+                draft = f"; draft: {' '.join(drafts)}" if step.action == "draft" and drafts else ""
+                side, place = (
+                    (self.source, number) if step.target is None or self.target is None else (self.target, step.target)
+                )
+                yield Remark(side.line(place), self.source.blocks[number].key, f"{step.note}{draft}")
+        for place, note in self.plan.notes:
+            assert self.target is not None
+            yield Remark(self.target.line(place), self.target.blocks[place].key, note)
+
+
+def _check_pairs(files: Files, made: Plan, source: Side) -> None:
+    """
+    :raises DataError: too few blocks of files without a record are surely translations of each other.
+    """
+    asked = [number for number, each in enumerate(source.items) if each.text != NONE and not each.key]
+    sure = sum(made.steps[number].is_sure for number in asked)
+    if len(asked) >= _FEWEST and sure < SURE * len(asked):
+        raise DataError(
+            f"{files.name}: is not surely a translation of {files.source}: {sure} of {len(asked)} blocks are. `--was` "
+            f"names the source that it was made of."
+        )
+
+
+def update_all(
+    updates: Iterable[Update],
+    translator: TranslatesLines,
+    options: DecodingOptions,
+    remember: Remember | None = None,
+    *,
+    language: str,
+    fail: Callable[[DataError], None],
+) -> Iterator[Updated]:
+    """Brings translations up to date, lazily and in order.
+
+    :param remember: takes what drafts are copied from
+    :param language: what sentences are cut as
+    :param fail: is told of those that would be damaged
+    """
+    waiting: deque[Update] = deque()
+
+    def named() -> Iterator[tuple[str, Document]]:
+        for each in updates:
+            waiting.append(each)
+            yield each.files.name, each
+
+    for finished in translate_documents(translator, named(), options, None, remember, language=language):
+        update = waiting.popleft()
+        try:
+            yield update.finish(finished.summary.warnings, finished.stats)
+        except DataError as error:
+            fail(error)

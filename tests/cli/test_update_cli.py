@@ -1,0 +1,71 @@
+"""`specmt update` and `specmt accept`, as far as they need no model."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands import fails, specmt
+from tests.updating import Pair
+
+
+def test_what_would_be_done_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Eins.\n\nZwei.\n")
+    command = ["update", pair.source, "--into", pair.target]
+    assert specmt(*command) == 0
+    assert capsys.readouterr().err == "specmt: note: 1 document, 1 of them as before\n"
+    pair.edit("ZWEI", "Two")
+    pair.source.write_text("Eins und mehr.\n\nZwei und mehr.\n")
+    before = pair.target.read_bytes(), pair.files.record.read_bytes()
+    assert specmt(*command, "--dry-run") == 0
+    assert capsys.readouterr().err == (
+        f"specmt: warning: {pair.target}:3: source and translation were changed together\n"
+        "specmt: note: 1 document, 0 of them as before: would be 1 translated\n"
+    )
+    assert before == (pair.target.read_bytes(), pair.files.record.read_bytes())
+
+
+def test_what_is_outdated_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Eins.\n\nZwei.\n\nDrei.\n")
+    pair.edit("ZWEI", "Two")
+    pair.update()
+    pair.update("Eins.\n\nZwei und mehr.\n\nDrei.\n")
+    assert pair.origins() == "mom"
+    assert specmt("accept", pair.target) == 0
+    assert pair.origins() == "mhm"
+    assert specmt("accept", f"{pair.target}:5") == 0
+    assert pair.origins() == "mhh"
+    assert capsys.readouterr().err == "specmt: note: 1 block accepted\n" * 2
+    pair.edit("Two", "2")
+    fails(capsys, ["accept", pair.target], 65, "has changed since the last `specmt update`")
+    fails(capsys, ["accept", pair.source], 66, "has no record")
+
+
+def test_the_source_of_a_translation_in_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.target.parent.mkdir()
+    pair.source.write_text("Eins.\n\nZwei.\n")
+    for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b.de commit -qm a"):
+        subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
+    pair.target.write_text("One.\n\nTwo.\n")
+    pair.source.write_text("Eins.\n\nZwei und mehr.\n")
+    command = ["update", pair.source, "--into", pair.target, "--dry-run", "--was"]
+    assert specmt(*command, "git:HEAD") == 0
+    assert "page.md:3: outdated: the source has changed" in capsys.readouterr().err
+    fails(capsys, [*command, "git:v1"], 66, "git does not have it as of v1")
+    fails(capsys, [*command, tmp_path / "none"], 66, "none: no such file")
+
+
+def test_what_one_of_several_documents_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    for name, text in (("a.md", "Eins.\n"), ("b.md", "<<<<<<< a\nEins\n=======\nZwei\n>>>>>>> b\n")):
+        (tmp_path / "in" / name).write_text(text)
+    assert specmt("update", tmp_path / "in", "--into", tmp_path / "out", "--dry-run") == 65
+    error = capsys.readouterr().err
+    assert "b.md: has a conflict that is not resolved, up to line 5." in error
+    assert error.endswith("specmt: error: 1 document is left; the others are up to date.\n")
+    assert not (tmp_path / "out").exists()

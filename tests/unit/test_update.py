@@ -1,0 +1,234 @@
+"""Translations that are kept up to date: every row of the table of what is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specmt.errors import DataError
+from tests.updating import Pair
+
+PAGE = """# Titel
+
+Der erste Satz. Und ein zweiter.
+
+```
+code 1
+```
+
+Ein Absatz über Katzen.
+
+Ein Absatz über Hunde.
+"""
+MADE = """# TITEL
+
+DER ERSTE SATZ. UND EIN ZWEITER.
+
+```
+code 1
+```
+
+EIN ABSATZ ÜBER KATZEN.
+
+EIN ABSATZ ÜBER HUNDE.
+"""
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Pair:
+    made = Pair(tmp_path, "page.md")
+    assert made.update(PAGE) == MADE
+    assert made.origins() == "mmcmm"
+    return made
+
+
+def test_a_target_that_is_missing_is_made_and_twice_changes_nothing(page: Pair) -> None:
+    before = page.files.record.read_bytes()
+    assert page.update() == MADE
+    assert not page.asked
+    assert page.files.record.read_bytes() == before
+
+
+def test_only_what_changed_is_translated(page: Pair) -> None:
+    assert page.update(PAGE.replace("Katzen", "Mäuse")) == MADE.replace("KATZEN", "MÄUSE")
+    assert page.asked == ["Ein Absatz über Mäuse."]
+
+
+def test_what_a_person_edited_is_kept(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on cats.")
+    kept = MADE.replace("EIN ABSATZ ÜBER KATZEN.", "A paragraph on cats.")
+    assert page.update() == kept
+    assert page.origins() == "mmchm"
+    assert page.update(PAGE.replace("über Katzen", "über viele Katzen")) == kept
+    assert page.origins() == "mmcom"
+    assert page.remarks == [
+        "9: outdated: the source has changed since a person translated it; draft: EIN ABSATZ ÜBER VIELE KATZEN."
+    ]
+    assert page.update(PAGE.replace("über Katzen", "über viele Katzen").replace("Hunde", "Kühe")) == kept.replace(
+        "HUNDE", "KÜHE"
+    )
+    assert page.asked == ["Ein Absatz über Kühe."]
+    page.edit("on cats", "on many cats")
+    page.update()
+    assert page.origins() == "mmchm"
+
+
+def test_both_were_edited(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on mice.")
+    page.update(PAGE.replace("Katzen", "Mäuse"))
+    assert not page.asked
+    assert page.origins() == "mmchm"
+    assert page.remarks == ["9: source and translation were changed together"]
+
+
+def test_code_is_copied_anew_unless_a_person_edited_it(page: Pair) -> None:
+    assert page.update(PAGE.replace("code 1", "code 2")) == MADE.replace("code 1", "code 2")
+    page.edit("code 2", "my code")
+    assert page.update(PAGE.replace("code 1", "code 3")) == MADE.replace("code 1", "my code")
+    assert page.origins() == "mmhmm"
+    assert page.update(PAGE.replace("code 1", "code 4")) == MADE.replace("code 1", "my code")
+    assert page.origins() == "mmomm"
+    assert page.remarks == ["5: outdated: the source has changed since a person translated it"]
+
+
+def test_new_and_gone(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER HUNDE.", "A paragraph on dogs.")
+    new = PAGE.replace("Ein Absatz über Katzen.\n\n", "").replace("# Titel\n", "# Titel\n\nNeu hier.\n")
+    made = MADE.replace("EIN ABSATZ ÜBER KATZEN.\n\n", "").replace("# TITEL\n", "# TITEL\n\nNEU HIER.\n")
+    made = made.replace("EIN ABSATZ ÜBER HUNDE.", "A paragraph on dogs.")
+    assert page.update(new) == made
+    assert page.asked == ["Neu hier."]
+    assert page.update(new.replace("Ein Absatz über Hunde.\n", "Ganz etwas anderes.\n\nUnd noch etwas.\n")).startswith(
+        made
+    )
+    assert "11: its source is gone, and a person has written it: kept" in page.remarks
+
+
+def test_what_a_person_deleted_stays_away(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER KATZEN.\n\n", "")
+    without = MADE.replace("EIN ABSATZ ÜBER KATZEN.\n\n", "")
+    assert page.update() == without
+    assert page.origins() == "mmc-m"
+    assert page.update(PAGE.replace("Katzen", "Kater")) == without
+    assert page.update(restore=True) == MADE.replace("KATZEN", "KATER")
+    assert page.origins() == "mmcmm"
+
+
+def test_what_only_the_translation_has_stays_beside_its_predecessor(page: Pair) -> None:
+    page.edit("# TITEL\n", "# TITEL\n\nA note of the translator.\n")
+    page.edit("KATZEN.\n", "KATZEN.\n\nAnother one.\n")
+    made = page.update(
+        PAGE.replace("# Titel\n", "# Titel\n\nNeu hier.\n").replace(
+            "Ein Absatz über Hunde.\n", "Ein Absatz über Kühe.\n"
+        )
+    )
+    assert made == MADE.replace("# TITEL\n", "# TITEL\n\nA note of the translator.\n\nNEU HIER.\n").replace(
+        "KATZEN.\n", "KATZEN.\n\nAnother one.\n"
+    ).replace("HUNDE", "KÜHE")
+
+
+def test_what_moved_in_the_source_moves(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER HUNDE.", "A paragraph on dogs.")
+    dogs = "Ein Absatz über Hunde.\n"
+    made = page.update(PAGE.replace("\n" + dogs, "").replace("# Titel\n", "# Titel\n\n" + dogs))
+    assert not page.asked
+    assert made == MADE.replace("\nEIN ABSATZ ÜBER HUNDE.\n", "").replace(
+        "# TITEL\n", "# TITEL\n\nA paragraph on dogs.\n"
+    )
+
+
+def test_a_translation_in_another_order_stays_so(page: Pair) -> None:
+    page.edit(
+        "EIN ABSATZ ÜBER KATZEN.\n\nEIN ABSATZ ÜBER HUNDE.\n", "EIN ABSATZ ÜBER HUNDE.\n\nEIN ABSATZ ÜBER KATZEN.\n"
+    )
+    made = page.update(PAGE.replace("# Titel", "# Anfang"))
+    assert made.endswith("EIN ABSATZ ÜBER HUNDE.\n\nEIN ABSATZ ÜBER KATZEN.\n")
+    assert made.startswith("# ANFANG\n")
+    assert page.remarks == ["1: the blocks are in another order than in the source"]
+
+
+def test_layout_is_no_change(page: Pair) -> None:
+    page.update(PAGE.replace("Der erste Satz. Und", "Der erste Satz.\nUnd"))
+    assert not page.asked
+
+
+def test_machine_text_is_translated_again_when_asked(page: Pair) -> None:
+    page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on cats.")
+    page.update()
+    assert "A paragraph on cats." in page.update(again=frozenset("m"))
+    assert len(page.asked) == 4
+
+
+def test_keys_that_are_missing_come_in_order_of_the_source(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "text.properties")
+    assert pair.update("a = eins\nb = zwei\n") == "a = EINS\nb = ZWEI\n"
+    pair.edit("EINS", "one")
+    assert pair.update("x = null\na = eins\nc = drei\nb = zwei\n") == "x = NULL\na = one\nc = DREI\nb = ZWEI\n"
+    assert pair.asked == ["null", "drei"]
+    assert pair.update("a = eins\nb = zwei\n") == "x = NULL\na = one\nc = DREI\nb = ZWEI\n"
+    pair = Pair(tmp_path, "more.properties")
+    pair.update("a = eins\nb = zwei\nc = drei\n")
+    pair.edit("ZWEI", "two")
+    assert pair.update("a = eins\nc = drei\n", obsolete="remove") == "a = EINS\nc = DREI\n"
+
+
+def test_a_translation_without_a_record(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "text.properties")
+    pair.target.parent.mkdir()
+    pair.target.write_text("a = one\n")
+    assert pair.update("a = eins\nb = zwei\n") == "a = one\nb = ZWEI\n"
+    assert pair.origins() == "om"
+    pair.update(adopt=True)
+    assert pair.origins() == "hm"
+    assert pair.update("a = einsa\nb = zwei\n") == "a = one\nb = ZWEI\n"
+    assert pair.origins() == "om"
+
+
+def test_the_source_that_a_translation_was_made_of(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.target.parent.mkdir()
+    pair.target.write_text(MADE)
+    made = pair.update(PAGE.replace("Katzen", "Mäuse") + "\nUnd neu.\n", was=PAGE.encode())
+    assert made == MADE + "\nUND NEU.\n"
+    assert pair.origins() == "hhcohm"
+
+
+def test_files_that_do_not_belong_together(page: Pair) -> None:
+    other = "Etwas ganz anderes.\n\nNoch etwas.\n\nUnd Drittes.\n\nUnd Viertes.\n"
+    page.target.write_text(other)
+    with pytest.raises(DataError, match="is the record of other files"):
+        page.update(other.upper())
+    page.target.write_text(PAGE)
+    with pytest.raises(DataError, match="are swapped"):
+        page.update(MADE)
+    page.files.record.unlink()
+    page.target.write_text("# a\n" * 3 + "\nwords\n\nwords\n\n" * 40)
+    with pytest.raises(DataError, match="not surely a translation"):
+        page.update(PAGE)
+    assert page.target.read_text().startswith("# a\n")
+
+
+def test_conflicts_of_git(page: Pair) -> None:
+    conflict = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n"
+    with pytest.raises(DataError, match="has a conflict that is not resolved, up to line 16"):
+        page.update(PAGE + conflict)
+    page.source.write_text(PAGE)
+    page.target.write_text(MADE + conflict)
+    with pytest.raises(DataError, match="has a conflict"):
+        page.update()
+    assert page.target.read_text() == MADE + conflict
+
+
+def test_a_conflict_in_the_record(page: Pair) -> None:
+    record = page.files.record.read_text()
+    lines = record.splitlines()
+    theirs = lines[3].replace(lines[3].split()[2], "0" * 16)
+    page.files.record.write_text(
+        "\n".join(
+            ["<<<<<<< a", lines[0], *lines[1:4], "=======", lines[0], *lines[1:3], theirs, ">>>>>>> b", *lines[4:], ""]
+        )
+    )
+    assert page.update() == MADE
+    assert not page.asked
+    assert page.files.record.read_text() == record
