@@ -372,7 +372,7 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
             summary.translated += plan.origin != "reused"
             summary.repeated += plan.origin == "repeated"
     summary.warnings = [
-        Remark(segments[number].line, segments[number].member or segments[number].context, what)
+        Remark(segments[number].line, f"{segments[number].member} {segments[number].context}".strip(), what)
         for number in sorted(notes)
         for what in notes[number]
     ]

@@ -7,19 +7,33 @@ point in the sentence, which the alignment carries over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from itertools import pairwise
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, TextDocument
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Pieces,
+    RefusedError,
+    Segment,
+    Tell,
+    TextDocument,
+)
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, render, wrap
 from specmt.types import Span, Tag, Tagged
 
 WIDTH: Final = 42
-"""The most characters of a line."""
+"""The most characters of a line, where those of the file tell no other limit."""
+
+_MOST_WRAPPED: Final = 3
+"""From so many cues of several lines on, the longest line is the limit."""
 
 _SPEED: Final = 21.0
 """Characters a second that can just be read."""
@@ -33,7 +47,12 @@ _TIMES: Final = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}[^\n]*")
 _EVENT: Final = re.compile(r"Dialogue:[ \t]*([^\n]*)")
 _ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")
 _TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
-_SPOKEN: Final = re.compile(r"[-–—]\s?(?=\S)")
+_SPOKEN: Final = re.compile(r"(?:<[^<>\n]*>|\{[^{}\n]*\})*[-–—]\s?(?=\S)")
+_MAY_START: Final = re.compile(r"(?![-–—])")
+"""What a line may begin with that nobody else says."""
+
+_BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
+_NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
 _PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "ruby", "s", "u", "v"))
 
 
@@ -46,6 +65,8 @@ class _Block:
     end: float
     is_first: bool
     """Whether it is the first of its cue."""
+    number: int
+    """Of the cue, from 1."""
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -55,11 +76,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data, fallback="cp1252")
     is_ass = re.match(r"\s*\[Script Info\]", text, re.IGNORECASE) is not None
-    blocks = list(_events(text) if is_ass else _cues(text))
+    is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
+    blocks = list(_events(text) if is_ass else _cues(text, is_vtt=is_vtt))
+    coding = (_decode_ass, _encode_ass) if is_ass else (unescape, _encode_vtt) if is_vtt else (str, _encode_srt)
+    width = _width(text, blocks, "\\N" if is_ass else "\n")
     lines = LineNumbers(text)
     segments: list[Segment] = []
     for group in _groups(text, blocks, is_ass=is_ass):
-        inline = Inline(text, _decode_ass if is_ass else str, collapses=True)
+        inline = Inline(text, coding[0], collapses=True)
         for number, block in enumerate(group):
             if number:
                 last = group[number - 1].span[1]
@@ -69,7 +93,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
         found = inline.take()
         if found is not None:
             tagged, span = found
-            segments.append(Segment(tagged, lines(span[0]), _Writer(text, group, span, is_ass=is_ass)))
+            writer = _Writer(text, group, span, coding[1], width, is_ass=is_ass)
+            segments.append(Segment(tagged, lines(span[0]), writer, context=f"cue {group[0].number}"))
     return TextDocument(text, encoding, segments)
 
 
@@ -78,9 +103,17 @@ def _seconds(parts: Sequence[str | None]) -> float:
     return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction}")
 
 
-def _cues(text: str) -> Iterator[_Block]:
+def _width(text: str, blocks: Sequence[_Block], line_break: str) -> int:
+    """Returns how long lines may be: as long as those of the file, where they are longer or most are broken."""
+    said = [_TAG.sub("", text[slice(*block.span)]).split(line_break) for block in blocks]
+    longest = max((len(line.strip()) for lines in said for line in lines), default=WIDTH)
+    return longest if longest > WIDTH or sum(len(lines) > 1 for lines in said) >= _MOST_WRAPPED else WIDTH
+
+
+def _cues(text: str, *, is_vtt: bool) -> Iterator[_Block]:
+    """Yields the texts of cues, which in SubRip may have blank lines: what is no new cue belongs to the last one."""
     place = 0
-    number = 0
+    number = count = 0
     while place < len(text):
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
@@ -96,21 +129,27 @@ def _cues(text: str) -> Iterator[_Block]:
             while place < len(text):  # up to a blank line, or a cue that follows without one
                 end = text.find("\n", place)
                 end = len(text) if end < 0 else end
-                if not text[place:end].strip() or _TIMES.match(text, place, end):
+                blank = _BLANK.match(text, place)
+                if _TIMES.match(text, place, end) or (
+                    blank and (is_vtt or blank.end() == len(text) or _NEXT.match(text, blank.end()))
+                ):
+                    break
+                if not text[place:].strip():
                     break
                 number += 1
                 last, place = place, end + 1
             span = start, min(place, len(text))
             if place < len(text) and text[place:end].strip() and text[last:place].strip().isdecimal():
                 span = start, last  # the number of that cue
+            count += 1
             for part, is_first in _speakers(text, span, "\n"):
-                yield _Block(part, begin, until, is_first)
+                yield _Block(part, begin, until, is_first, count)
         else:
             place = end + 1
 
 
 def _events(text: str) -> Iterator[_Block]:
-    fields = 10
+    fields, count = 10, 0
     for match in re.finditer(r"[^\n]+", text):
         line = match[0]
         if line.startswith("Format:") and "Text" in line:
@@ -126,18 +165,20 @@ def _events(text: str) -> Iterator[_Block]:
             continue
         begin, until = (_seconds(each.groups()) for each in times if each is not None)
         end = match.end() - line.endswith("\r")
+        count += 1
         for part, is_first in _speakers(text, (match.end() - len(parts[-1]), end), "\\N"):
-            yield _Block(part, begin, until, is_first)
+            yield _Block(part, begin, until, is_first, count)
 
 
 def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bool]]:
-    """Yields the parts of a cue, without the space around them: a new one starts where a line starts with a dash."""
+    """Yields the parts of a cue, without the space around them: a new one at a dash, a voice or a blank line."""
     start, end = span
     cuts = [start]
     place = text.find(line_break, start, end)
     while place >= 0:
         after = place + len(line_break)
-        if _SPOKEN.match(text, after, end):
+        before = text[text.rfind(line_break, start, place) + 1 : place]
+        if _SPOKEN.match(text, after, end) or text.startswith("<v ", after) or not before.strip():
             cuts.append(after)
         place = text.find(line_break, after, end)
     for number, (left, right) in enumerate(zip(cuts, [*cuts[1:], end], strict=True)):
@@ -162,6 +203,7 @@ def _groups(text: str, blocks: Sequence[_Block], *, is_ass: bool) -> Iterator[li
                 _ENDS.search(said)
                 or not follows
                 or spoken
+                or text.startswith("<v ", block.span[0])
                 or len(group) == _MOST_CUES
                 or _is_capital(text, block, said)
             ):
@@ -196,14 +238,24 @@ def _add(inline: Inline, text: str, span: Span) -> None:
 class _Writer:
     """Writes a sentence into its cues again."""
 
-    def __init__(self, text: str, group: Sequence[_Block], span: Span, *, is_ass: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        group: Sequence[_Block],
+        span: Span,
+        encode: Callable[[str], str],
+        width: int,
+        *,
+        is_ass: bool,
+    ) -> None:
         self._group = group
         self._span = span
         self._text = text
         self._separators = [(one.span[1], other.span[0]) for one, other in pairwise(group)]
         crlf = "\r\n" in text[group[0].span[0] - 200 if group[0].span[0] > 200 else 0 : group[-1].span[1]]
         self._break = "\\N" if is_ass else "\r\n" if crlf else "\n"
-        self._is_ass = is_ass
+        self._encode = encode
+        self._width = width
 
     def __call__(self, translation: Tagged, tell: Tell) -> list[Edit]:
         pieces: Pieces = []
@@ -216,8 +268,9 @@ class _Writer:
         blocks = [block for block in self._group if block.span[0] < self._span[1] and self._span[0] < block.span[1]]
         for block, part in zip(blocks, parts, strict=False):
             seconds, size = block.end - block.start, len(part.text)
-            if seconds > 0 and size / seconds > _SPEED:
-                tell(f"{size / seconds:.0f} characters a second are more than {_SPEED:.0f}")
+            most = max(_SPEED, (block.span[1] - block.span[0]) / seconds if seconds > 0 else 0)
+            if seconds > 0 and size / seconds > most:
+                tell(f"{size / seconds:.0f} characters a second are more than {most:.0f}")
             if not part.text:
                 tell("the translation has fewer words than the sentence has cues; one is empty")
         return [Edit(*self._span, pieces)]
@@ -248,13 +301,13 @@ class _Writer:
 
     def _lines(self, part: Tagged) -> Pieces:
         """Returns a text in as few lines as there can be, of about the same length."""
-        pieces = render(part, _encode_ass if self._is_ass else str)
+        pieces = render(part, self._encode)
         size = len(part.text)
-        count = -(-size // WIDTH)
-        best = wrap(pieces, 0, WIDTH, self._break)
+        count = -(-size // self._width)
+        best = wrap(pieces, 0, self._width, self._break, _MAY_START)
         fewest = best.count(self._break)
-        for width in range(max(1, size // max(1, count)), WIDTH):
-            tried = wrap(pieces, 0, width, self._break)
+        for width in range(max(1, size // max(1, count)), self._width):
+            tried = wrap(pieces, 0, width, self._break, _MAY_START)
             if tried.count(self._break) == fewest:
                 return tried
         return best
@@ -276,3 +329,16 @@ def _decode_ass(raw: str) -> str:
 
 def _encode_ass(text: str) -> str:
     return text.replace("\n", " ").replace("\xa0", "\\h")
+
+
+def _encode_vtt(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
+
+
+def _encode_srt(text: str) -> str:
+    """
+    :raises RefusedError: it would be read as time codes.
+    """
+    if "-->" in text:
+        raise RefusedError("it has '-->'")
+    return text

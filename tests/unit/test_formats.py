@@ -456,3 +456,35 @@ def test_what_a_document_type_declares_may_hold_what_would_end_it() -> None:
     head = """<!DOCTYPE d [<!ENTITY a "]>b"><!-- ]> ' --><?x ]> '?><!ENTITY c ']>' >]>"""
     (written,) = run(Shouting(), ("xml", f"{head}<d>e</d>"))
     assert written.data.decode() == f"{head}<d>E</d>"
+
+
+def test_subtitles_keep_their_lines() -> None:
+    source = (
+        "1\n00:00:01,000 --> 00:00:04,000\n<i>- Kommst du?\n- Ja</i>\n\n2019 ist es gut.\n\n\n"
+        "2\n00:00:05,000 --> 00:00:08,000\n{\\an8}- Gut\n- Nein.\n\n3\n00:00:09,000 --> 00:00:10,000\nEnde\n"
+    )
+    texts = ["Kommst du?", "Ja", "2019 ist es gut.", "Gut", "Nein.", "Ende"]
+    document = read("subtitles", source.encode())
+    assert [segment.source.text for segment in document.segments] == texts
+    assert [segment.context for segment in document.segments] == [f"cue {n}" for n in (1, 1, 1, 2, 2, 3)]
+    expected = source
+    for text in texts:
+        expected = expected.replace(text, text.upper())
+    assert translate(document).decode() == expected
+    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nA &amp; B\n<v Anna>C &lt;d\n"
+    assert translate(read("subtitles", vtt.encode())).decode() == vtt.replace("d\n", "D\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        ("Das ist ein Satz in einer Zeile.", 42),
+        ("Das ist ein Satz, der in\nzwei Zeilen geschrieben ist.", 28),
+        ("Das ist ein Satz, der in einer viel längeren Zeile geschrieben ist.", 67),
+    ],
+)
+def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None:
+    source = "".join(f"{number}\n00:00:01,000 --> 00:01:00,000\n{said}\n\n" for number in range(9))
+    (done,) = run(Shouting({said.replace("\n", " "): "word " * 40}), ("subtitles", source))
+    lines = [line for line in done.data.decode().split("\n") if line.startswith("word")]
+    assert len(lines) == 9 * -(-40 // ((most + 1) // 5)) and max(map(len, lines)) <= most
