@@ -9,19 +9,33 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell
 from specmt.formats.inline import Inline
 from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
-from specmt.formats.package import Package
+from specmt.formats.package import Package, member_of
+from specmt.formats.styles import are_code
 from specmt.types import Span, Tag, Tagged
 
 _MEMBERS: Final = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
-_CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:smartTag"))
+_CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:dir", "w:bdo"))
+_BREAKS: Final = frozenset(("w:br", "w:cr", "w:footnoteRef", "w:endnoteRef"))
+"""Where a sentence ends."""
+
+_OF_FIELDS: Final = frozenset(("w:fldChar", "w:instrText"))
+
+_PROPERTIES: Final = frozenset(("w:pPr", "w:smartTagPr", "w:customXmlPr"))
+_CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
+"""Content controls of which the text is one of a list."""
+
+_STYLE: Final = re.compile(r"<w:style\b[^>]*\bw:styleId=\"([^\"]*)\"[^>]*>(.*?)</w:style>", re.DOTALL)
+_NAME: Final = re.compile(r"<w:(name|basedOn)\b[^>]*\bw:val=\"([^\"]*)\"")
+_USED: Final = re.compile(r"<w:([pr])Style\b[^>]*\bw:val=\"([^\"]*)\"")
 _INVISIBLE_NAMES: Final = (
     "w:bookmarkStart w:bookmarkEnd w:proofErr w:del w:moveFrom w:commentRangeStart w:commentRangeEnd "
     "w:permStart w:permEnd w:moveFromRangeStart w:moveFromRangeEnd w:moveToRangeStart w:moveToRangeEnd"
@@ -42,7 +56,12 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    names: dict[str, tuple[str, str]] = {}
+    for match in _STYLE.finditer(member_of(data, "word/styles.xml")):
+        said: dict[str, str] = dict(_NAME.findall(match[2]))
+        names[match[1]] = said.get("name", match[1]), said.get("basedOn", "")
+    find = partial(_segments, is_code=are_code(names))
+    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +75,13 @@ class _Run:
     style: str
 
 
-def _segments(text: str) -> Iterator[Segment]:
+def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    for paragraph in _paragraphs(xml_tokens(text), lines):
-        yield from _Paragraph(text, paragraph).segments(lines)
+    for number, paragraph in enumerate(_paragraphs(xml_tokens(text), lines), 1):
+        properties = paragraph.elements[0] if paragraph.elements else paragraph
+        style = _USED.search(text, properties.start, properties.end) if properties.name == "w:pPr" else None
+        if style is None or style[1] != "p" or not is_code(style[2]):
+            yield from _Paragraph(text, paragraph, is_code).segments(lines, f"paragraph {number}")
 
 
 def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> Iterator[Element]:
@@ -77,32 +99,49 @@ def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> 
 class _Paragraph:
     """The runs of a paragraph as a text with tags."""
 
-    __slots__ = ("_base", "_heads", "_inline", "_parts", "_runs", "_start", "_text")
+    __slots__ = ("_base", "_found", "_heads", "_inline", "_is_code", "_parts", "_runs", "_start", "_text")
 
-    def __init__(self, text: str, node: Element) -> None:
+    def __init__(self, text: str, node: Element, is_code: Callable[[str], bool]) -> None:
         self._text = text
+        self._is_code = is_code
+        self._found: list[tuple[Tagged, Span]] = []
         self._start = node.start
         self._inline = Inline(text, xml_unescape)
         self._runs: list[_Run] = []
         self._base: dict[Span | None, Span] = {}
         """What opens a run that has no tag of its own, by the tag of what it is in."""
-        self._heads: set[Span] = set()
-        """What opens the runs that have a tag of their own."""
+        self._heads: dict[Span, Span] = {}
+        """What opens the runs that have a tag of their own, by the tag."""
         self._parts: dict[Span, Span] = {}
         """What opens the run of a break or a tab."""
         self._walk(node.inner, None)
 
-    def segments(self, lines: LineNumbers) -> Iterator[Segment]:
-        """Yields the paragraph as a segment, if it has words."""
-        found = self._inline.take()
+    def segments(self, lines: LineNumbers, context: str) -> Iterator[Segment]:
+        """Yields the paragraph as a segment, or one for each part between breaks, if it has words."""
+        self._cut()
         del self._inline  # there are many paragraphs
-        if found is not None and self._runs:
-            tagged, span = found
+        shared = [number for number in range(1, len(self._found)) if self._is_shared(number)] if self._runs else []
+        for number, (tagged, span) in enumerate(self._found if self._runs else ()):
 
-            def edits(translation: Tagged, _: Tell) -> list[Edit]:
-                return [self._edit(translation, span)]
+            def edits(
+                translation: Tagged,
+                _: Tell,
+                span: Span = span,
+                ends: tuple[bool, bool] = (number in shared, number + 1 in shared),
+            ) -> list[Edit]:
+                return [self._edit(translation, span, *ends)]
 
-            yield Segment(tagged, lines(self._start), edits)
+            yield Segment(tagged, lines(self._start), edits, context=context)
+
+    def _cut(self) -> None:
+        """Ends a sentence."""
+        found = self._inline.take()
+        self._found += [] if found is None else [found]
+
+    def _is_shared(self, number: int) -> bool:
+        """Whether a text begins in the run that the one before it ends in."""
+        run = self._run_at(self._found[number][1][0])
+        return run is not None and run == self._run_at(self._found[number - 1][1][1])
 
     def _walk(self, tokens: Sequence[Token], container: Span | None, depth: int = 0) -> None:
         """
@@ -122,6 +161,17 @@ class _Paragraph:
         ending = self._fields(tokens)
         fields = 0
         field_start = 0
+        waiting: list[Element] = []  # what is not seen behind a pair that may go on
+
+        def end_pair() -> None:
+            nonlocal opened
+            if opened is not None:
+                self._inline.close(*opened[1], opened[0])
+            opened = None
+            for each in waiting:
+                self._inline.point(each.start, each.end)
+            waiting.clear()
+
         for node in children(tokens):  # once more, so that they are not all there at a time
             kind = self._field(node)
             if kind > 0 and fields == 0 and node.start in ending:
@@ -129,42 +179,77 @@ class _Paragraph:
             fields += kind if kind > 0 or fields else 0
             if fields or (kind < 0 and field_start):
                 if not fields:
+                    end_pair()
                     self._inline.opaque(field_start, node.end)
                     field_start = 0
                 if field_start or kind < 0:
                     continue
                 fields = 0  # one that ends in another paragraph
             found = runs.get(node.start)
-            if opened is not None and node.name not in _INVISIBLE and (found is None or found.style != opened[0]):
-                self._inline.close(*opened[1], opened[0])
-                opened = None
+            if node.name in _INVISIBLE:
+                waiting.append(node)
+                if opened is None:
+                    end_pair()
+                continue
+            if found is not None and opened is not None and found.style == opened[0]:
+                for each in waiting:
+                    self._inline.point(each.start, each.end)
+                waiting.clear()
+            else:
+                end_pair()
             if found is not None:
                 self._runs.append(found)
-                if found.style == base:
+                is_base = found.style == base
+                if is_base:
                     self._base.setdefault(container, found.head)
                 elif opened is None:
                     self._inline.open(*found.head, found.style)
-                    self._heads.add(found.head)
-                if found.style != base:
+                    self._heads[found.head] = found.head
+                self._add_run(node, found, is_base=is_base)
+                if not is_base:
                     opened = found.style, (node.end, node.end)
-                self._add_run(node, found)
             elif node.name in _CONTAINERS:
                 span = node.start, node.inside[0]
                 self._inline.open(*span, node.name)
                 self._walk(node.inner, span, depth + 1)
                 self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
-            elif node.name in _INVISIBLE:
-                self._inline.point(node.start, node.end)
-            elif node.name != "w:pPr":
+            elif (content := self._content(node)) is not None:
+                span = node.start, content.inside[0]
+                self._inline.open(*span, node.name)
+                self._walk(content.inner, span, depth + 1)
+                self._inline.close(content.end - len(f"</{content.name}>"), node.end, node.name)
+            elif node.name == "w:r" and self._stays(node):
+                self._cut()
+            elif node.name not in _PROPERTIES:
                 is_note = any(child.name in ("w:footnoteReference", "w:endnoteReference") for child in node.elements)
                 add = self._inline.mark if is_note else self._inline.opaque
                 add(node.start, node.end)
-        if opened is not None:
-            self._inline.close(*opened[1], opened[0])
+        end_pair()
+
+    def _stays(self, node: Element) -> bool:
+        """Whether a run stays where it is, and a sentence ends there: a break, or a part of a field that goes on."""
+        names = {child.name for child in node.elements}
+        raw = self._text[node.start : node.end] if names & _OF_FIELDS else ""
+        return not names.isdisjoint(_BREAKS) or (raw != "" and not ('"begin"' in raw and '"end"' in raw))
+
+    def _content(self, node: Element) -> Element | None:
+        """Returns the content of a control whose text is free."""
+        inside = {each.name: each for each in node.elements} if node.name == "w:sdt" else {}
+        properties = inside["w:sdtPr"].elements if "w:sdtPr" in inside else []
+        return None if any(each.name in _CHOSEN for each in properties) else inside.get("w:sdtContent")
 
     def _run(self, node: Element) -> _Run | None:
         """Returns a run that has text, and breaks and tabs at most."""
-        allowed = ("w:rPr", "w:t", "w:br", "w:tab", "w:lastRenderedPageBreak", "w:noBreakHyphen", "w:softHyphen")
+        allowed = (
+            "w:rPr",
+            "w:t",
+            "w:br",
+            "w:cr",
+            "w:tab",
+            "w:lastRenderedPageBreak",
+            "w:noBreakHyphen",
+            "w:softHyphen",
+        )
         if any(child.name not in allowed for child in node.elements):
             return None
         if not any(child.name == "w:t" and child.end > child.inside[0] for child in node.elements):
@@ -172,13 +257,23 @@ class _Paragraph:
         properties = next((child for child in node.elements if child.name == "w:rPr"), None)
         head = node.start, node.inside[0] if properties is None else properties.end
         style = "" if properties is None else self._text[properties.start : properties.end]
+        used = _USED.search(style)
+        if used is not None and used[1] == "r" and self._is_code(used[2]):
+            return None
         return _Run(node.start, node.end, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
 
-    def _add_run(self, node: Element, run: _Run) -> None:
+    def _add_run(self, node: Element, run: _Run, *, is_base: bool) -> None:
         for child in node.elements:
             if child.name == "w:t" and child.end > child.inside[0]:
                 self._inline.text(child.inside[0], child.end - len("</w:t>"))
-            elif child.name in ("w:br", "w:tab", "w:noBreakHyphen", "w:softHyphen"):
+            elif child.name in _BREAKS:
+                if not is_base:
+                    self._inline.close(child.start, child.start, run.style)
+                self._cut()
+                if not is_base:
+                    self._inline.open(child.end, child.end, run.style)
+                    self._heads[child.end, child.end] = run.head
+            elif child.name in ("w:tab", "w:noBreakHyphen", "w:softHyphen"):
                 self._parts[(child.start, child.end)] = run.head
                 self._inline.opaque(child.start, child.end)
 
@@ -201,19 +296,23 @@ class _Paragraph:
                 ending.add(opened.pop())
         return ending
 
-    def _edit(self, translation: Tagged, span: Span) -> Edit:
-        """Returns new runs for those that the text is in."""
+    def _edit(self, translation: Tagged, span: Span, shares_first: bool, shares_last: bool) -> Edit:
+        """Returns new runs for those that the text is in, of which the first and the last may have others in them."""
         start, end = span
         first, last = self._run_at(start), self._run_at(end)
         pieces: Pieces = []
-        if first is not None:
+        if first is not None and shares_first:
+            pieces.append(_CLOSE)
+        elif first is not None:
             if self._has_content(first.head[1], start):
                 pieces += [(first.start, start), _CLOSE]
             start = first.start
         base = self._base.get(self._container(first))
         fallback = base or (first.head if first is not None else self._runs[0].head)
         pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
-        if last is not None:
+        if last is not None and shares_last:
+            pieces += [last.head, _OPEN]
+        elif last is not None:
             if self._has_content(end, last.end):
                 pieces += [last.head, _OPEN, (end, last.end)]
             end = last.end
@@ -248,7 +347,7 @@ class _Paragraph:
             yield from said(place, tag.start)
             place = tag.end
             if tag.open in self._heads:  # a style
-                yield from self._render(text, tag.children, tag.start, tag.end, tag.open)
+                yield from self._render(text, tag.children, tag.start, tag.end, self._heads[tag.open])
             elif tag.open in self._parts:
                 yield from (self._parts[tag.open], tag.open, "</w:r>")
             elif tag.close is None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Token, add_text, xml_escape, xml_tokens, xml_unescape
-from specmt.formats.package import Package
+from specmt.formats.markup import Token, add_text, value_of, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.package import Package, member_of
+from specmt.formats.styles import are_code
 
 _PARAGRAPHS: Final = frozenset(("text:p", "text:h"))
 _PAIRS: Final = frozenset(("text:span", "text:a", "text:meta", "text:ruby-base"))
@@ -17,6 +20,8 @@ _POINTS: Final = re.compile(r"text:(?:bookmark|reference-mark|soft-page-break|ch
 _OWN_TEXT: Final = frozenset(("text:note", "draw:frame", "office:annotation", "draw:custom-shape", "draw:text-box"))
 """Elements in a paragraph that have paragraphs of their own."""
 
+_STYLE: Final = re.compile(r"<style:style\b[^>]*>")
+_NAME: Final = re.compile(r'\bstyle:(name|display-name|parent-style-name)="([^"]*)"')
 _KEPT: Final = frozenset(("text:tracked-changes", "office:font-face-decls", "text:note-citation", "office:scripts"))
 
 
@@ -25,11 +30,28 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, lambda name: name in ("content.xml", "styles.xml"), _segments)
+    common = _styles(member_of(data, "styles.xml"))
+    return Package(data, lambda name: name in ("content.xml", "styles.xml"), partial(_segments, common=common))
 
 
-def _segments(text: str) -> Iterator[Segment]:
+def _styles(text: str) -> dict[str, tuple[str, str]]:
+    """Returns the names of styles and what they are made from, by their ids."""
+    found: dict[str, tuple[str, str]] = {}
+    for match in _STYLE.finditer(text):
+        said: dict[str, str] = dict(_NAME.findall(match[0]))
+        found[said.get("name", "")] = said.get("display-name", said.get("name", "")), said.get("parent-style-name", "")
+    return found
+
+
+def _style(text: str, token: Token) -> str:
+    attributes = token.attributes(text)
+    return value_of(text, attributes["text:style-name"]) if "text:style-name" in attributes else ""
+
+
+def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment]:
     lines = LineNumbers(text)
+    is_code = are_code(common | _styles(text))
+    count = 0
     deep = kept = 0
     open_paragraphs: list[Inline] = []
     opaque: list[tuple[Token, int]] = []  # elements left as they are, and how deep they are
@@ -41,14 +63,17 @@ def _segments(text: str) -> Iterator[Segment]:
             deep, kept = deep - 1, kept - (token.name in _KEPT)
         inline = open_paragraphs[-1] if open_paragraphs else None
         if token.kind == "open" and token.name in _PARAGRAPHS and not kept:
-            if inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT | _PARAGRAPHS):
+            count += 1
+            if is_code(_style(text, token)):
+                opaque.append((replace(token, name=""), depth))
+            elif inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT | _PARAGRAPHS):
                 open_paragraphs.append(Inline(text, xml_unescape, collapses=True))
                 opaque.append((token, depth))
             continue
         if opaque and token.kind == "close" and depth == opaque[-1][1]:
             first, _ = opaque.pop()
             if first.name in _PARAGRAPHS:
-                yield from in_place(open_paragraphs.pop(), lines, xml_escape)
+                yield from in_place(open_paragraphs.pop(), lines, xml_escape, context=f"paragraph {count}")
                 inline = open_paragraphs[-1] if open_paragraphs else None
             if inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
                 add = inline.mark if first.name == "text:note" else inline.opaque
@@ -61,7 +86,9 @@ def _segments(text: str) -> Iterator[Segment]:
             continue
         if token.kind == "text":
             add_text(inline, text, token.start, token.end)
-        elif token.kind == "open" and token.name in _PAIRS:
+        elif token.name == "text:line-break":
+            yield from in_place(inline, lines, xml_escape, context=f"paragraph {count}")
+        elif token.kind == "open" and token.name in _PAIRS and not is_code(_style(text, token)):
             inline.open(token.start, token.end, token.name)
         elif token.kind == "open":
             opaque.append((token, depth))

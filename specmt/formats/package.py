@@ -113,3 +113,23 @@ def _read(
         return TextDocument(text, encoding, segments, finish=lambda _: finish(text), escape=reference)
     except DataError as error:
         raise DataError(f"{member.filename}: {error}") from error
+
+
+def member_of(data: bytes, name: str) -> str:
+    """Returns the text of a member; nothing where it cannot be read, which reading the package says."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check(archive)
+            return decode_xml(archive.read(name))[0]
+    except (
+        KeyError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        RuntimeError,
+        ValueError,
+        OSError,
+        DataError,
+    ):
+        return ""

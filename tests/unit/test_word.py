@@ -1,0 +1,77 @@
+# ruff: noqa: E501  (documents are shown as they are)
+"""Paragraphs of DOCX and ODT: breaks, fields, content controls, moved text and styles of code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from lxml import etree
+
+from specmt.formats import read_document
+from specmt.formats.document import FormatOptions
+from tests.documents import O, Shouting, W, package, run, unpack
+
+
+def in_word(paragraphs: str, styles: str = "") -> bytes:
+    body = f"<w:document {W}><w:body>{paragraphs}</w:body></w:document>"
+    return package({"word/document.xml": body, "word/styles.xml": f"<w:styles {W}>{styles}</w:styles>"})
+
+
+def r(text: str, style: str = "") -> str:
+    return f'<w:r>{style and f"<w:rPr>{style}</w:rPr>"}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "texts"),
+    [
+        (r("Seite ") + r("der ", "<w:b/>") + FIELD, ["Seite der {t1}"]),
+        (r("Das ") + r("Haus", "<w:b/>") + '<w:bookmarkEnd w:id="1"/>' + r(" da"), ["Das Haus da"]),
+        (r("Das ") + r("Haus", "<w:b/>") + '<w:bookmarkEnd w:id="1"/>', ["Das Haus"]),
+        ("<w:r><w:t>Eins</w:t><w:br/><w:t>Zwei</w:t><w:cr/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins", "Zwei", "drei vier"]),
+        (r("Eins ") + "<w:r><w:rPr><w:b/></w:rPr><w:t>zwei</w:t><w:br/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins zwei", "drei vier"]),
+        (r("Eins") + "<w:r><w:br/></w:r>" + r("zwei"), ["Eins", "zwei"]),
+        (r("Ein ") + f"<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent>{r('freies')}</w:sdtContent></w:sdt>" + r(" Feld"), ["Ein freies Feld"]),
+        (r("Ein ") + f"<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent>{r('nein')}</w:sdtContent></w:sdt>" + r(" Feld"), ["Ein {t1} Feld"]),
+        (f"<w:moveFrom>{r('nein')}</w:moveFrom>" + r("Ein ") + f"<w:moveTo>{r('Satz')}</w:moveTo>", ["Ein Satz"]),
+        (r("Ein ") + r("nein()", '<w:rStyle w:val="Tok"/>') + r(" hier"), ["Ein {t1} hier"]),
+        (r("Ein") + '<w:r><w:fldChar w:fldCharType="separate"/></w:r>' + r("Feld"), ["Ein", "Feld"]),
+    ],
+)  # fmt: skip
+def test_a_paragraph_of_word_keeps_what_is_in_it_once(inside: str, texts: list[str]) -> None:
+    styles = (
+        '<w:style w:styleId="Tok"><w:name w:val="Tok"/><w:basedOn w:val="V"/></w:style>'
+        '<w:style w:styleId="V"><w:name w:val="Verbatim Char"/></w:style>'
+    )
+    code = '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr><w:r><w:t>nein</w:t></w:r></w:p>'
+    data = in_word(f"{code}<w:p><w:pPr/>{inside}</w:p>", styles)
+    document = read_document(data, "a", "docx", FormatOptions())
+    assert [segment.source.text for segment in document.segments] == texts
+    assert {segment.context for segment in document.segments} == {"paragraph 2"}
+    (done,) = run(Shouting(), ("docx", data))
+    before, after = (unpack(each, "word/document.xml") for each in (data, done.data))
+    seen = [re.findall(r"<w:(?!r\b|t\b|rPr|b/)[^>]*>", each) for each in (before, after)]
+    assert seen[0] == seen[1]
+    said = [re.sub(r"<[^>]*>", "", re.sub(r"<w:[bc]r/>", "|", each)) for each in (before, after)]
+    assert said[1] == "".join(
+        part if part in ("nein", "PAGE") else part.upper() for part in re.split("(nein|PAGE)", said[0])
+    )
+    etree.fromstring(after.encode())
+
+
+def test_a_paragraph_of_opendocument_ends_at_breaks_and_keeps_code() -> None:
+    automatic = '<style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>'
+    body = (
+        '<text:p>Straße <text:span>5<text:line-break/>Ort</text:span> hier</text:p><text:p text:style-name="P1">nein</text:p>'
+        '<text:p>Ein <text:span text:style-name="Source_20_Text">nein()</text:span> da</text:p>'
+    )
+    root = O + ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
+    page = f"<office:document-content {root}>{automatic}<office:text>{body}</office:text></office:document-content>"
+    (done,) = run(Shouting(), ("odt", package({"content.xml": page})))
+    expected = page
+    for word in ("Straße", "Ort", "hier", "Ein", "da<"):
+        expected = expected.replace(word, word.upper())
+    assert unpack(done.data, "content.xml") == expected
