@@ -29,8 +29,9 @@ _XML: Final = re.compile(
 )
 _HTML: Final = re.compile(
     r"""(?P<comment><!--(?:.*?--!?>|>)) | (?P<other><(?:(?!!--)[!?]|/(?![A-Za-z]))[^>]*>)
-        | </(?P<close>[A-Za-z][^\s>/]*)[^>]*>
-        | <(?P<open>[A-Za-z][^\s>/]*)[^>"']*(?:(?:"[^"]*"|'[^']*'|["'](?=\s*/?>))[^>"']*)*> | (?P<text>[^<]+|<)""",
+        | </(?P<close>[A-Za-z][^\s>/]*)(?=[\s>/])[^>]*>
+        | <(?P<open>[A-Za-z][^\s>/]*)(?=[\s>/])[^>"']*(?:(?:"[^"]*"|'[^']*'|["'](?=\s*/?>))[^>"']*)*>
+        | (?P<text>[^<]+|<)""",
     re.VERBOSE | re.DOTALL,
 )
 _STARTS_TAG: Final = re.compile(r"<[A-Za-z!?]|</.", re.DOTALL)

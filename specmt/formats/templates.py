@@ -73,7 +73,8 @@ class Templates:
         """Yields those in a part of the text."""
         unended: set[str] = set()
         while (match := _OPENING.search(self._text, place, end)) is not None:
-            stop = self._end(match, end)
+            stop = None if match["mark"] in unended else self._end(match, end)
+            unended |= {"<?"} if stop is None and match["mark"] == "<?" else set()
             if stop is None:
                 place = match.start() + 1
                 continue
