@@ -13,9 +13,10 @@ from specmt.cli.console import note
 from specmt.errors import DataError, InputNotFoundError
 from specmt.formats.dialects import DIALECTS, dialect_in
 from specmt.formats.document import FormatOptions
+from specmt.project import find_project
 from specmt.update.record import Entry, blob_id
 from specmt.update.sides import Side
-from specmt.update.store import Files, Locks, read_whole, recall, record_beside, store
+from specmt.update.store import Files, Locks, read_whole, recall, record_beside, record_in, store
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,7 +37,7 @@ def accept(places: tuple[str, ...], key: tuple[str, ...], dialect: str) -> None:
     with Locks() as locks:
         for place in places:
             path, line = _place(place)
-            files = Files(path, path, record_beside(path), "")
+            files = Files(path, path, _record(path), "")
             data = read_whole(path)
             locks.hold(files)
             record = recall(files, data)
@@ -58,6 +59,15 @@ def accept(places: tuple[str, ...], key: tuple[str, ...], dialect: str) -> None:
                 store(files, None, replace(record, entries=entries))
             count += changed
     note(f"{count} block{'s' * (count != 1)} accepted")
+
+
+def _record(target: Path) -> Path:
+    """Returns where the record of a translation is."""
+    project = find_project(target.absolute().parent)
+    pair = None if project is None else project.pair_of(target)
+    if project is None or pair is None:
+        return record_beside(target)
+    return record_in(project.folder, pair.to, pair.source.relative_to(project.folder))
 
 
 def _place(place: str) -> tuple[Path, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -17,19 +17,21 @@ from specmt.cli.console import missing_kernels, note, show_warnings
 from specmt.cli.documents import DocumentOptions, reading_options, told
 from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.pages import Pages
-from specmt.cli.tasks import find_tasks, in_languages, say_left
+from specmt.cli.tasks import Task, find_tasks, in_languages, say_left
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.formats.dialects import DIALECTS
+from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES, is_lines
 from specmt.options import DecodingOptions, check_effects
+from specmt.project import Project, find_project
 from specmt.types import Line, Translation
-from specmt.update.store import read_whole
+from specmt.update.plan import PlanOptions
+from specmt.update.store import Files, Locks, read_whole, record_beside, record_in, store
+from specmt.update.update import Counts, Update, Updated, open_update, update_all
 
 if TYPE_CHECKING:
     from specmt.text.memory import Pair
     from specmt.translator import Translator
-    from specmt.update.store import Locks
-    from specmt.update.update import Counts, Update
 
 _COMMIT: Final = re.compile(r"^\s*(?:sourceCommit|default_lang_commit):\s*[\"']?([0-9a-f]{7,40})\b", re.MULTILINE)
 _FRONT: Final = 4096
@@ -37,8 +39,10 @@ _FRONT: Final = 4096
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("sources", type=PATH, nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--into", type=PATH, required=True, metavar="TARGET", help="The translation; a folder, of several.")
+@click.argument("sources", type=PATH, nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "--into", type=PATH, metavar="TARGET", help="The translation; a folder, of several.  [default: as specmt.toml says]"
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done; no model is loaded.")
 @click.option("--was", metavar="FILE|git:REV", help="The source that TARGET was made of, where there is no record.")
 @click.option("--adopt", is_flag=True, help="Take TARGET for a translation of the present source, made by people.")
@@ -70,7 +74,7 @@ _FRONT: Final = 4096
 @click.option("-q", "--quiet", is_flag=True, help="No progress, notes and warnings.")
 def update(
     sources: tuple[Path, ...],
-    into: Path,
+    into: Path | None,
     dry_run: bool,
     was: str | None,
     adopt: bool,
@@ -86,7 +90,8 @@ def update(
     """Bring TARGET, a translation of SOURCE, up to date: translate what is new or changed, and nothing else.
 
     What people wrote in TARGET stays as it is; where its source has changed, a draft is shown instead. Whatever was
-    translated is remembered in `.specmt/`, which belongs into version control. A TARGET that is missing is made.
+    translated is remembered in `.specmt/`, which belongs into version control. A TARGET that is missing is made. In a
+    project with a specmt.toml, SOURCE and TARGET can be left out: all is meant then, or what SOURCE names.
 
     \b
     Examples:
@@ -99,73 +104,177 @@ def update(
     options = DecodingOptions(**more)
     check_effects(options, given_options())
     show_warnings(quiet=quiet)
-    tasks, left = find_tasks(
-        [*sources], into, documents.file_format or _lines(sources), language=loading["source"], columns=documents.column
-    )
-    if left and not quiet:
-        note(say_left(left))
-    damaged: list[str] = []
-    tasks = in_languages(tasks, model, loading, damaged, is_sure="source" in given_options())
-    if was is not None and len(tasks) > 1 and not was.startswith("git:"):
-        raise UsageError("`was` must be git:REV for several files, as each has its own.")
-
-    from specmt.models.folder import find
-    from specmt.update.plan import PlanOptions
-    from specmt.update.store import Files, Locks, record_beside, store
-    from specmt.update.update import Counts, Updated, open_update, update_all
-
-    folder = find(model, source=loading["source"], target=loading["target"])
-    languages = folder.source, folder.target
     plans = PlanOptions(adopt=adopt, restore=restore, rebuild=rebuild, again=frozenset(again), obsolete=obsolete)
-    late = _Late(partial(_load, model, loading, quiet=quiet))
-    total, count = Counts(), 0
-
-    def fail(error: DataError) -> None:
-        if len(tasks) == 1:
-            raise error
-        damaged.append(str(error))
-        click.echo(f"specmt: error: {error}", err=True)
-
-    _, format_options = reading_options(languages, options, documents)
-    same = 0
-
-    def prepared(locks: Locks) -> Iterator[Update]:
-        nonlocal same
-        pages = Pages(tasks)
-        for task in tasks:
-            assert task.source is not None and task.target is not None
-            files = Files(task.source, task.target, record_beside(task.target), task.file_format)
-            asked = plans if task.file_format in CATALOGUES else replace(plans, obsolete=None)
-            try:
-                if not dry_run:
-                    locks.hold(files)
-                made_of = partial(_earlier, task.source, was)
-                each = open_update(files, pages.options(task, format_options), asked, made_of, is_dry=dry_run)
-            except DataError as error:
-                fail(error)
-                continue
-            same += each is None
-            if each is not None:
-                yield each
-
-    with Locks() as locks:
-        updates = prepared(locks)
-        language = languages[0]
-        done = updates if dry_run else update_all(updates, late, options, late.remember, language=language, fail=fail)
-        for each in done:
-            if isinstance(each, Updated) and each.record is not None:
-                store(each.files, each.data, each.record)
-            for line in told(each.files.name, [*each.remarks]) if not quiet else ():
-                click.echo(f"specmt: warning: {line}", err=True)
-            total += each.counts
-            count += 1
+    damaged: list[str] = []
+    project = find_project(Path.cwd() if not sources else sources[0].absolute().parent) if into is None else None
+    if into is not None and sources:
+        groups = [_named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
+    elif project is not None:
+        groups = _in_project(project, sources, model, loading, options, plans)
+    else:
+        raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")
+    count = sum(len(group.jobs) for group in groups)
+    if was is not None and count > 1 and not was.startswith("git:"):
+        raise UsageError("`was` must be git:REV for several files, as each has its own.")
+    run = _Run(was, damaged, is_dry=dry_run, is_alone=count == 1, quiet=quiet)
+    for group in groups:
+        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet)))
     if not quiet:
-        note(_sentence(total, count, same, is_dry=dry_run))
+        note(run.sentence())
     if damaged:
         many = len(damaged) > 1
         raise DataError(
             f"{len(damaged)} document{'s' * many} {'are' if many else 'is'} left; the others are up to date."
         )
+
+
+@dataclass(frozen=True)
+class _Job:
+    files: Files
+    formats: FormatOptions
+    plans: PlanOptions
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Translations into one language."""
+
+    language: str
+    """That is translated from."""
+
+    jobs: list[_Job]
+    model: str | None
+    loading: dict[str, Any]
+    options: DecodingOptions
+
+
+def _named(
+    sources: Sequence[Path],
+    into: Path,
+    model: str | None,
+    loading: dict[str, Any],
+    options: DecodingOptions,
+    documents: DocumentOptions,
+    plans: PlanOptions,
+    damaged: list[str],
+    *,
+    quiet: bool,
+) -> _Group:
+    """Returns the translations that the user names."""
+    from specmt.models.folder import find
+
+    file_format = documents.file_format or _lines(sources)
+    tasks, left = find_tasks([*sources], into, file_format, language=loading["source"], columns=documents.column)
+    if left and not quiet:
+        note(say_left(left))
+    tasks = in_languages(tasks, model, loading, damaged, is_sure="source" in given_options())
+    folder = find(model, source=loading["source"], target=loading["target"])
+    _, formats = reading_options((folder.source, folder.target), options, documents)
+    pages = Pages(tasks)
+    jobs = [
+        _Job(
+            _files(task, record_beside(task.target)), pages.options(task, formats), _of_format(plans, task.file_format)
+        )
+        for task in tasks
+        if task.target is not None
+    ]
+    return _Group(folder.source, jobs, model, loading, options)
+
+
+def _in_project(
+    project: Project,
+    sources: Sequence[Path],
+    model: str | None,
+    loading: dict[str, Any],
+    options: DecodingOptions,
+    plans: PlanOptions,
+) -> list[_Group]:
+    """Returns the translations of a project, by language."""
+    pairs = [*project.pairs(sources)]
+    groups = []
+    for to in dict.fromkeys(pair.to for pair in pairs):
+        own = [pair for pair in pairs if pair.to == to]
+        tasks = [Task(pair.source, pair.target, pair.file_format) for pair in own]
+        pages, jobs = Pages(tasks), []
+        for task, pair in zip(tasks, own, strict=True):
+            base = pair.settings.options(FormatOptions(source=project.source_language, target=to))
+            formats = replace(pages.options(task, base), rebase=project.rebase(pair))
+            asked = plans if plans.obsolete == "remove" else replace(plans, obsolete=pair.settings.obsolete)
+            record = record_in(project.folder, to, pair.source.relative_to(project.folder))
+            jobs.append(_Job(_files(task, record), formats, _of_format(asked, pair.file_format)))
+        told = replace(options, glossary=options.glossary or project.glossary.get(to))
+        told = replace(told, memory=options.memory or next(iter(project.memory), None))
+        languages = {"source": loading["source"] or project.source_language, "target": loading["target"] or to}
+        groups.append(_Group(project.source_language, jobs, model or project.model, loading | languages, told))
+    return groups
+
+
+def _files(task: Task, record: Path) -> Files:
+    assert task.source is not None and task.target is not None
+    return Files(task.source, task.target, record, task.file_format)
+
+
+def _of_format(plans: PlanOptions, file_format: str) -> PlanOptions:
+    return plans if file_format in CATALOGUES else replace(plans, obsolete=None)
+
+
+class _Run:
+    """Brings translations up to date, and says what was done."""
+
+    def __init__(self, was: str | None, damaged: list[str], *, is_dry: bool, is_alone: bool, quiet: bool) -> None:
+        self._was = was
+        self._damaged = damaged
+        self._is_dry = is_dry
+        self._is_alone = is_alone
+        self._quiet = quiet
+        self._total = Counts()
+        self._count = self._same = 0
+
+    def bring(self, group: _Group, late: _Late) -> None:
+        """Brings some up to date.
+
+        :raises DataError: the only one is damaged, or does not belong to its source.
+        """
+        with Locks() as locks:
+            updates = self._prepared(group.jobs, locks)
+            done: Iterable[Update | Updated] = updates
+            if not self._is_dry:
+                done = update_all(updates, late, group.options, late.remember, language=group.language, fail=self._fail)
+            for each in done:
+                if isinstance(each, Updated) and each.record is not None:
+                    store(each.files, each.data, each.record)
+                for line in told(each.files.name, [*each.remarks]) if not self._quiet else ():
+                    click.echo(f"specmt: warning: {line}", err=True)
+                self._total += each.counts
+                self._count += 1
+
+    def _prepared(self, jobs: Sequence[_Job], locks: Locks) -> Iterator[Update]:
+        for job in jobs:
+            try:
+                if not self._is_dry:
+                    locks.hold(job.files)
+                made_of = partial(_earlier, job.files.source, self._was)
+                update = open_update(job.files, job.formats, job.plans, made_of, is_dry=self._is_dry)
+            except DataError as error:
+                self._fail(error)
+                continue
+            self._same += update is None
+            if update is not None:
+                yield update
+
+    def _fail(self, error: DataError) -> None:
+        if self._is_alone:
+            raise error
+        self._damaged.append(str(error))
+        click.echo(f"specmt: error: {error}", err=True)
+
+    def sentence(self) -> str:
+        """Returns what was done."""
+        count = self._count + self._same
+        said = f"{count} document{'s' * (count != 1)}, {self._same} of them as before"
+        names = ("translated", "outdated", "deleted", "removed")
+        done = ", ".join(f"{number} {name}" for name in names if (number := getattr(self._total, name)))
+        return f"{said}: {'would be ' * self._is_dry}{done}" if done else said
 
 
 def _lines(sources: Sequence[Path]) -> str | None:
@@ -193,13 +302,6 @@ def _earlier(source: Path, was: str | None, target: bytes) -> bytes | None:
     if shown.returncode and was is not None:
         raise InputNotFoundError(f"{source}: git does not have it as of {revision}.")
     return None if shown.returncode else shown.stdout
-
-
-def _sentence(total: Counts, count: int, same: int, *, is_dry: bool) -> str:
-    said = f"{count + same} document{'s' * (count + same != 1)}, {same} of them as before"
-    names = ("translated", "outdated", "deleted", "removed")
-    done = ", ".join(f"{number} {name}" for name in names if (number := getattr(total, name)))
-    return f"{said}: {'would be ' * is_dry}{done}" if done else said
 
 
 def _load(model: str | None, loading: dict[str, Any], *, quiet: bool) -> Translator:

@@ -24,11 +24,21 @@ _PROSE: Final = frozenset(("markdown", "rst", "asciidoc", "subtitles"))
 _BY_SOURCE: Final = frozenset(("po", "qt"))
 """The formats whose entries are named by what they translate."""
 
-_UNIT: Final = re.compile(
+_ELEMENT: Final = re.compile(
     r"<(string|plurals|string-array|data|trans-unit|unit|message|tu)(?=[\s>])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*(?<!/)>"
     r".*?</\1\s*>",
     re.DOTALL,
 )
+_UNITS: Final = {
+    "fluent": re.compile(
+        r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
+    ),
+    "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*?^\1</dict>", re.MULTILINE | re.DOTALL),
+    "xcstrings": re.compile(r'^    "(?:[^"\\\n]|\\.)*" : \{\r?\n.*?^    \}', re.MULTILINE | re.DOTALL),
+    **dict.fromkeys(("android", "resx", "xliff", "qt", "tmx"), _ELEMENT),
+}
+"""What is an entry, where that can have several lines."""
+
 _ITEM: Final = re.compile(r"[ \t>]*(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.|\|)(?:[ \t]|(?<=\|))")
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
 _SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
@@ -77,7 +87,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     starts = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
     if starts[-1] == len(text) and len(starts) > 1:
         starts.pop()
-    runs = _runs(document, text, starts)
+    runs = _runs(document, text, starts, _UNITS.get(file_format))
     lines = (_paragraphs if file_format in _PROSE else _entries)(text, starts, runs)
     blocks: list[Block] = []
     number = 0
@@ -94,17 +104,17 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     return blocks
 
 
-def _runs(document: Document, text: str, starts: Sequence[int]) -> list[Span]:
+def _runs(document: Document, text: str, starts: Sequence[int], unit: re.Pattern[str] | None) -> list[Span]:
     """Returns the first and the last line of each segment, in order."""
-    units = [match.span() for match in _UNIT.finditer(text)]
+    units = [] if unit is None else [match.span() for match in unit.finditer(text)]
     begins = [start for start, _ in units]
     runs: list[Span] = []
     last = 0
     for segment in document.segments:
         start, end = _span(segment, starts)
-        unit = bisect_right(begins, start) - 1
-        if unit >= 0 and start < units[unit][1]:
-            start, end = min(start, units[unit][0]), max(end, units[unit][1])
+        around = bisect_right(begins, start) - 1
+        if around >= 0 and start < units[around][1]:
+            start, end = min(start, units[around][0]), max(end, units[around][1])
         first = max(last, bisect_right(starts, start) - 1)
         last_line = max(first, bisect_right(starts, max(start, end - 1)) - 1)
         runs.append((first, last_line))

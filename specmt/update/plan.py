@@ -10,9 +10,10 @@ from specmt.update.matching import Matches, gaps, in_order, match
 from specmt.update.pairing import Paired
 from specmt.update.record import NONE, Entry, Item, Origin
 
-Action = Literal["keep", "write", "transplant", "draft", "leave"]
-"""``write``: the block is translated or copied anew. ``transplant``: its markup alone has changed. ``draft``: what a
-person wrote is kept though the source has changed. ``leave``: it is not in the target."""
+Action = Literal["keep", "write", "transplant", "exchange", "draft", "leave"]
+"""``write``: the block is translated or copied anew. ``transplant``: its markup alone changed, which is exchanged if
+it is one part of it. ``exchange``: a part of it is written otherwise. ``draft``: what a person wrote is kept though the
+source has changed. ``leave``: it is not in the target."""
 
 BOTH: Final = "source and translation were changed together"
 GONE: Final = "its source is gone, and a person has written it: kept"

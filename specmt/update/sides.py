@@ -11,6 +11,7 @@ from specmt.errors import DataError
 from specmt.formats import read_document
 from specmt.formats.blocks import Block, Content, blocks_in, content, text_of
 from specmt.formats.document import Document, FormatOptions, LineNumbers
+from specmt.types import Tagged
 from specmt.update.pairing import Shape, shape
 from specmt.update.record import Item, blob_id, source_item, target_item
 
@@ -66,6 +67,11 @@ class Side:
             make(block.kind, block.key, said, self._language)
             for block, said in zip(self.blocks, self.contents, strict=True)
         ]
+
+    def texts(self, number: int) -> list[Tagged]:
+        """Returns the texts of a block, of its translation where it has one."""
+        segments = [self.document.segments[each] for each in self.blocks[number].segments]
+        return [Tagged(each.target) if each.target and not self._is_source else each.source for each in segments]
 
     def shape(self, number: int) -> Shape:
         """Returns what of a block is the same in every language."""

@@ -13,11 +13,12 @@ from specmt.errors import DataError
 from specmt.formats.blocks import rendered, splice
 from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.options import DecodingOptions
+from specmt.text.segment import split_sentences
 from specmt.types import Stats, Tagged
 from specmt.update.matching import match
 from specmt.update.pairing import SURE, Paired, pair
 from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
-from specmt.update.record import NONE, Entry, Item, Origin, Record
+from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
@@ -111,8 +112,12 @@ class Update:
         self.target: Final = None if target is None else self._side(target)
         if self.target is not None and self.source.is_package:
             raise DataError(f"{files.target}: is of the format {files.file_format}, of which nothing is updated yet.")
+        self._fresh: Final[set[str]] = set()
+        """The hashes of sentences that were put into what people wrote."""
         self.known: Final = None if self.target is None else self._recall(recalled) or self._made_of(was)
+        self._exchanged: Final[dict[int, str]] = {}
         self.plan: Final = self._plan()
+        self._known: Final = self._known_texts()
         self.segments: Final = self._segments()
         self._pieces: list[str] = []
         self._drafts: dict[int, str] = {}
@@ -193,8 +198,11 @@ class Update:
 
     def _checked(self, number: int, step: Step) -> Step:
         """Returns a step that can be taken: markup is only exchanged where one part of it differs."""
-        if step.action != "transplant" or self._transplanted(number, step) is not None:
+        if step.action != "transplant":
             return step
+        if (text := self._transplanted(number, step)) is not None:
+            self._exchanged[number] = text
+            return replace(step, action="exchange")
         assert step.entry is not None
         return replace(anew(self.source.items[number], step.entry), target=step.target, entry=step.entry)
 
@@ -210,6 +218,35 @@ class Update:
             return None
         return text.replace(*changed[0])
 
+    def _known_texts(self) -> dict[int, Tagged]:
+        """Returns translations that stay, by segment of the source: of blocks, and of parts of blocks that change.
+
+        What is written anew may refer to them, as links do to headings.
+        """
+        found: dict[int, Tagged] = {}
+        for number, step in enumerate(self.plan.steps):
+            if self.target is None or step.target is None or step.action not in ("keep", "write"):
+                continue
+            ours, theirs = self.source.texts(number), self.target.texts(step.target)
+            block = self.source.blocks[number].segments
+            if len(ours) != len(theirs) or (step.action == "write" and not self._is_same_layout(number, step)):
+                continue
+            place = 0
+            for segment, one, other in zip(block, ours, theirs, strict=True):
+                count = len(sentences_in([one.text], self._formats.source))
+                part = slice(place, place + count)
+                place += count
+                is_same = step.entry is None or self.source.items[number].sentences[part] == step.entry.sentences[part]
+                if not one.tags and not other.tags and (step.action == "keep" or is_same):
+                    found[segment] = other
+        return found
+
+    def _is_same_layout(self, number: int, step: Step) -> bool:
+        """Whether a block that the machine translated has as many sentences as it had."""
+        entry = step.entry
+        is_machine = entry is not None and entry.origin == "m" and not self.options.again
+        return is_machine and entry is not None and len(entry.sentences) == len(self.source.items[number].sentences)
+
     def _segments(self) -> list[Segment]:
         """Returns the segments of the source, of which those are new that are to be translated."""
         segments = [
@@ -219,8 +256,32 @@ class Update:
         for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
             if step.action == "write" or (step.action == "draft" and step.note):
                 for number in block.segments:
-                    segments[number] = self.source.document.segments[number]
+                    if number not in self._known:
+                        segments[number] = self.source.document.segments[number]
         return segments
+
+    def _mended(self, number: int, step: Step) -> tuple[str | None, bool]:
+        """Returns a person's translation whose sentences of the machine follow the source, and whether all do."""
+        assert self.target is not None and step.target is not None
+        ours, theirs, entry = self.source.texts(number), self.target.texts(step.target), step.entry
+        segment = next(iter(self.source.blocks[number].segments), None)
+        if entry is None or segment not in self._drafts or len(ours) != 1 or len(theirs) != 1:
+            return None, False
+        fresh = sentences_in([self._drafts[segment]], self._formats.target)
+        parts = split_sentences(theirs[0].text, self._formats.target)
+        now, then = self.source.items[number].sentences, entry.sentences
+        counts = {len(fresh), len(parts), len(now), len(then), len(entry.translated)}
+        if ours[0].tags or theirs[0].tags or len(counts) > 1 or segment in self._left:
+            return None, False
+        changed = [place for place, (one, other) in enumerate(zip(now, then, strict=True)) if one != other]
+        machine = [place for place in changed if len(entry.translated[place]) == _MACHINE]
+        text = "".join(
+            (fresh[place] if place in machine else sentence) + gap for place, (sentence, gap) in enumerate(parts)
+        )
+        self._fresh.update(digest([fresh[place]], _MACHINE) for place in machine)
+        block = self.target.blocks[step.target]
+        made = rendered(self.target.document, {block.segments[0]: Tagged(text)}, lambda *_: None, [block])[0]
+        return (made if machine else None), len(machine) == len(changed)
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         """Takes the translations of what was asked; returns the whole document where there is no target yet."""
@@ -236,22 +297,21 @@ class Update:
         self._drafts = {number: each.text for number, each in translations.items()}
         if self.target is None:
             self._whole = self.source.document.write(translations, told)
-        elif not self.source.is_package:
-            self._pieces = rendered(self.source.document, self._kept() | dict(translations), told, self.source.blocks)
+        else:
+            self._mend()
+            self._pieces = rendered(self.source.document, self._known | dict(translations), told, self.source.blocks)
         return self._whole
 
-    def _kept(self) -> dict[int, Tagged]:
-        """Returns translations that stay, for what is written anew to refer to, as links do to headings."""
-        assert self.target is not None
-        found: dict[int, Tagged] = {}
-        for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
-            if step.action == "keep" and step.target is not None:
-                theirs = self.target.blocks[step.target].segments
-                if len(block.segments) == len(theirs) == 1:
-                    said = self.target.document.segments[theirs[0]].source
-                    if not said.tags and not self.source.document.segments[block.segments[0]].source.tags:
-                        found[block.segments[0]] = said
-        return found
+    def _mend(self) -> None:
+        """Has sentences of the machine in what people wrote follow the source."""
+        for number, step in enumerate(self.plan.steps):
+            if step.action == "draft" and step.note:
+                text, is_whole = self._mended(number, step)
+                if text is not None:
+                    self._exchanged[number] = text
+                    origin: Origin = "h" if is_whole else "o"
+                    note = "" if is_whole else step.note
+                    self.plan.steps[number] = replace(step, action="exchange", origin=origin, note=note)
 
     def finish(self, remarks: Iterable[Remark] = (), stats: Stats | None = None) -> Updated:
         """Returns the translation that is up to date.
@@ -299,10 +359,8 @@ class Update:
             step = None if number is None else self.plan.steps[number]
             if step is not None and number is not None and step.action == "write":
                 pieces.append(self._pieces[number])
-            elif step is not None and number is not None and step.action == "transplant":
-                text = self._transplanted(number, step)
-                assert text is not None
-                pieces.append(text)
+            elif step is not None and number is not None and step.action == "exchange":
+                pieces.append(self._exchanged[number])
             else:
                 assert other is not None
                 pieces.append(other)
@@ -336,6 +394,7 @@ class Update:
             translated = ()
         elif origin in ("h", "o"):
             machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == _MACHINE}
+            machine |= self._fresh
             translated = tuple(each if each in machine else f"{each}h" for each in translated)
         return Entry(item.kind, item.key, item.text, item.markup, target.text, origin, item.sentences, translated)
 

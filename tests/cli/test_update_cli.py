@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import fails, specmt
+from tests.documents import Shouting
 from tests.updating import Pair
 
 
@@ -69,3 +70,26 @@ def test_what_one_of_several_documents_lacks(tmp_path: Path, capsys: pytest.Capt
     assert "b.md: has a conflict that is not resolved, up to line 5." in error
     assert error.endswith("specmt: error: 1 document is left; the others are up to date.\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    project = 'version = 1\nfrom = "de"\nto = ["en"]\n[[files]]\nsource = "docs/**/*.md"\ntarget = "{to}/{path}"\n'
+    (tmp_path / "specmt.toml").write_text(project)
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path / "docs")
+    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    Path("a.md").write_text("Eins und [zwei](b.md).\n")
+    Path("b.md").write_text("Zwei.\n")
+    assert specmt("update") == 0
+    assert capsys.readouterr().err == "specmt: note: 2 documents, 0 of them as before: 2 translated\n"
+    assert (tmp_path / "en" / "a.md").read_text() == "EINS UND [ZWEI](b.md).\n"
+    assert (tmp_path / ".specmt" / "record" / "en" / "docs" / "a.md.rec").exists()
+    Path("b.md").write_text("Drei.\n")
+    assert specmt("update", "b.md") == 0
+    assert capsys.readouterr().err == "specmt: note: 1 document, 0 of them as before: 1 translated\n"
+    assert specmt("accept", tmp_path / "en" / "b.md:1") == 0
+    assert specmt("update", "--quiet") == 0
+    assert (tmp_path / "en" / "b.md").read_text() == "DREI.\n"
+    monkeypatch.chdir("/")
+    capsys.readouterr()
+    fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")

@@ -74,6 +74,41 @@ def test_what_a_person_edited_is_kept(page: Pair) -> None:
     assert page.origins() == "mmchm"
 
 
+def test_sentences_of_the_machine_beside_those_of_a_person_follow(page: Pair) -> None:
+    page.edit("UND EIN ZWEITER.", "And my second.")
+    page.update()
+    assert page.record.entries[1].translated[0] + "h" != page.record.entries[1].translated[1]
+    assert "DER ERSTE TEXT. And my second." in page.update(PAGE.replace("erste Satz", "erste Text"))
+    assert page.origins() == "mhcmm"
+    assert "DER LETZTE TEXT. And my second." in page.update(
+        PAGE.replace("erste Satz", "letzte Text").replace("zweiter", "dritter")
+    )
+    assert page.origins() == "mocmm"
+    assert page.remarks[0].startswith("3: outdated")
+    assert "DER LETZTE SATZ. And my second." in page.update(
+        PAGE.replace("erste Satz", "letzte Satz").replace("zweiter", "dritter")
+    )
+
+
+def test_parts_of_a_block_that_are_as_they_were_are_not_translated_again(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Der erste Satz.\nUnd ein zweiter.\nUnd Schluss.\n")
+    made = pair.update("Der erste Satz.\nUnd ein anderer.\nUnd Schluss.\n")
+    assert made == "DER ERSTE SATZ.\nUND EIN ANDERER.\nUND SCHLUSS.\n"
+    assert pair.asked == ["Und ein anderer."]
+    assert pair.origins() == "m"
+
+
+def test_a_link_is_exchanged_without_a_translation(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Ein [Wort](a.md) und noch eines.\n")
+    pair.edit("WORT", "word")
+    assert pair.update("Ein [Wort](b.md) und noch eines.\n") == "EIN [word](a.md) UND NOCH EINES.\n"
+    assert pair.origins() == "h"
+    assert pair.update("Ein [Wort](c.md) und noch eines.\n") == "EIN [word](c.md) UND NOCH EINES.\n"
+    assert not pair.asked
+
+
 def test_both_were_edited(page: Pair) -> None:
     page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on mice.")
     page.update(PAGE.replace("Katzen", "Mäuse"))
