@@ -89,6 +89,8 @@ class Summary:
     skipped: int = 0
     """Not to be translated."""
     warnings: list[Remark] = field(default_factory=list)
+    confidences: list[tuple[float, Remark]] = field(default_factory=list)
+    """Those of translated segments, as far as they are known, with what they are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class _Said:
     warnings: Sequence[str] = ()
     damage: str | None = None
     """What is known to be wrong with its translation."""
+    confidence: float | None = None
+    """The probability that its translation is acceptable."""
     is_there: bool = False
     is_held: bool = False
     """Whether it was translated once more, in parts."""
@@ -221,6 +225,7 @@ def translate_documents(
             is_left = translation.stats.left > 0
             said.damage = "what the model says is damaged" if is_left else damage(said.source, translation.text)
             said.warnings, said.is_there = translation.warnings, True
+            said.confidence = translation.confidence
             pending.stats += translation.stats
             while waiting and waiting[0].is_done():
                 yield _finish(waiting.popleft(), again)
@@ -317,7 +322,7 @@ def _hold(pending: _Pending, again: _Again) -> None:
     for said, held in zip(damaged, again([Tagged(said.source) for said in damaged]), strict=True):
         said.is_held = True
         if held is not None:
-            said.text, said.damage = held.text, damage(said.source, held.text)
+            said.text, said.confidence, said.damage = held.text, None, damage(said.source, held.text)
             said.alignment = guess(said.source.split(), said.text.split())
 
 
@@ -349,7 +354,8 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
         try:
             parts = [(_unsaid(said) if said.damage else said, separator) for said, separator in plan.parts]
             translation, is_sure = carry(source, *_join(parts))
-            translations[plan.number] = replace(translation, is_whole=not damages)
+            confidence = 0.0 if damages else _confidence(said for said, _ in plan.parts)
+            translations[plan.number] = replace(translation, confidence=confidence)
             if not is_sure:
                 tell(plan.number, "the places of inline tags are uncertain")
         except Exception as error:
@@ -368,6 +374,11 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
         if plan.number in refused:
             summary.kept += 1
         else:
+            segment, written = segments[plan.number], (translations | better)[plan.number]
+            if written.confidence is not None and plan.origin != "reused":
+                what = f"{segment.source.text} → {written.text}"
+                remark = Remark(segment.line, segment.member or segment.context, what)
+                summary.confidences.append((written.confidence, remark))
             summary.reused += plan.origin == "reused"
             summary.translated += plan.origin != "reused"
             summary.repeated += plan.origin == "repeated"
@@ -377,6 +388,15 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
         for what in notes[number]
     ]
     return Finished(pending.name, data, summary, pending.stats)
+
+
+def _confidence(parts: Iterable[_Said]) -> float | None:
+    """Returns the probability that a segment's translation is acceptable: that of its least sure sentence.
+
+    What is from a translation memory, and what no model translates, is sure.
+    """
+    known = [each.confidence if each.source else 1.0 for each in parts]
+    return None if None in known else min((each for each in known if each is not None), default=None)
 
 
 def _unsaid(said: _Said) -> _Said:

@@ -233,6 +233,11 @@ class DecodingOptions:
         """Whether translations are drawn at random."""
         return self.temperature > 0.0
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the output is that of greedy decoding with all pieces: what confidence was fitted on."""
+        return self.lossless and self.strategy != "beam" and not (self.samples or self.shortlist)
+
     @cached_property
     def searched(self) -> DecodingOptions:
         """What a session is asked for: all that beam search finds, as the best may not be the best that will do."""

@@ -344,6 +344,7 @@ class Translator:
         hypotheses = [hypothesis for part in parts for hypothesis in part.final]
         stats = sum((each.stats for part in parts for each in part.all), Stats())
         score = math.fsum(hypothesis.score for hypothesis in hypotheses) if options.scores else math.nan
+        log_probs = tuple(chain.from_iterable(each.log_probs[: len(each.tokens)] for each in hypotheses))
         text, tagged = join(parts), pending.tagged
         others = []
         if options.n_best > 1:
@@ -364,7 +365,8 @@ class Translator:
             text,
             tokens=[piece for hypothesis in hypotheses for piece in pieces.pieces(hypothesis.tokens)],
             score=score,
-            log_probs=tuple(chain.from_iterable(each.log_probs for each in hypotheses)),
+            log_probs=log_probs,
+            confidence=self._confidence(line.text, text, log_probs, options, is_left=bool(left)),
             stats=replace(
                 stats,
                 lines=line.count,
@@ -379,6 +381,15 @@ class Translator:
             terms=terms,
             warnings=warnings + problems,
         )
+
+    def _confidence(
+        self, source: str, text: str, log_probs: Sequence[float], options: DecodingOptions, *, is_left: bool
+    ) -> float | None:
+        """Returns the probability that a translation is acceptable, of what is said as it was for the fit."""
+        tell = self.model.confidence
+        if tell is None or not (options.scores and options.is_greedy):
+            return None
+        return 0.0 if is_left and log_probs else tell(source, text, log_probs)
 
 
 def _load(folder: str, loading: dict[str, Any]) -> Translator:

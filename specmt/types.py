@@ -221,7 +221,10 @@ class Translation:
     """The sum of log-probabilities over the line's sentences; NaN where it was not asked for."""
 
     log_probs: tuple[float, ...] = ()
-    """The log-probabilities that this is the sum of: those of the pieces, and of the end of each sentence."""
+    """Those of the pieces, which with those of the ends of sentences make up the score."""
+
+    confidence: float | None = None
+    """The probability that it is acceptable; ``None`` where scores were not asked for or the model was not fitted."""
 
     stats: Stats = field(default_factory=Stats)
 
@@ -274,5 +277,11 @@ class Tagged:
     text: str
     tags: tuple[Tag, ...] = ()
 
-    is_whole: bool = True
-    """Whether, of a translation, no sentence is left in the language of the source."""
+    confidence: float | None = None
+    """Of a translation, the probability that it is acceptable, where that is known; 0 where a sentence of it is left in
+    the language of the source."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether, of a translation, no sentence is left in the language of the source."""
+        return self.confidence != 0.0

@@ -60,6 +60,7 @@ class Shouting:
         self.aligned: list[bool] = []
         self.answers = answers or {}
         self.aligns = aligns
+        self.confidences: dict[str, float] = {}
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         for line in lines:
@@ -67,7 +68,8 @@ class Shouting:
             self.aligned.append(line.aligned)
             text = self.answers.get(line.text, shout(line.text))
             if self.aligns:
-                yield Aligned(line, text, alignment=[(number, number) for number in range(len(text.split()))])
+                alignment = [(number, number) for number in range(len(text.split()))]
+                yield Aligned(line, text, alignment=alignment, confidence=self.confidences.get(line.text))
             else:
                 yield Translation(line, text)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specmt.decoding.request import Request
+from specmt.text.confidence import Confidence
 from specmt.text.lexicon import Lexicon
 from specmt.translator import Translator
 from specmt.types import Hypothesis, Stats
@@ -71,6 +72,7 @@ class FakeModel:
         self.drafters = ("masked",) if has_drafter else ()
         self.protects = True
         self.lexicon = Lexicon()
+        self.confidence: Confidence | None = None
         self.sha256 = "0" * 64
 
 

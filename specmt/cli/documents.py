@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -48,6 +49,7 @@ class DocumentOptions:
     retranslate_fuzzy: bool
     everything: bool
     fuzzy: bool
+    fuzzy_below: float | None
     exact: bool
     column: tuple[str, ...]
     key: tuple[str, ...]
@@ -76,6 +78,12 @@ def document_options(function: F) -> F:
         click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
         click.option(
             "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
+        ),
+        click.option(
+            "--fuzzy-below",
+            type=click.FloatRange(0.0, 1.0),
+            metavar="P",
+            help="Mark only those that are less likely to be acceptable than P, from 0 to 1.",
         ),
         click.option(
             "--exact/--no-exact",
@@ -177,9 +185,10 @@ def translate_tasks(
             show(task.name, done / max(1, sum(sizes.values())))
             for line in told(task.name, each.summary.warnings) if not quiet else ():
                 click.echo(f"specmt: warning: {line}", err=True)
-            for count in (item.name for item in fields(Summary) if item.name != "warnings"):
+            for count in (item.name for item in fields(Summary) if item.type == "int"):
                 setattr(total, count, getattr(total, count) + getattr(each.summary, count))
             total.warnings += each.summary.warnings
+            total.confidences += each.summary.confidences
             rows.append((task.name, each.summary))
             stats += each.stats
     stats.seconds = time.perf_counter() - started
@@ -226,6 +235,7 @@ def reading_options(
             source=source,
             target=target,
             fuzzy=documents.fuzzy,
+            fuzzy_below=documents.fuzzy_below,
             dialect=documents.dialect,
             anchors=documents.anchors,
             **{name: value for name, value in given.items() if value},
@@ -295,13 +305,21 @@ def _page(rows: Sequence[tuple[str, Summary]]) -> str:
         + f'<td class="n">{len(summary.warnings)}</td></tr>\n'
         for name, summary in rows
     )
-    warnings = "".join(
-        f"<tr><td>{html.escape(name)}:{warning.line}</td><td>{html.escape(warning.context)}</td>"
-        f"<td>{html.escape(warning.text)}</td></tr>\n"
-        for name, summary in rows[:-1]
-        for warning in summary.warnings
-    )
+    warnings = "".join(_row(name, warning) for name, summary in rows[:-1] for warning in summary.warnings)
     if warnings:
         warnings = f"<h2>Warnings</h2>\n<table><tr><th>place<th>context<th>warning</tr>\n{warnings}</table>\n"
-    template = Path(specmt.__file__).with_name("assets") / "documents.html"
-    return Template(template.read_text(encoding="utf-8")).substitute(head=head, table=table, warnings=warnings)
+    sure = sorted(((*each, name) for name, summary in rows[:-1] for each in summary.confidences), key=itemgetter(0))
+    doubts = "".join(_row(name, remark, f"{chance:.0%}") for chance, remark, name in sure[:_MOST_TOLD])
+    if doubts:
+        doubts = (
+            f"<h2>Least sure</h2>\n<p>Of {len(sure)} segments, about {sum(chance for chance, *_ in sure):.0f} are "
+            "acceptable. These are the least likely ones, with the probability that they are.</p>\n"
+            f"<table><tr><th>place<th>context<th>translation<th>acceptable</tr>\n{doubts}</table>\n"
+        )
+    template = Template((Path(specmt.__file__).with_name("assets") / "documents.html").read_text(encoding="utf-8"))
+    return template.substitute(head=head, table=table, warnings=warnings, doubts=doubts)
+
+
+def _row(name: str, remark: Remark, *more: str) -> str:
+    cells = "".join(f"<td>{html.escape(each)}</td>" for each in (remark.context, remark.text, *more))
+    return f"<tr><td>{html.escape(name)}:{remark.line}</td>{cells}</tr>\n"

@@ -96,6 +96,8 @@ def _jsonl(translation: Translation, names: tuple[str, ...]) -> str:
         "stats": {name: getattr(translation.stats, name) for name in names},
         "lossless": translation.lossless,
     }
+    if translation.confidence is not None:
+        record["confidence"] = translation.confidence
     if translation.alternatives:
         record["alternatives"] = [
             {"translation": other.text, "score": None if math.isnan(other.score) else other.score}

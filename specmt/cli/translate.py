@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from specmt.cli.options import PATH, decoding_option, decoding_options, given_op
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.cli.tasks import find_tasks, in_languages, say_left
-from specmt.errors import DataError, UsageError
+from specmt.errors import DataError, ModelError, UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import Lines, Output, open_input, read_lines
 from specmt.text.wrapped import WrapCounter, join_lines
@@ -206,9 +207,15 @@ def translate(
     if left and not quiet:
         note(say_left(left))
     damaged: list[str] = []
+    if documents.fuzzy_below is not None and not (documents.fuzzy and options.is_greedy):
+        raise UsageError(
+            "`fuzzy_below` does not go together with `no-fuzzy`, beams, samples, a shortlist or a tolerance."
+        )
+    if tasks and options.is_greedy and (documents.report is not None or documents.fuzzy_below is not None):
+        options = replace(options, scores=True)
     if tasks:
         tasks = in_languages(tasks, model, loading, damaged, is_sure="source" in given)
-    more = {"--scores": options.scores, "--alignments": options.alignments, "--n-best": options.n_best > 1}
+    more = {"--scores": decoding["scores"], "--alignments": options.alignments, "--n-best": options.n_best > 1}
     for name, wanted in more.items():
         if wanted and format_ == "text":
             raise UsageError(f"`{name}` needs `--format tsv` or `--format jsonl`.")
@@ -245,6 +252,8 @@ def translate(
         translator = Translator.from_pretrained(model, **loading | shared, deterministic=deterministic)
         if not quiet and (missing := missing_kernels(translator.model)) is not None:
             note(missing)
+        if documents.fuzzy_below is not None and translator.model.confidence is None:
+            raise ModelError(f"{translator.model.path}: the model has no confidence, which `fuzzy_below` needs.")
         translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started
         languages = translator.model.languages

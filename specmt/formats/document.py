@@ -143,6 +143,9 @@ class FormatOptions:
     fuzzy: bool = True
     """Whether translations are marked to be reviewed, where the format can say so."""
 
+    fuzzy_below: float | None = None
+    """The confidence from which they are not marked; those whose confidence is not known are."""
+
     keys: tuple[str, ...] = ("title", "description", "summary", "subtitle", "linkTitle", "sidebar_label", "excerpt")
     """The keys of a Markdown file's front matter that are translated."""
 
@@ -166,6 +169,13 @@ class FormatOptions:
 
     columns: tuple[str, ...] = ()
     """The columns of a table that are translated: name or number, and after = another for the translation."""
+
+    def is_fuzzy(self, translations: Iterable[Tagged]) -> bool:
+        """Whether the translation that these make up is marked to be reviewed."""
+        least = self.fuzzy_below
+        if least is None or not self.fuzzy:
+            return self.fuzzy
+        return any(each.confidence is None or each.confidence < least for each in translations)
 
 
 class Document(Protocol):

@@ -116,13 +116,17 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
         messages = {id(style.messages[number]): style.messages[number] for number in written}.values()
-        partly = {id(style.messages[number].entry) for number, said in written.items() if not said.is_whole}
-        partly |= {id(message.entry) for message in messages if len(message.said or ()) < message.count}
+        doubtful = {
+            id(style.messages[number].entry)
+            for number, said in written.items()
+            if not said.is_whole or options.is_fuzzy([said])
+        }
+        doubtful |= {id(message.entry) for message in messages if len(message.said or ()) < message.count}
         for message in messages:
             if message.count > 1:
                 yield from style.message(message)
         for entry in {id(message.entry): message.entry for message in messages}.values():
-            yield from style.flag(entry, is_whole=id(entry) not in partly)
+            yield from style.flag(entry, is_sure=id(entry) not in doubtful)
         if header is not None:
             yield from style.head(header)
 
@@ -303,9 +307,9 @@ class _Style:
                     start, end = entry.values[slot].span
                     yield Edit(self._text.rindex("\n", 0, start), end, [])
 
-    def flag(self, entry: _Entry, *, is_whole: bool) -> Iterator[Edit]:
+    def flag(self, entry: _Entry, *, is_sure: bool) -> Iterator[Edit]:
         """Yields what marks a translation to be reviewed, or takes the mark away."""
-        fuzzy = self._options.fuzzy or not is_whole or ("msgid_plural" in entry.values and self._count != 2)
+        fuzzy = not is_sure or ("msgid_plural" in entry.values and self._count != 2)
         if fuzzy and "fuzzy" not in entry.flags:
             if entry.flags_span is None:
                 yield Edit(entry.start, entry.start, [f"#, fuzzy{self._end}"])

@@ -97,7 +97,7 @@ def _message(
             deeper = line + line.removeprefix(more) if line.startswith(more) else line
             said = [each for _ in range(count) for each in (f"{deeper}<numerusform>", *said, "</numerusform>")]
             said.append(line)
-        is_done = not options.fuzzy and translation.is_whole and count < 2
+        is_done = not options.is_fuzzy([translation]) and translation.is_whole and count < 2
         first = "<translation>" if is_done else '<translation type="unfinished">'
         before = line if old is None else ""
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])

@@ -83,7 +83,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
         for found in entries:
             if any(number in written for number in found.numbers):
                 is_whole = all(number in written and written[number].is_whole for number in found.numbers)
-                review = "translated" if is_whole and not options.fuzzy else "needs_review"
+                is_fuzzy = options.is_fuzzy(written[number] for number in found.numbers if number in written)
+                review = "translated" if is_whole and not is_fuzzy else "needs_review"
                 yield _edit(text, found, written, target, review)
 
     return TextDocument(text, encoding, segments, finish=finish)

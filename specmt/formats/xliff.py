@@ -201,16 +201,17 @@ class _Reader:
             edits = [edit for number in numbers for edit in self._said[number]]
             is_whole = len(numbers) == unit.count and all(written[number].is_whole for number in numbers)
             content = edited(self._text, edits, (unit.segmented or unit.source if unit.parts else unit.source).inside)
-            yield from self._target(unit, content, is_whole=is_whole)
+            is_fuzzy = self._options.is_fuzzy(written[number] for number in numbers)
+            yield from self._target(unit, content, is_whole=is_whole, is_fuzzy=is_fuzzy)
         name = "trgLang" if self._is_two else "target-language"
         for token in self._languages:
             if name not in token.attributes(self._text):
                 place = token.start + 1 + len(token.name)
                 yield Edit(place, place, [f" {name}={quoted(self._options.target)}"])
 
-    def _target(self, unit: _Unit, content: str, *, is_whole: bool) -> Iterator[Edit]:
+    def _target(self, unit: _Unit, content: str, *, is_whole: bool, is_fuzzy: bool) -> Iterator[Edit]:
         """Yields the edits that write a target and its state."""
-        state = "needs-review-translation" if self._options.fuzzy and not self._is_two else "translated"
+        state = "needs-review-translation" if is_fuzzy and not self._is_two else "translated"
         if not is_whole:
             state = "initial" if self._is_two else "needs-translation"
         if self._is_two:

@@ -34,7 +34,9 @@ def survey_sentences(name: str, sentences: Iterable[Line], settings: dict[str, A
 def render(translation: Translation) -> str:
     """Returns what is kept of a sentence."""
     stats = translation.stats
-    return _json([translation.text, translation.alignment, translation.warnings, stats.left]).decode()
+    return _json(
+        [translation.text, translation.alignment, translation.warnings, stats.left, translation.confidence]
+    ).decode()
 
 
 @final
@@ -52,9 +54,11 @@ class Recorded:
         del options  # those of the job
         try:
             for line, record in zip(lines, self._records(), strict=True):
-                text, alignment, warnings, left = json.loads(record)
+                text, alignment, warnings, left, sure = json.loads(record)
                 pairs = None if alignment is None else [(source, target) for source, target in alignment]
-                yield Translation(line, text, stats=Stats(left=left), alignment=pairs, warnings=warnings)
+                yield Translation(
+                    line, text, confidence=sure, stats=Stats(left=left), alignment=pairs, warnings=warnings
+                )
         except ValueError as error:
             raise DataError(f"{self._job.manifest.input}: has changed while it was translated.") from error
 

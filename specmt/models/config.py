@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from reprlib import repr as shortened
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,6 +16,7 @@ from specmt.engine.architecture import POSITIONS, Architecture
 from specmt.engine.protocols import Kind
 from specmt.errors import UsageError
 from specmt.options import DTYPES, AlignmentHeads, Calibration
+from specmt.text.confidence import FEATURES, Confidence
 
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "model_dim": (1, 1 << 16),
@@ -327,6 +329,31 @@ def read_heads(verifier: VerifierConfig, *, layer: object, heads: object, reads:
     if reads not in ("input", "output"):
         raise UsageError(f"`reads` must be input or output, but is {shortened(reads)} instead.")
     return AlignmentHeads(layer=layer, heads=tuple(heads), reads=reads)  # type: ignore[arg-type]
+
+
+def read_confidence(*, threshold: object, weights: object, scores: object, chances: object) -> Confidence:
+    """Returns what tells how likely translations are to be acceptable, from a configuration."""
+    numbers = {
+        name: _check_numbers(name, values, least, most, rises=rises)
+        for name, values, least, most, rises in (
+            ("weights", weights, -1e6, 1e6, False),
+            ("scores", scores, -1e9, 1e9, True),
+            ("chances", chances, 0.0, 1.0, True),
+        )
+    }
+    for name, wanted in (("weights", len(FEATURES) + 1), ("chances", len(numbers["scores"]))):
+        if len(numbers[name]) != wanted:
+            raise UsageError(f"`{name}` must be {wanted} numbers, but is {len(numbers[name])} instead.")
+    return Confidence(threshold=check_number("threshold", threshold, 0.0, 100.0), **numbers)
+
+
+def _check_numbers(name: str, values: object, least: float, most: float, *, rises: bool) -> tuple[float, ...]:
+    if not (isinstance(values, list) and 1 <= len(values) <= LIMITS["block_size"][1]):
+        raise UsageError(f"`{name}` must be a list of numbers, but is {shortened(values)} instead.")
+    numbers = tuple(check_number(name, value, least, most) for value in values)
+    if rises and any(one > other for one, other in pairwise(numbers)):
+        raise UsageError(f"`{name}` must be in ascending order, but is {shortened(values)} instead.")
+    return numbers
 
 
 def read_calibrations(record: object) -> dict[str, Calibration]:

@@ -29,12 +29,14 @@ from specmt.models.config import (
     check_language,
     check_whole,
     read_calibrations,
+    read_confidence,
     read_heads,
     read_network,
 )
 from specmt.models.reading import check_regular, read_json
 from specmt.models.tensors import read_tensors
 from specmt.options import AlignmentHeads, Calibration
+from specmt.text.confidence import Confidence
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
 
@@ -91,6 +93,9 @@ class ModelFolder:
 
     longest: int | None = None
     """The most source pieces of a sentence that the model translates well, measured: longer ones are cut at clauses."""
+
+    confidence: Confidence | None = None
+    """What tells how likely translations are to be acceptable, if that was fitted."""
 
     @staticmethod
     def read(path: Path) -> ModelFolder:
@@ -195,6 +200,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
         protect=check_bool("protect", record.get("protect", True)),
         dtype=check_dtype(record.get("dtype", "auto")),
+        confidence=None if record.get("confidence") is None else read_confidence(**record["confidence"]),
         longest=None if record.get("longest") is None else check_whole("longest", record["longest"], 8, 1 << 16),
     )
 

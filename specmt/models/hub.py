@@ -25,6 +25,7 @@ from specmt.models.parameters import Shapes, drafter_shapes, find_misfit, verifi
 from specmt.models.reads import count_weights, share_of
 from specmt.models.tensors import read_arrays, read_outline
 from specmt.options import AlignmentHeads, Calibration, check_threads
+from specmt.text.confidence import Confidence
 from specmt.text.lexicon import Lexicon, load_lexicon
 from specmt.text.pieces import PieceModel, load_pieces
 from specmt.text.shortlist import DRAFTED_ALWAYS, DRAFTED_EACH, Shortlist
@@ -85,6 +86,11 @@ class Model:
     def calibrations(self) -> Mapping[str, Calibration]:
         """How far drafters can be trusted, of those that were measured."""
         return self.folder.calibrations
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """What tells how likely translations are to be acceptable, if that was fitted."""
+        return self.folder.confidence
 
     @property
     def costs_key(self) -> str:

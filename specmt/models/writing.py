@@ -33,6 +33,7 @@ from specmt.models.folder import (
 )
 from specmt.models.tensors import write_tensors
 from specmt.options import AlignmentHeads, Calibration
+from specmt.text.confidence import Confidence
 from specmt.text.lexicon import LEXICON, Lexicon, write_lexicon
 from specmt.text.pieces import PIECES
 
@@ -136,6 +137,12 @@ def _calibrated(record: dict[str, Any], name: str, calibration: Calibration | No
 def write_heads(path: Path, heads: AlignmentHeads) -> None:
     """Adds the attention heads for alignments to a model folder."""
     with _writing(path, {**read_record(path), "alignment": asdict(heads)}):
+        pass
+
+
+def write_confidence(path: Path, confidence: Confidence) -> None:
+    """Adds what tells how likely translations are to be acceptable to a model folder."""
+    with _writing(path, {**read_record(path), "confidence": asdict(confidence)}):
         pass
 
 

@@ -52,5 +52,5 @@ def test_what_is_to_be_reviewed_says_so() -> None:
     assert '<translation type="unfinished"> MEIN &amp;HAUS' in written
     assert "<translation>old</translation>" in written
     document = read("qt", MESSAGE.format("", "house", "").encode(), target="de", fuzzy=False)
-    written = document.write({0: Tagged("Haus", is_whole=False)}, print).decode()
+    written = document.write({0: Tagged("Haus", confidence=0.0)}, print).decode()
     assert '<translation type="unfinished">Haus</translation>' in written

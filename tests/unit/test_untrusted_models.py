@@ -264,6 +264,7 @@ def test_every_size_has_a_limit(folder: Path, part: str, name: str, value: objec
     assert len(message) < 400
 
 
+CONFIDENCE = {"threshold": 60, "weights": [1.0] * 6, "scores": [-1.0, 1], "chances": [0, 1.0]}
 CALIBRATION = {"acceptance": [0.5], "scale": 1.0, "shift": 0.0}
 SHORTLIST = {"frequent": 1, "associated": 1, "sentences": 1, "recall": 0.5, "whole": 0.5, "allowed": 9.0}
 
@@ -300,6 +301,10 @@ SHORTLIST = {"frequent": 1, "associated": 1, "sentences": 1, "recall": 0.5, "who
         (put("verifier", "activation", value=ESCAPE), r"but is '\x1b]0;owned"),
         (put("calibration", value={}), "is not a model configuration"),
         (put("calibration", value=[1]), "is not a model configuration"),
+        (put("confidence", value={**CONFIDENCE, "weights": [1]}), "`weights` must be 6 numbers, but is 1 instead"),
+        (put("confidence", value={**CONFIDENCE, "chances": [0.5]}), "`chances` must be 2 numbers, but is 1 instead"),
+        (put("confidence", value={**CONFIDENCE, "chances": [0.5, 0.25]}), "`chances` must be in ascending order"),
+        (put("confidence", value={**CONFIDENCE, "scores": "12"}), "`scores` must be a list of numbers, but is '12'"),
         (put("calibrations", value=[1]), "`calibrations` must be of masked, autoregressive, but is"),
         (put("calibrations", value={"self": CALIBRATION}), "`calibrations` must be of masked, autoregressive, but is"),
         (put("calibrations", value={"masked": {**CALIBRATION, "scale": "1"}}), "`scale` must be a number"),
