@@ -26,7 +26,7 @@ from specmt.cli.tasks import Task
 from specmt.errors import DataError, OutputError, UsageError
 from specmt.formats import read_document
 from specmt.formats.dialects import DIALECTS
-from specmt.formats.document import MAX_BYTES, Document, FormatOptions
+from specmt.formats.document import MAX_BYTES, Document, FormatOptions, TagRules
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input, reading
 from specmt.types import Line, Stats
@@ -53,6 +53,7 @@ class DocumentOptions:
     exact: bool
     column: tuple[str, ...]
     key: tuple[str, ...]
+    keep: tuple[str, ...]
     dialect: str
     anchors: Any
     report: Path | None
@@ -99,6 +100,12 @@ def document_options(function: F) -> F:
         ),
         click.option(
             "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
+        ),
+        click.option(
+            "--keep",
+            multiple=True,
+            metavar="ELEMENT",
+            help="An element of XML or HTML that stays as it is, as code does.",
         ),
         click.option(
             "--dialect",
@@ -238,6 +245,7 @@ def reading_options(
             fuzzy_below=documents.fuzzy_below,
             dialect=documents.dialect,
             anchors=documents.anchors,
+            tags=TagRules(ignored=frozenset(documents.keep)),
             **{name: value for name, value in given.items() if value},
         ),
     )

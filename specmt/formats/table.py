@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from specmt.errors import DataError, UsageError
-from specmt.formats.document import Document, Edit, FormatOptions, Segment, Tell, TextDocument
+from specmt.formats.document import Document, Edit, FormatOptions, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.types import Span, Tagged
 
@@ -17,46 +17,50 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     Fields in quotes may have line breaks. The first line names the columns, unless they are asked for by number.
 
-    :raises DataError: a quote is not closed, a line has fewer columns, or there is no such column.
+    Where a line has no cell for a translation, it is added; where it has nothing to translate, that goes over as it is.
+
+    :raises DataError: a quote is not closed, or there is no such column.
     :raises UsageError: no column was asked for.
     """
     text, encoding = decode(data)
     if not options.columns:
         raise UsageError("`column` must name what is translated of a table, but is left out.")
-    first = text.split("\n", 1)[0]
+    first = re.sub(r'"[^"\n]*"', "", text.split("\n", 1)[0])
     delimiter = max("\t;,", key=first.count)
     rows = list(_rows(text, delimiter, has_quotes=delimiter != "\t" or '"' in first or '\t"' in text))
     header = [_decode(text[slice(*span)]) for span in rows[0][1]] if rows else []
     plans = [_columns(asked, header) for asked in options.columns]
     by_number = all(part.isdecimal() for asked in options.columns for part in asked.split("="))
     segments: list[Segment] = []
+    copies: list[Edit] = []
     for line, fields in rows[0 if by_number else 1 :]:
-        if len(fields) == 1 and fields[0][0] == fields[0][1]:  # a blank line
-            continue
+        end = fields[-1][1]
         for source, target in plans:
-            if max(source, target) >= len(fields):
-                raise DataError(f"line {line} has {len(fields)} columns, and not {max(source, target) + 1}")
-            said = _decode(text[slice(*fields[source])])
-            if not any(c.isalpha() for c in said):
+            if source >= len(fields):
                 continue
-            existing = "" if source == target else _decode(text[slice(*fields[target])]).strip()
-            segments.append(
-                Segment(
-                    Tagged(said.strip()),
-                    line,
-                    partial(_edits, fields[target], text[slice(*fields[source])], said, delimiter),
-                    "translated" if existing else "new",
-                    target=existing,
+            raw = text[slice(*fields[source])]
+            said = _decode(raw)
+            before = delimiter * max(0, target + 1 - len(fields))
+            span = (end, end) if before else fields[target]
+            existing = "" if source == target else _decode(text[slice(*span)]).strip()
+            if not any(c.isalpha() for c in said):
+                copies += (
+                    [Edit(*span, [raw])] if source != target and said.strip() and not existing and not before else ()
                 )
-            )
-    return TextDocument(text, encoding, segments)
+                continue
+            is_left = before != "" and len(plans) > 1
+            reason = f"left as it is: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
+            edits = partial(_edits, span, raw, said, delimiter, before)
+            state: State = "skipped" if is_left else "translated" if existing else "new"
+            segments.append(Segment(Tagged(said.strip()), line, edits, state, target=existing, reason=reason))
+    return TextDocument(text, encoding, segments, finish=lambda _: copies)
 
 
-def _edits(span: Span, raw: str, said: str, delimiter: str, translation: Tagged, _: Tell) -> list[Edit]:
+def _edits(span: Span, raw: str, said: str, delimiter: str, before: str, translation: Tagged, _: Tell) -> list[Edit]:
     text = said[: len(said) - len(said.lstrip())] + translation.text + said[len(said.rstrip()) :]
     if raw.startswith('"') or any(c in text for c in (delimiter, '"', "\n", "\r")):
         text = '"' + text.replace('"', '""') + '"'
-    return [Edit(*span, [text])]
+    return [Edit(*span, [before + text])]
 
 
 def _columns(asked: str, header: Sequence[str]) -> tuple[int, int]:

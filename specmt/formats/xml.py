@@ -1,14 +1,47 @@
-"""XML of any kind: texts are those of elements, and the elements that stand in text are inline tags of it."""
+"""XML of any kind: texts are those of elements, and the elements that stand in text are inline tags of it.
+
+DITA, DocBook and XHTML say what is code by the names of their elements.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TagRules
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, add_text, value_of, xml_document, xml_escape, xml_tokens, xml_unescape
+
+_LISTINGS_NAMES: Final = "codeblock funcsynopsis cmdsynopsis msgblock pre programlisting screen script style synopsis"
+_LISTINGS: Final = frozenset(_LISTINGS_NAMES.split())
+"""Code that is no part of a sentence."""
+
+_DITA: Final = (
+    "apiname cmdname codeph coderef filepath msgnum msgph numcharref option parameterentity parmname synph "
+    "syntaxdiagram systemoutput textentity userinput varname xmlatt xmlelement xmlnsname xmlpi"
+)
+_DOCBOOK: Final = (
+    "classname code command computeroutput constant envar errorcode errorname errortype exceptionname filename "
+    "function initializer interfacename literal markup methodname methodsynopsis option parameter prompt property "
+    "replaceable returnvalue sgmltag structfield structname symbol systemitem tag token type uri userinput varname"
+)
+_PROFILES: Final = (
+    (re.compile(r"<html\b"), f"{_LISTINGS_NAMES} code kbd math samp svg tt var"),
+    (re.compile(r"(?i)docbook"), f"{_LISTINGS_NAMES} {_DOCBOOK}"),
+    (
+        re.compile(
+            r"//DTD DITA|\bditaarch\b|<(?:bookmap|concept|dita|glossentry|reference|task|topic|troubleshooting)\b"
+        ),
+        f"{_LISTINGS_NAMES} {_DITA}",
+    ),
+    (re.compile(""), "codeblock programlisting"),
+)
+"""What is in documents of a kind before their texts, and the names of their elements of code."""
+
+_HEAD: Final = 2000
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -17,6 +50,12 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is not well-formed.
     """
     return xml_document(data, partial(_segments, rules=options.tags))
+
+
+def _with_code(text: str, rules: TagRules) -> TagRules:
+    """Returns rules by which elements of code are left as they are, too, as far as nothing else is said of them."""
+    names = next(names for pattern, names in _PROFILES if pattern.search(text, 0, _HEAD)).split()
+    return replace(rules, ignored=rules.ignored | (frozenset(names) - rules.inside - rules.splitting))
 
 
 @dataclass
@@ -31,6 +70,7 @@ class _Element:
 
 def _segments(text: str, rules: TagRules) -> Iterator[Segment]:
     tokens = list(xml_tokens(text, fragment=True))
+    rules = _with_code(text, rules)
     inline_at = _places_of_inline(text, tokens, rules)
     lines = LineNumbers(text)
     inline = Inline(text, xml_unescape, collapses=True)
@@ -41,12 +81,15 @@ def _segments(text: str, rules: TagRules) -> Iterator[Segment]:
         if first is not None:
             depth += (token.kind == "open") - (token.kind == "close")
             if depth == 0:
-                inline.opaque(first.start, token.end)
+                if first.name not in _LISTINGS:
+                    inline.opaque(first.start, token.end)
                 first = None
             continue
         if token.kind in ("open", "empty"):
             is_inline = token.start in inline_at
             if _is_kept(text, token, rules):
+                if token.name in _LISTINGS:
+                    yield from in_place(inline, lines, xml_escape, wraps=True)
                 if token.kind == "empty":
                     inline.opaque(token.start, token.end)
                 else:

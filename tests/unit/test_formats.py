@@ -488,3 +488,41 @@ def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None
     (done,) = run(Shouting({said.replace("\n", " "): "word " * 40}), ("subtitles", source))
     lines = [line for line in done.data.decode().split("\n") if line.startswith("word")]
     assert len(lines) == 9 * -(-40 // ((most + 1) // 5)) and max(map(len, lines)) <= most
+
+
+@pytest.mark.parametrize(
+    ("root", "inside", "texts"),
+    [
+        (
+            "concept",
+            "<p>Ein <codeph>nein</codeph> da</p><codeblock>nein</codeblock><screen>nein</screen>",
+            ["Ein {t1} da"],
+        ),
+        ("concept", "<li>Eins<codeblock>nein</codeblock>zwei</li>", ["Eins", "zwei"]),
+        ("article xmlns='http://docbook.org/ns/docbook'", "<para>Ein <code>nein</code> da</para>", ["Ein {t1} da"]),
+        ("article xmlns='http://docbook.org/ns/docbook'", "<programlisting>nein</programlisting>", []),
+        ("html", "<p>Ein <code>nein</code> da</p><pre>nein</pre>", ["Ein {t1} da"]),
+        ("a", "<p>Ein <code>Wort</code> da <k>nein</k></p>", ["Ein Wort da {t1}"]),
+    ],
+)
+def test_code_in_xml_stays(root: str, inside: str, texts: list[str]) -> None:
+    page = f"<{root}>{inside}</{root.split()[0]}>"
+    document = read("xml", page.encode(), tags=TagRules(ignored=frozenset(["k"])))
+    assert [segment.source.text for segment in document.segments] == texts
+    written = translate(document).decode()
+    assert written.count("nein") == page.count("nein") and all(text[:4].upper() in written for text in texts)
+
+
+def test_tables_with_short_lines_and_cells_without_letters() -> None:
+    table = 'id,de,en\n1,Haus\n2,42,\n3\n4,"Ein, zwei",\n5,-,x\n'
+    assert translate(read("csv", table.encode(), columns=("de=en",))).decode() == (
+        'id,de,en\n1,Haus,HAUS\n2,42,42\n3\n4,"Ein, zwei","EIN, ZWEI"\n5,-,x\n'
+    )
+    assert translate(read("csv", table.encode(), columns=("de",))).decode() == table.replace("Haus", "HAUS").replace(
+        "Ein, zwei", "EIN, ZWEI"
+    )
+    several = read("csv", b'"a,b;c";d;e\nEins;Zwei;\nDrei;Vier\n', columns=("1", "2=3"))
+    assert translate(several) == b'"a,b;c";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'.replace(b'"a,b;c";d', b'"A,B;C";d')
+    assert [segment.reason for segment in several.segments if segment.reason] == [
+        "left as it is: the line has 2 columns, and not 3"
+    ]
