@@ -10,6 +10,7 @@ from specmt.serve.dispatch import Gone
 from specmt.serve.glossaries import Terms
 from specmt.serve.languages import Detected
 from specmt.serve.room import Claim
+from specmt.serve.sureness import Sureness
 
 Pair = tuple[str, str]
 """A source and a target language."""
@@ -21,6 +22,8 @@ class Answer(NamedTuple):
     text: str
     detected: Detected | None = None
     """The language that it was found to be in, where that was asked."""
+    sureness: Sureness | None = None
+    """How sure it is, where that was asked."""
 
 
 class Caller(NamedTuple):
@@ -49,6 +52,9 @@ class Manner(NamedTuple):
 
     splits: bool = True
     """Whether lines are cut into sentences."""
+
+    scores: bool = False
+    """Whether it is asked how sure texts are."""
 
     @property
     def identity(self) -> list[object]:

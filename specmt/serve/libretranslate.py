@@ -15,6 +15,7 @@ from specmt.serve.context import caller_of, not_modified, schema, service_of, up
 from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected, name_of
 from specmt.serve.parameters import Parameters, beside
+from specmt.serve.sureness import Sureness
 from specmt.serve.uploads import attachment
 
 router: Final = APIRouter(tags=["LibreTranslate"])
@@ -37,6 +38,7 @@ _KEY: Final = {"api_key": _STRING}
             "target": _STRING,
             "format": {"enum": ["text", "html"], "default": "text"},
             "alternatives": {"type": "integer", "default": 0},
+            "confidence": {"type": "boolean", "default": False, "description": "Of text; no part of LibreTranslate."},
             **_KEY,
         },
         ["q", "source", "target"],
@@ -57,17 +59,23 @@ async def translate(request: Request) -> Response:
     count = given.number("alternatives")
     if count > MOST_ALTERNATIVES:
         raise RefusedError(400, f"Invalid request: alternatives must be at most {MOST_ALTERNATIVES}")
+    is_sure = given.flag("confidence")
+    if is_sure and kind != "text":
+        raise RefusedError(400, "Invalid request: confidence is told of format text")
     size = service.check(texts)
     source, target = None if source == "auto" else _find(request, source), _find(request, target)
-    etag = await beside(size, service.etag, [texts, source, target, kind, count, given.is_list("q")])
+    etag = await beside(size, service.etag, [texts, source, target, kind, count, is_sure, given.is_list("q")])
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     values: dict[str, list[Any]] = {}
     with caller.account.charged(size * (1 + count)):
-        answers = await service.translate(texts, source, target, caller, Manner(kind))
+        answers = await service.translate(texts, source, target, caller, Manner(kind, scores=is_sure))
         values["translatedText"] = [each.text for each in answers]
         if source is None:
             values["detectedLanguage"] = [_detected(each.detected) for each in answers if each.detected is not None]
+        if is_sure:
+            sure = [each.sureness or Sureness(None, [(each.text, None)]) for each in answers]
+            values["confidence"], values["parts"] = [each.confidence for each in sure], [each.parts for each in sure]
         if count:
             values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
     found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}

@@ -28,6 +28,7 @@ from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
 from specmt.serve.room import Room
+from specmt.serve.sureness import sureness
 from specmt.text.lines import lines_of
 from specmt.text.rules import VERSION
 from specmt.types import Line, Translation
@@ -208,31 +209,40 @@ class Service:
         :param source: a language of :attr:`languages`; ``None`` finds out
         :raises RefusedError: there is no such model, too much to do, or nobody waits for it any more.
         """
-        options = self.options if manner.splits == self.options.split else replace(self.options, split=manner.splits)
+        options = replace(self.options, split=manner.splits, scores=manner.scores)
         cutter = await self.cutter(manner.terms, options)
         if manner.kind != "text":
             return await self._translate_markup(texts, source, target, caller, manner, cutter)
         found = await asyncio.to_thread(self.find_pairs, texts, source, target)
-        how = manner.splits, manner.terms and manner.terms.digest, self._glossary
-        answers: dict[tuple[Pair, str], str] = {}
+        how = manner.splits, manner.scores, manner.terms and manner.terms.digest, self._glossary
+        answers: dict[tuple[Pair, str], Answer] = {}
         missing: dict[tuple[Pair, str], Job] = {}
         for (pair, _), text in zip(found, texts, strict=True):
             if pair[0] == pair[1]:
-                answers[pair, text] = text
+                answers[pair, text] = Answer(text)
             elif (pair, text) not in answers and (pair, text) not in missing:
                 known = self._find_known((pair, how, text))
                 if known is None:
                     missing[pair, text] = Job(
-                        lines_of(text), options, characters=len(text), client=caller.client, cutter=cutter
+                        lines_of(text),
+                        options,
+                        characters=len(text),
+                        keeps=manner.scores,
+                        client=caller.client,
+                        cutter=cutter,
                     )
                 else:
-                    answers[pair, text] = known.text
+                    answers[pair, text] = known
         if missing:
             await self._run([(pair, job) for (pair, _), job in missing.items()], caller)
             for (pair, text), job in missing.items():
-                answers[pair, text] = said = job.text
-                self._cache.put((pair, how, text), Answer(said), size_of(text, said))
-        return [Answer(answers[pair, text], detected) for (pair, detected), text in zip(found, texts, strict=True)]
+                sure = await asyncio.to_thread(sureness, job.translations) if manner.scores else None
+                answers[pair, text] = answer = Answer(job.text, None, sure)
+                parts = [part for part, _ in sure.parts] if sure else []
+                self._cache.put((pair, how, text), answer, size_of(text, answer.text, *parts))
+        return [
+            answers[pair, text]._replace(detected=detected) for (pair, detected), text in zip(found, texts, strict=True)
+        ]
 
     async def _translate_markup(
         self,

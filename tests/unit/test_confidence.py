@@ -14,8 +14,9 @@ from specmt.cli.main import run as main
 from specmt.documents import Selection
 from specmt.models.folder import bundled
 from specmt.options import DecodingOptions
+from specmt.serve.sureness import sureness
 from specmt.text.confidence import Confidence, features, fit, isotonic
-from specmt.types import Hypothesis
+from specmt.types import Hypothesis, Line, Translation
 from tests.documents import Shouting, run
 from tests.sessions import FakeModel, fake_translator
 
@@ -141,3 +142,23 @@ def test_marks_by_confidence_need_greedy_output(tmp_path: Path, capsys: pytest.C
     for other in (["--no-fuzzy"], ["--strategy", "beam"]):
         assert main(["translate", str(path), "-o", str(tmp_path / "b.po"), "--fuzzy-below", "0.5", *other]) == 2
         assert "`fuzzy_below` does not go together with" in capsys.readouterr().err
+
+
+def test_words_have_the_product_of_their_pieces_where_they_are_as_the_model_said_them() -> None:
+    tokens, log_probs = ["▁The", "▁win", "dow", "▁is", "▁%1", "."], (0.0, math.log(0.5), math.log(0.5), 0.0, 0.0, 0.0)
+    said = [
+        Translation(Line(0, "x"), "The window is ${a}.", tokens=tokens, log_probs=log_probs, confidence=0.5),
+        Translation(Line(1, "", ""), "", confidence=1.0),
+    ]
+    found = sureness(said)
+    assert found.confidence == 0.5
+    assert found.parts == [
+        ("The", 1),
+        (" ", None),
+        ("window", 0.25),
+        (" ", None),
+        ("is", 1),
+        (" ${a}.", None),
+        ("\n", None),
+    ]
+    assert sureness([Translation(Line(0, "x"), "y")]) == (None, [("y", None), ("\n", None)])

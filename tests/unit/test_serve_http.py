@@ -131,6 +131,17 @@ def test_pages_need_nothing_from_other_servers(client: httpx.Client) -> None:
     assert client.get("/page/redoc.standalone.js").status_code == 404
 
 
+def test_how_sure_a_text_is(client: httpx.Client) -> None:
+    plain = ask(client).json()["translatedText"]
+    answer = ask(client, confidence=True).json()
+    assert answer["translatedText"] == plain == "".join(part for part, _ in answer["parts"])
+    known = [probability for _, probability in answer["parts"] if probability is not None]
+    assert all(0 <= probability <= 1 for probability in known)
+    assert ask(client, q=[TEXT, "1\n"], confidence=True).json()["parts"] == [answer["parts"], [["1\n", None]]]
+    refused = ask(client, confidence=True, format="html")
+    assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request: confidence is told of format text")
+
+
 def test_alternatives_are_what_beam_search_finds(client: httpx.Client) -> None:
     plain = ask(client).json()["translatedText"]
     answer = ask(client, alternatives=3).json()

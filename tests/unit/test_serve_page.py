@@ -86,6 +86,8 @@ def test_it_translates_as_one_types_and_switches(page: Page, english: str) -> No
     page.get_by_label("Text to translate").press_sequentially(GERMAN, delay=5)
     translation = page.get_by_label("Translation", exact=True)
     expect(translation).to_have_value(english)
+    expect(page.locator("#sure")).to_contain_text("Acceptable with a probability of")
+    expect(page.locator("#doubts")).to_have_text(english)
     assert violations(page) == []
     page.get_by_label("From").select_option("auto")
     expect(page.locator("#found")).to_contain_text("German")
@@ -121,6 +123,15 @@ def test_documents(page: Page, english: str, tmp_path: Path) -> None:
         link.click()
     assert Path(download.value.path()).read_text(encoding="utf-8") == f"{english}\n\n{english}\n"
     assert download.value.suggested_filename.endswith("Brief_en.txt")
+    assert violations(page) == []
+
+
+@in_light
+def test_doubtful_words_are_underlined(page: Page) -> None:
+    page.get_by_label("Text to translate").fill("Schlawuzel. Das Fenster ist offen.")
+    expect(page.locator("#doubts u").first).to_be_attached()
+    expect(page.locator("#sure")).to_contain_text("Underlined: words with a raw probability below 50%.")
+    assert "window" not in page.locator("#doubts u").all_text_contents()
     assert violations(page) == []
 
 

@@ -3,9 +3,10 @@
 const part = (id) => document.getElementById(id);
 const [form, source, target, text, translation] = ["form", "source", "target", "text", "translation"].map(part);
 const [status, found, count, copy, look, inside] = ["status", "found", "count", "copy", "look", "inside"].map(part);
-const [steps, figures, file, key] = ["steps", "figures", "file", "key"].map(part);
+const [steps, figures, file, key, doubts, sure] = ["steps", "figures", "file", "key", "doubts", "sure"].map(part);
 
 const PAUSE = 250; // milliseconds without a key before a text is sent
+const DOUBTFUL = 0.5; // the raw probability of a word below which it is underlined
 const STILL = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const pace = STILL ? 0 : 350; // milliseconds that a stage of a step is shown
 
@@ -57,6 +58,21 @@ function offerTargets() {
   fill(target, codes.map((code) => [code, nameOf(code)]), codes.includes(target.value) ? target.value : codes[0]);
 }
 
+// Underlines the words that the model was not sure of, and says how sure the whole is.
+function tellDoubts(parts, confidence) {
+  let any = false;
+  const marked = parts.map(([said, probability]) => {
+    if (probability === null || probability >= DOUBTFUL) return said;
+    const word = document.createElement("u");
+    word.textContent = said;
+    any = true;
+    return word;
+  });
+  doubts.replaceChildren(...marked);
+  const whole = confidence === null ? "" : `Acceptable with a probability of ${percent(confidence)}. `;
+  sure.textContent = whole + (any ? `Underlined: words with a raw probability below ${percent(DOUBTFUL)}.` : "");
+}
+
 async function translate() {
   asked.abort();
   asked = new AbortController();
@@ -66,13 +82,15 @@ async function translate() {
   if (!q.trim()) {
     translation.value = "";
     found.textContent = status.textContent = "";
+    tellDoubts([], null);
     return;
   }
   translation.classList.add("old");
   try {
     const started = performance.now();
-    const answer = await (await send("translate", await values({ q }), signal)).json();
+    const answer = await (await send("translate", await values({ q, confidence: true }), signal)).json();
     translation.value = answer.translatedText;
+    tellDoubts(answer.parts, answer.confidence);
     translation.lang = target.value;
     const detected = answer.detectedLanguage;
     found.textContent = detected ? `${nameOf(detected.language)} (${Math.round(detected.confidence)}%)` : "";
@@ -245,6 +263,7 @@ async function start() {
   translate();
 }
 
+translation.addEventListener("scroll", () => (doubts.scrollTop = translation.scrollTop));
 text.addEventListener("input", soon);
 source.addEventListener("change", () => (offerTargets(), translate()));
 target.addEventListener("change", translate);
