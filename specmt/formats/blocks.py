@@ -46,6 +46,7 @@ _SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
 
 _FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
 _OPENS: Final = re.compile(r"[{\[(,]\s*\Z|<\?php\s*\Z|\A\s*\Z")
+_REMARK: Final = re.compile(r"[ \t]*(?://|#)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
@@ -88,7 +89,10 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     if starts[-1] == len(text) and len(starts) > 1:
         starts.pop()
     runs = _runs(document, text, starts, _UNITS.get(file_format))
-    lines = (_paragraphs if file_format in _PROSE else _entries)(text, starts, runs)
+    if file_format in _PROSE:
+        lines = _paragraphs(text, starts, runs, has_items=file_format != "subtitles")
+    else:
+        lines = _entries(text, starts, runs)
     blocks: list[Block] = []
     number = 0
     bounds = [*lines, len(starts)]
@@ -158,7 +162,7 @@ def _line(text: str, starts: Sequence[int], line: int) -> str:
     return text[starts[line] : starts[line + 1] if line + 1 < len(starts) else len(text)]
 
 
-def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int]:
+def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], *, has_items: bool) -> list[int]:
     """Returns the first line of each block: what is between blank lines, and items in it; front matter by lines."""
     front = FRONT.match(text)
     head = 0 if front is None else bisect_right(starts, front.end() - 1)
@@ -173,7 +177,7 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[
         starts_here = was_blank and not is_blank
         if line < head:
             starts_here = not said.startswith((" ", "\t", "-")) or line == head - 1
-        elif line == head or (line in begins and _ITEM.match(said)):
+        elif (line == head and not is_blank) or (has_items and line in begins and _ITEM.match(said)):
             starts_here = True
         if starts_here and line not in inside and not fence:
             bounds.append(line)
@@ -247,10 +251,11 @@ def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_prose: bo
     body = text.rstrip("\r\n")
     gap = text[len(body) :] or ending
     if is_listed and body.strip():
+        code = _REMARK.sub("", body)
         if _CLOSES.match(after):
-            body = body.removesuffix(",")
-        elif not _OPENS.search(body):
-            body += ","
+            body = code.removesuffix(",") + body[len(code) :]
+        elif not _OPENS.search(code):
+            body = f"{code},{body[len(code) :]}"
     is_inner = _ITEM.match(text) and _ITEM.match(after)
     if is_prose and not is_inner and not (_FRONT_LINE.match(text) and _FRONT_LINE.match(after)) and gap.count("\n") < 2:
         gap = ending * 2

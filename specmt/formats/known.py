@@ -17,6 +17,9 @@ CATALOGUES: Final = frozenset((
 ))  # fmt: skip
 """The formats that have an entry a message, in any order, and not pages."""
 
+BILINGUAL: Final = frozenset(("po", "qt", "tmx", "xcstrings", "xliff"))
+"""The formats that have a source and its translation in one file."""
+
 _MAGIC: Final = (
     (b"%PDF", "PDF"),
     (b"\x89PNG", "a PNG image"),

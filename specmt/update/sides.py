@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, final
 
@@ -11,6 +13,7 @@ from specmt.errors import DataError
 from specmt.formats import read_document
 from specmt.formats.blocks import Block, Content, blocks_in, content, text_of
 from specmt.formats.document import Document, FormatOptions, LineNumbers
+from specmt.formats.known import BILINGUAL
 from specmt.types import Tagged
 from specmt.update.pairing import Shape, shape
 from specmt.update.record import Item, blob_id, source_item, target_item
@@ -28,13 +31,16 @@ class Side:
         :raises DataError: it is damaged, or in a conflict of git.
         """
         _check_merged(data, name)
+        language = options.source if is_source else options.target
+        if not is_source and file_format not in BILINGUAL:
+            options = replace(options, source=options.target, target=options.source, insists=True)
         self.data: Final = data
         self.document: Final[Document] = read_document(data, name, file_format, options)
         inner = text_of(self.document)
         self.is_package: Final = inner is None
         """Whether nothing can be inserted, so that its segments are its blocks."""
         self._text = "" if inner is None else inner.text
-        self._language = options.source if is_source else options.target
+        self._language = language
         self._is_source = is_source
         self._format = file_format
 
@@ -80,6 +86,14 @@ class Side:
     def text(self, number: int) -> str:
         """Returns a block as it is written."""
         return self._text[self.blocks[number].start : self.blocks[number].end]
+
+    def find(self, text: str, place: int) -> int:
+        """Returns where a text is, at a place or behind it; -1: nowhere."""
+        return self._text.find(text, place)
+
+    def block_at(self, place: int) -> int:
+        """Returns the number of the block at a place."""
+        return bisect_right(self.blocks, place, key=lambda block: block.start) - 1
 
     @cached_property
     def _lines(self) -> LineNumbers:

@@ -15,7 +15,6 @@ from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.options import DecodingOptions
 from specmt.text.segment import split_sentences
 from specmt.types import Stats, Tagged
-from specmt.update.matching import match
 from specmt.update.pairing import SURE, Paired, pair
 from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
@@ -297,6 +296,7 @@ class Update:
         self._drafts = {number: each.text for number, each in translations.items()}
         if self.target is None:
             self._whole = self.source.document.write(translations, told)
+            self._pieces = rendered(self.source.document, translations, lambda *_: None, self.source.blocks)
         else:
             self._mend()
             self._pieces = rendered(self.source.document, self._known | dict(translations), told, self.source.blocks)
@@ -349,38 +349,41 @@ class Update:
             stats or Stats(),
         )
 
-    def _spliced(self) -> tuple[bytes, list[tuple[int | None, Item | None]]]:
-        """Returns the new target, and of each of its blocks its source and what it is, where that is known."""
+    def _spliced(self) -> tuple[bytes, list[tuple[int | None, str]]]:
+        """Returns the new target, and of each of its blocks its source, and its text."""
         if self.target is None:
-            return self._whole, [(number, None) for number in range(len(self.plan.steps))]
+            return self._whole, [*enumerate(self._pieces)]
         pieces: list[int | str] = []
-        places: list[tuple[int | None, Item | None]] = []
         for number, other in self.plan.order:
-            step = None if number is None else self.plan.steps[number]
-            if step is not None and number is not None and step.action == "write":
+            action = "keep" if number is None else self.plan.steps[number].action
+            if number is not None and action == "write":
                 pieces.append(self._pieces[number])
-            elif step is not None and number is not None and step.action == "exchange":
+            elif number is not None and action == "exchange":
                 pieces.append(self._exchanged[number])
             else:
                 assert other is not None
                 pieces.append(other)
-            places.append(
-                (number, self.target.items[other] if isinstance(pieces[-1], int) and other is not None else None)
-            )
+        texts = [self.target.text(piece) if isinstance(piece, int) else piece for piece in pieces]
+        places = [(number, text) for (number, _), text in zip(self.plan.order, texts, strict=True)]
         if pieces == [*range(len(self.target.blocks))]:
             return self.target.data, places
         return splice(self.target.document, self.target.blocks, pieces, self.files.file_format), places
 
-    def _places(self, side: Side, places: Sequence[tuple[int | None, Item | None]]) -> dict[int, int]:
+    def _places(self, side: Side, places: Sequence[tuple[int | None, str]]) -> dict[int, int]:
         """Returns which block of the new target is of which one of the source."""
         if len(places) == len(side.blocks):
             return {number: place for place, (number, _) in enumerate(places) if number is not None}
-        expected = [
-            item or replace(self.source.items[number or 0], text=NONE, markup=NONE, sentences=())
-            for number, item in places
-        ]
-        found = match(expected, side.items)
-        return {number: new for new, old in found.items() if (number := places[old][0]) is not None}
+        # A translation may be read as more blocks than one, or as a part of its neighbour.
+        found: dict[int, int] = {}
+        place, used = 0, -1
+        for number, text in places:
+            start = side.find(text.strip(), place)
+            if start >= 0:
+                place = start + len(text.strip())
+                block = side.block_at(start)
+                if number is not None and block != used:
+                    found[number] = used = block
+        return found
 
     def _entry(self, item: Item, step: Step, target: Item | None, *, is_left: bool = False) -> Entry:
         """

@@ -1,0 +1,118 @@
+"""Updates of documents of every format that is one text: blocks come, go and change, and what people wrote stays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from specmt.errors import DataError
+from specmt.formats.blocks import splice
+from specmt.formats.document import FormatOptions
+from specmt.formats.known import CATALOGUES
+from specmt.options import DecodingOptions
+from specmt.update.plan import PlanOptions
+from specmt.update.record import Record
+from specmt.update.sides import Side
+from specmt.update.store import Files
+from specmt.update.update import Update, update_all
+from tests.documents import SAMPLES, Sample, Shouting
+from tests.updating import raised
+
+TEXTS = [sample for sample in SAMPLES if not sample.member]
+
+
+class Run:
+    """Updates of one document."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.format = sample.format
+        self.options = FormatOptions(**sample.options)  # type: ignore[arg-type]
+        self.encoding = sample.encoding
+        self.data = sample.source.encode(sample.encoding)
+        self.source = self.side(self.data)
+        self.asked: list[str] = []
+
+    def side(self, data: bytes, *, is_source: bool = True) -> Side:
+        return Side(data, "it", self.format, self.options, is_source=is_source)
+
+    def without(self, number: int) -> bytes | None:
+        """Returns the source without one of its blocks; nothing where others are not what they were then."""
+        rest = [other for other in range(len(self.source.blocks)) if other != number]
+        data = splice(self.source.document, self.source.blocks, rest, self.format)
+        try:
+            items = self.side(data).items
+        except DataError:
+            return None
+        return data if items and items == [self.source.items[other] for other in rest] else None
+
+    def update(self, source: bytes, target: bytes | None = None, record: Record | None = None) -> tuple[bytes, Record]:
+        files = Files(Path("source"), Path("target"), Path("record"), self.format)
+        options = PlanOptions(obsolete="remove" if self.format in CATALOGUES else None)
+        update = Update(files, source, target, lambda _: record, self.options, options)
+        translator = Shouting()
+        [done] = update_all([update], translator, DecodingOptions(), language="de", fail=raised)
+        self.asked = translator.asked
+        data, known = target if done.data is None else done.data, record if done.record is None else done.record
+        assert data is not None and known is not None
+        return data, known
+
+    def word(self, target: bytes, later: bytes) -> bytes:
+        """Returns a word of a translation that is in it once, now and later, in a block that is not the first one."""
+        side = self.side(target, is_source=False)
+        texts = [side.document.segments[block.segments[0]].source.text for block in side.blocks if block.segments]
+        found = [word.encode(self.encoding) for text in texts[1:] for word in re.findall("[A-ZÜ]{3,}", text)]
+        return next((word for word in found if target.count(word) == later.count(word) == 1), b"")
+
+
+def words(data: bytes) -> list[str]:
+    return data.decode("utf-16" if data.startswith(b"\xff\xfe") else "utf-8", "replace").split()
+
+
+@pytest.mark.parametrize("sample", TEXTS, ids=lambda sample: sample.format)
+def test_blocks_tile_a_document(sample: Sample) -> None:
+    run = Run(sample)
+    numbers = range(len(run.source.blocks))
+    assert "".join(map(run.source.text, numbers)).encode(sample.encoding) == run.data or sample.encoding != "utf-8"
+    assert splice(run.source.document, run.source.blocks, numbers, run.format) == run.data
+    assert {number for block in run.source.blocks for number in block.segments} == {
+        *range(len(run.source.document.segments))
+    }
+
+
+@pytest.mark.parametrize("sample", TEXTS, ids=lambda sample: sample.format)
+def test_a_block_comes_and_goes(sample: Sample) -> None:
+    run = Run(sample)
+    whole = run.update(run.data)[0]
+    count = 0
+    for number, block in enumerate(run.source.blocks):
+        if not block.segments or (less := run.without(number)) is None:
+            continue
+        without, record = run.update(less)
+        made, known = run.update(run.data, without, record)
+        assert words(made) == words(whole)
+        again, _ = run.update(run.data, made, known)
+        assert again == made
+        assert not run.asked
+        assert words(run.update(less, made, known)[0]) == words(without)
+        count += 1
+    assert count or len(run.source.blocks) < 3
+
+
+@pytest.mark.parametrize("sample", TEXTS, ids=lambda sample: sample.format)
+def test_edits_elsewhere_and_updates_go_in_any_order(sample: Sample) -> None:
+    run = Run(sample)
+    told = [number for number, block in enumerate(run.source.blocks) if block.segments]
+    if (less := run.without(told[0])) is None:
+        return
+    target, record = run.update(less)
+    made, known = run.update(run.data, target, record)
+    word = run.word(target, made)
+    if not word:
+        return
+    edited = target.replace(word, b"My" + word)
+    after = run.update(run.data, edited, record)[0]
+    assert after.count(b"My" + word) == 1
+    assert after == made.replace(word, b"My" + word)
+    assert run.update(run.data, after, known)[0] == after
