@@ -67,7 +67,7 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
         (["a.po", "sub/a.po", "-o", "out"], 2, "a.po and sub/a.po would both be written to out/a.po."),
         (["a.po", "d.bin", "-o", "out"], 2, "d.bin: has a format that is not read (.bin)"),
         (["d.bin"], 2, "d.bin: has a format that is not read (.bin); `--file-format text` translates its lines."),
-        (["a.po", "--file-format", "doc"], 2, "`file_format` must be one of android, csv,"),
+        (["a.po", "--file-format", "doc"], 2, "`file_format` must be one of android, asciidoc, csv,"),
         (["a.po", "--format", "tsv"], 2, "`format` must be text for documents, but is 'tsv' instead."),
         (["a.po", "-o", "a.po"], 2, "`--output` and the input are the same file, a.po."),
         (["a.po", "--errors", "replace"], 2, "`errors` has no effect with documents; leave it out."),
