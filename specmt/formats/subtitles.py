@@ -19,11 +19,13 @@ from specmt.formats.document import (
     Edit,
     FormatOptions,
     LineNumbers,
+    Part,
     Pieces,
     RefusedError,
     Segment,
     Tell,
     TextDocument,
+    unread_segments,
 )
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, render, wrap
@@ -54,6 +56,17 @@ _MAY_START: Final = re.compile(r"(?![-–—])")
 _BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
 _PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "ruby", "s", "u", "v"))
+
+_CUE_LINES: Final = rf"(?P<identifier>^[^\n]+\n(?=[ \t]*{_CLOCK}[ \t]*-->))?(?P<times>^[^\n]*-->[^\n]*)"
+_NO_TEXT: Final = {
+    "ass": re.compile(r"(?P<drawing>^Dialogue:[^\n]*\\p[1-9][^\n]*)|(?P<style>^(?!Dialogue:)[^\n]+)", re.MULTILINE),
+    "srt": re.compile(_CUE_LINES, re.MULTILINE),
+    "vtt": re.compile(
+        rf"(?P<header>\A\ufeff?WEBVTT[^\n]*(?:\n[^\n]+)*)|(?P<note>^(?:NOTE|STYLE|REGION)\b[^\n]*(?:\n[^\r\n]+)*)|{_CUE_LINES}",
+        re.MULTILINE,
+    ),
+}
+"""What is left of a file of each kind, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
             tagged, span = found
             writer = _Writer(text, group, span, coding[1], width, is_ass=is_ass)
             segments.append(Segment(tagged, lines(span[0]), writer, context=f"cue {group[0].number}"))
-    return TextDocument(text, encoding, segments)
+    parts = [Part(text.rfind("\n", 0, block.span[0]) + 1, block.span[1], "") for block in blocks]
+    kind = "ass" if is_ass else "vtt" if is_vtt else "srt"
+    parts += [Part(*match.span(), match.lastgroup or "") for match in _NO_TEXT[kind].finditer(text)]
+    segments += unread_segments(text, parts, lines)
+    return TextDocument(text, encoding, segments, parts=parts)
 
 
 def _seconds(parts: Sequence[str | None]) -> float:

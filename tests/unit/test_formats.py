@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (documents are shown as they are)
 """Every format: nothing is lost that is not translated, and what cannot be read is refused in one line."""
 
 from __future__ import annotations
@@ -526,3 +527,17 @@ def test_tables_with_short_lines_and_cells_without_letters() -> None:
     assert [segment.reason for segment in several.segments if segment.reason] == [
         "left as it is: the line has 2 columns, and not 3"
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "left"),
+    [
+        ("Vorrede\n\n1\n00:00:01,000 --> 00:00:02,000 X1:a\nHaus\n\nabc\n00:00:03,000 --> 00:00:04,000\n<i>- Hof</i>\n", ["Vorrede"]),
+        ("WEBVTT - Titel\nX: y\n\nNOTE nein\nnein\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:left\nHaus\n\nverloren\n", ["verloren"]),
+        ("[Script Info]\nTitle: x\n[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,D,,0,0,0,,{\\an8}Haus\nDialogue: 0,0:00:01.00,0:00:02.00,D,,0,0,0,,{\\p1}m 0 0\nComment: nein\n", []),
+    ],
+)  # fmt: skip
+def test_every_character_of_subtitles_is_a_text_or_is_left_for_a_reason(source: str, left: list[str]) -> None:
+    document = read("subtitles", source.encode())
+    assert [segment.source.text for segment in document.segments if segment.state == "skipped"] == left
+    assert all(segment.reason for segment in document.segments if segment.state == "skipped")
