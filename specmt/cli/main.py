@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "train": ("specmt.cli.train:train", "Train a verifier or a drafter."),
     "import": ("specmt.cli.import_:import_", "Convert a model of another program."),
     "memory": ("specmt.cli.memory:memory", "Make a translation memory of translated documents."),
+    "glossary": ("specmt.cli.glossary:glossary", "Propose a glossary of what people translated alike."),
     "models": ("specmt.cli.models:models", "List models, show what is in them, verify them."),
 }
 

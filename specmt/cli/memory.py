@@ -2,16 +2,69 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from specmt.cli.console import note
-from specmt.cli.options import PATH, language_options
+from specmt.cli.options import PATH, add_options, language_options
 from specmt.errors import UsageError
+from specmt.formats import format_of
+from specmt.formats.document import FormatOptions
+from specmt.languages import primary
 from specmt.pairs import read_pairs, write_tmx
+from specmt.project import NAME, find_project
 from specmt.text.lines import Output
+from specmt.update.known import Known, known_texts
+from specmt.update.store import Files, record_beside, record_in
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def known_options(function: F) -> F:
+    """Adds what names texts and their translations: ``languages``, and ``known``, which yields them."""
+
+    @wraps(function)
+    def command(
+        files: tuple[Path, ...],
+        pairs: tuple[tuple[Path, Path], ...],
+        source: str | None,
+        target: str | None,
+        output: Path | None,
+        **values: Any,
+    ) -> Any:
+        read = [*files, *(path for pair in pairs for path in pair)]
+        if output is not None and any(output.exists() and path.exists() and output.samefile(path) for path in read):
+            raise UsageError(f"`output` and an input are the same file, {output}.")
+        for one, other in pairs:
+            if format_of(one.name) != format_of(other.name):
+                raise UsageError(f"`pair` must be two files of one format, but {other} is not of that of {one}.")
+        if not read:
+            languages, known = _in_project(source, target)
+        else:
+            from specmt.models.folder import pair_of
+
+            languages = pair_of(source, target)
+            known = _named(files, pairs, languages)
+        return function(languages=languages, known=known, output=output, **values)
+
+    options: list[Callable[[Any], Any]] = [
+        click.argument("files", type=PATH, nargs=-1, metavar="[FILE]..."),
+        click.option(
+            "--pair",
+            "pairs",
+            type=(PATH, PATH),
+            multiple=True,
+            metavar="SOURCE TARGET",
+            help="A document and its translation, of one format: paired by keys, or by structure. Can be repeated.",
+        ),
+        language_options,
+        click.option("-o", "--output", type=PATH, metavar="FILE", help="Write to this file."),
+    ]
+    return add_options(options, command)  # type: ignore[return-value]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,29 +73,56 @@ def memory() -> None:
 
 
 @memory.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("files", type=PATH, nargs=-1, required=True, metavar="FILE...")
-@language_options
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write to this file.")
-def export(files: tuple[Path, ...], source: str | None, target: str | None, output: Path | None) -> None:
-    """Write what FILEs have in both languages as TMX, each pair once.
+@known_options
+def export(languages: tuple[str, str], known: Iterator[Known], output: Path | None) -> None:
+    """Write what FILES and pairs have in both languages as TMX, each pair once.
 
-    They can be PO, XLIFF, TMX, and TSV as `specmt translate --format tsv` writes it. Translations that are marked to be
-    reviewed are left out.
+    FILES can be PO, XLIFF, TMX, and TSV as `specmt translate --format tsv` writes it; translations that are marked to
+    be reviewed are left out. Without any, what people wrote or accepted in the project, by its records.
 
     \b
     Examples:
       specmt memory export messages.po manual.xlf -o memory.tmx
+      specmt memory export --pair start.de.md start.md --pair de.json en.json -o memory.tmx
       specmt translate new.po --memory memory.tmx -o new.de.po
     """
-    if output is not None and any(output.exists() and path.exists() and output.samefile(path) for path in files):
-        raise UsageError(f"`output` and an input are the same file, {output}.")
-    from specmt.models.folder import pair_of
-
-    source, target = pair_of(source, target)
     count = 0
     with Output(output) as out:
-        pairs = chain.from_iterable(read_pairs(path, source, target) for path in files)
-        for text in write_tmx(pairs, source, target):
+        for text in write_tmx(((each.source, each.target) for each in known), *languages):
             out.write(text)
             count += text.startswith("<tu>")
     note(f"{count} pairs")
+
+
+def _named(files: Sequence[Path], pairs: Sequence[tuple[Path, Path]], languages: tuple[str, str]) -> Iterator[Known]:
+    for path in files:
+        for number, (one, other) in enumerate(read_pairs(path, *languages), 1):
+            yield Known(one, other, str(path), number)
+    for source, target in pairs:
+        pair = Files(source, target, record_beside(target), format_of(source.name) or "text")
+        yield from known_texts(pair, FormatOptions(source=languages[0], target=languages[1]))
+
+
+def _in_project(source: str | None, target: str | None) -> tuple[tuple[str, str], Iterator[Known]]:
+    """Returns the languages of the project, and what people approved there.
+
+    :raises UsageError: there is none, it is from another language, or it is into several.
+    """
+    project = find_project(Path.cwd())
+    if project is None:
+        raise UsageError(f"FILE or `pair` must be given where there is no {NAME}.")
+    wanted = [to for to in project.languages if target is None or primary(to) == primary(target)]
+    if len(wanted) != 1:
+        raise UsageError(f"`to` must be one of {', '.join(project.languages)}, but is {target} instead.")
+    if source is not None and primary(source) != primary(project.source_language):
+        raise UsageError(f"`from` must be {project.source_language}, as in {NAME}, but is {source} instead.")
+
+    def known() -> Iterator[Known]:
+        for pair in project.pairs():
+            if pair.to == wanted[0] and pair.target.exists():
+                record = record_in(project.folder, pair.to, pair.source.relative_to(project.folder))
+                options = pair.settings.options(FormatOptions(source=project.source_language, target=pair.to))
+                files = Files(pair.source, pair.target, record, pair.file_format)
+                yield from known_texts(files, options, approved=True)
+
+    return (project.source_language, wanted[0]), known()

@@ -17,6 +17,7 @@ SHOWN_BY = {
     "cli/documents.py": ["translate"],
     "cli/evaluate.py": ["evaluate"],
     "cli/job.py": ["translate"],
+    "cli/memory.py": ["memory export"],
     "cli/models.py": ["translate"],  # it says how placeholders are translated
     "cli/serve.py": ["serve"],
     "cli/shortlist.py": ["shortlist"],

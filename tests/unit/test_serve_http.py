@@ -137,7 +137,10 @@ def test_how_sure_a_text_is(client: httpx.Client) -> None:
     assert answer["translatedText"] == plain == "".join(part for part, _ in answer["parts"])
     known = [probability for _, probability in answer["parts"] if probability is not None]
     assert all(0 <= probability <= 1 for probability in known)
-    assert ask(client, q=[TEXT, "1\n"], confidence=True).json()["parts"] == [answer["parts"], [["1", None], ["\n", None]]]
+    assert ask(client, q=[TEXT, "1\n"], confidence=True).json()["parts"] == [
+        answer["parts"],
+        [["1", None], ["\n", None]],
+    ]
     refused = ask(client, confidence=True, format="html")
     assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request: confidence is told of format text")
 

@@ -1,0 +1,119 @@
+"""Pairs of texts for translation memories and glossaries: from files by key and structure, from records, as terms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specmt.cli.main import run
+from specmt.errors import DataError
+from specmt.formats.document import FormatOptions
+from specmt.text.memory import read_memory
+from specmt.text.terms import suggest
+from specmt.update.known import known_texts
+from specmt.update.store import Files, record_beside
+from tests.updating import Pair
+
+GERMAN = "# Anfang\n\nDas ist gut, 2026.\n\n- Eins `a`\n- Zwei\n\nNoch ein Absatz mit [Link](x.md).\n"
+ENGLISH = "# Start\n\nThis is good, 2026.\n\n- One `a`\n- Two\n\nAnother paragraph with a [link](x.md).\n"
+
+
+def texts(folder: Path, name: str, source: str, target: str, *, approved: bool = False) -> list[tuple[str, str, int]]:
+    paths = folder / f"de.{name}", folder / f"en.{name}"
+    for path, text in zip(paths, (source, target), strict=True):
+        path.write_text(text)
+    file_format = {"md": "markdown", "xml": "android"}.get(name, name)
+    files = Files(*paths, record_beside(paths[1]), file_format)
+    return [(each.source, each.target, each.line) for each in known_texts(files, FormatOptions(), approved=approved)]
+
+
+def test_catalogues_are_paired_by_key_whatever_their_order(tmp_path: Path) -> None:
+    source = '{"a": {"x": "Haus", "y": "Datei"}, "b": "Baum", "c": "neu", "l": ["eins", "zwei"]}'
+    target = '{"l": ["one", "two"],\n"b": "Tree", "a": {"y": "File", "x": "House"}, "d": "old"}'
+    found = texts(tmp_path, "json", source, target)
+    assert found == [(one, other, 1) for one, other in zip(
+        ["Haus", "Datei", "Baum", "eins", "zwei"], ["House", "File", "Tree", "one", "two"], strict=True
+    )]  # fmt: skip
+
+
+def test_messages_are_paired_by_what_they_translate(tmp_path: Path) -> None:
+    source = 'msgid "Haus"\nmsgstr ""\n\nmsgid "Baum"\nmsgstr ""\n'
+    target = 'msgid "Baum"\nmsgstr "Tree"\n\nmsgid "Haus"\nmsgstr "House"\n'
+    assert texts(tmp_path, "po", source, target) == [("Haus", "House", 1), ("Baum", "Tree", 4)]
+
+
+def test_pages_are_paired_by_structure_and_those_of_other_pages_are_refused(tmp_path: Path) -> None:
+    found = texts(tmp_path, "md", GERMAN, ENGLISH)
+    assert found[:2] == [("Anfang", "Start", 1), ("Das ist gut, 2026.", "This is good, 2026.", 3)]
+    assert len(found) == 5
+    with pytest.raises(DataError, match=r"en\.md: is not surely a translation of .*de\.md: \d of 5 blocks are"):
+        texts(tmp_path, "md", GERMAN, "- One\n- Two 3\n\n# End 5\n\nOther text, 7 of 8.\n")
+
+
+def test_of_a_record_only_what_people_wrote_counts(tmp_path: Path) -> None:
+    page = Pair(tmp_path, "page.md")
+    page.update("Eins.\n\nZwei.\n\nDrei.\n")
+    page.edit("ZWEI.", "Two.")
+    options = FormatOptions()
+    assert [*known_texts(page.files, options, approved=True)] == []  # not known before an update
+    page.update()
+    (found,) = known_texts(page.files, options, approved=True)
+    assert (found.source, found.target, found.line) == ("Zwei.", "Two.", 3)
+    page.source.write_text("Eins.\n\nZwei und mehr.\n\nDrei.\n")
+    assert [*known_texts(page.files, options, approved=True)] == []
+
+
+def test_a_memory_of_a_project_and_of_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Pair(tmp_path, "page.md")
+    page.update("Eins.\n\nZwei.\n")
+    page.edit("ZWEI.", "Two.")
+    page.update()
+    record = tmp_path / ".specmt/record/en/page.md.rec"
+    record.parent.mkdir(parents=True)
+    page.files.record.rename(record)
+    page.target.parent.rename(tmp_path / "en")
+    (tmp_path / "specmt.toml").write_text(
+        'version = 1\nfrom = "de"\nto = ["en", "fr"]\n[[files]]\nsource = "*.md"\ntarget = "{to}/{path}"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    memory = tmp_path / "memory.tmx"
+    assert run(["memory", "export", "-o", str(memory)]) == 2
+    assert "`to` must be one of en, fr, but is None instead." in capsys.readouterr().err
+    assert run(["memory", "export", "--to", "en", "-o", str(memory)]) == 0
+    assert [*read_memory(memory, "de", "en")] == [("Zwei.", "Two.")]
+    Path("de.json").write_text('{"a": "Haus", "b": "Das Haus"}')
+    Path("en.json").write_text('{"a": "house", "b": "the house"}')
+    pair = ["--pair", "de.json", "en.json", "--from", "de", "--to", "en"]
+    assert run(["memory", "export", str(memory), *pair, "-o", "all.tmx"]) == 0
+    assert [*read_memory(Path("all.tmx"), "de", "en")] == [
+        ("Zwei.", "Two."),
+        ("Haus", "house"),
+        ("Das Haus", "the house"),
+    ]
+    assert run(["glossary", "suggest", *pair, "--least", "2", "-o", "terms.tsv"]) == 0
+    assert Path("terms.tsv").read_text() == "Haus\thouse\t2 of 2\tde.json:1, de.json:1\n"
+    assert run(["memory", "export", "--pair", "de.json", "memory.tmx"]) == 2
+
+
+def test_terms_are_what_is_translated_alike() -> None:
+    pairs = [
+        ("Die rote Datei ist hier.", "The red file is here.", "1"),
+        ("Keine Datei mit dem Namen.", "No file of that name.", "2"),
+        ("Eine Datei und ein Ordner.", "One file and one folder.", "3"),
+        ("Der Ordner ist leer.", "The folder is empty.", "4"),
+        ("Der Ordner fehlt.", "There is no directory.", "5"),
+        ("Der Ordner fehlt.", "There is no directory.", "6"),
+        ("Eine Umgebungsvariable fehlt.", "An environment variable is missing.", "7"),
+        ("Die Umgebungsvariable heißt so.", "The environment variable is called so.", "8"),
+        ("Jede Umgebungsvariable", "Every environment variable", "9"),
+    ]
+    found = suggest(pairs, 3)
+    assert [each[:4] for each in found] == [
+        ("Datei", "file", 3, 3),
+        ("Umgebungsvariable", "environment variable", 3, 3),
+    ]
+    assert found[0].places == ("1", "2", "3")
+    assert {each.source for each in suggest(pairs[:6], 2)} == {"Datei"}
