@@ -22,7 +22,7 @@ from specmt.formats.package import Package, member_of
 from specmt.formats.styles import are_code
 from specmt.types import Span, Tag, Tagged
 
-_MEMBERS: Final = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_MEMBERS: Final = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
 _CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:dir", "w:bdo"))
 _BREAKS: Final = frozenset(("w:br", "w:cr", "w:footnoteRef", "w:endnoteRef"))
 """Where a sentence ends."""

@@ -10,7 +10,7 @@ from functools import partial
 from html import unescape
 from typing import Final
 
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, State, TextDocument
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
 from specmt.formats.encoding import Encoding, decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
@@ -61,7 +61,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
             if raw := text[slice(*span)]:  # none where the attribute has no value
                 yield Edit(*span, [quoted(said, raw[0]) if raw[0] in "\"'" else said])
 
-    return TextDocument(text, encoding, segments, finish=finish, escape=reference)
+    return TextDocument(text, encoding, segments, finish=finish, escape=reference, parts=page.parts)
 
 
 def part_of_page(
@@ -127,6 +127,8 @@ class _Page:
         self._options = options
         self._rules = options.tags
         self._lines = lines or LineNumbers(text)
+        self.parts: list[Part] = []
+        """What is left of the text, and why."""
         self._state: State = "new"
         self._said = primary(options.source)
         """The language of the page, as it says."""
@@ -143,11 +145,14 @@ class _Page:
                 end = skipped.end_at(token)
                 if end is None:
                     continue
+                self.parts.append(Part(skipped.first.start, end, "code, or marked not to be translated"))
                 if self._is_inline(skipped.first.name):
                     inline.opaque(skipped.first.start, end)
                 skipped = None
                 if end == token.end:
                     continue
+            if token.kind != "text":
+                self.parts.append(Part(token.start, token.end, "tag" if token.name else "comment or declaration"))
             if is_open:
                 attributes = token.attributes(self.seen) if token.end - token.start > len(token.name) + 3 else {}
                 if token.name not in self._rules.ignored:
@@ -184,6 +189,8 @@ class _Page:
                 inline.point(token.start, token.end)
         for each in (inline, *(outer for outer, _ in reversed(around))):
             yield from self._take(each)
+        if skipped is not None:
+            self.parts.append(Part(skipped.first.start, len(self._text), "in what is not closed"))
 
     def _inline(self) -> Inline:
         return Inline(self._text, unescape, collapses=True, escaped=_BLANK)
@@ -194,6 +201,7 @@ class _Page:
         """Gives a text to a sentence, which ends where a template does more than show a value."""
         for template in self.templates.find(start, end):
             inline.text(start, template.start)
+            self.parts.append(Part(template.start, template.end, "template"))
             if template.is_value:
                 inline.opaque(template.start, template.end)
             else:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import html5lib
 import pytest
 from roundtrip import WAYS, MadeUp
 
+from specmt.formats.document import Part, TextDocument, unread
 from tests.documents import read, run, translate
 
 
@@ -95,3 +97,20 @@ def shape(page: bytes) -> Counter[tuple[str, ...]]:
 def test_html5lib_finds_the_same(page: str, way: str) -> None:
     (done,) = run(MadeUp(way), ("html", page))  # type: ignore[arg-type]
     assert shape(done.data) == shape(page.encode())
+
+
+def test_every_character_is_a_text_or_is_left_for_a_reason() -> None:
+    page = (
+        "<!DOCTYPE html><html lang=de><head><title>Eins</title><style>nein</style></head><body><p title='Zwei'>Drei &nbsp;<b>vier</b>"
+        "{% if nein %}fünf {{ nein }} da{% endif %}<i lang=fr>nein</i> <code>nein</code><!-- nein --><select><option>Sechs</select>"
+        "<svg><text>nein</text></svg></p><div translate=no>nein</div>{% trans 'nein' %}<pre>nein</pre>sieben {% acht<script>nein"
+    )
+    document = read("html", page.encode())
+    assert isinstance(document, TextDocument)
+    texts = [Part(edit.start, edit.end, "") for each in document.segments for edit in each.edits(each.source, print)]
+    entities = [Part(*match.span(), "entity") for match in re.finditer("&[a-z]+;", page)]
+    assert unread(page, [*document.parts, *texts, *entities]) == []
+    assert all(part.reason for part in document.parts)
+    left = {part.reason: page[part.start : part.end] for part in document.parts}
+    assert left["template"] == "{% trans 'nein' %}" and left["in what is not closed"] == "<script>nein"
+    assert "".join(page[part.start : part.end] for part in texts).count("nein") == 1  # of the template in a sentence
