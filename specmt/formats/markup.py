@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from sys import intern
@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Segment, TextDocument
+from specmt.formats.document import Part, Segment, TextDocument
 from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline
 from specmt.types import Span
@@ -62,13 +62,14 @@ class Token:
         return found
 
 
-def xml_document(data: bytes, segments: Callable[[str], Iterable[Segment]]) -> Document:
+def xml_document(data: bytes, segments: Callable[[str], Iterable[Segment]], parts: Sequence[Part] = ()) -> TextDocument:
     """Returns an XML document, given what finds the segments in its text.
 
+    :param parts: what is left of it, known when all segments are found
     :raises DataError: it is damaged.
     """
     text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(segments(text)), escape=reference)
+    return TextDocument(text, encoding, list(segments(text)), escape=reference, parts=parts)
 
 
 def xml_tokens(text: str, *, fragment: bool = False) -> Iterator[Token]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from specmt.errors import DataError, UsageError
-from specmt.formats.document import Document, Edit, FormatOptions, Segment, State, Tell, TextDocument
+from specmt.formats.document import Document, Edit, FormatOptions, Part, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.types import Span, Tagged
 
@@ -33,8 +33,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     by_number = all(part.isdecimal() for asked in options.columns for part in asked.split("="))
     segments: list[Segment] = []
     copies: list[Edit] = []
+    parts = [Part(*span, "header") for span in rows[0][1]] if rows and not by_number else []
     for line, fields in rows[0 if by_number else 1 :]:
         end = fields[-1][1]
+        asked = {source for source, _ in plans}
+        parts += (Part(*span, "column that is not asked for") for n, span in enumerate(fields) if n not in asked)
         for source, target in plans:
             if source >= len(fields):
                 continue
@@ -53,7 +56,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
             edits = partial(_edits, span, raw, said, delimiter, before)
             state: State = "skipped" if is_left else "translated" if existing else "new"
             segments.append(Segment(Tagged(said.strip()), line, edits, state, target=existing, reason=reason))
-    return TextDocument(text, encoding, segments, finish=lambda _: copies)
+    return TextDocument(text, encoding, segments, finish=lambda _: copies, parts=parts)
 
 
 def _edits(span: Span, raw: str, said: str, delimiter: str, before: str, translation: Tagged, _: Tell) -> list[Edit]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TagRules
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TagRules
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, add_text, value_of, xml_document, xml_escape, xml_tokens, xml_unescape
 
@@ -49,7 +49,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is not well-formed.
     """
-    return xml_document(data, partial(_segments, rules=options.tags))
+    parts: list[Part] = []
+    return xml_document(data, partial(_segments, rules=options.tags, parts=parts), parts)
 
 
 def _with_code(text: str, rules: TagRules) -> TagRules:
@@ -68,7 +69,11 @@ class _Element:
     """Whether there is text in it beside its elements."""
 
 
-def _segments(text: str, rules: TagRules) -> Iterator[Segment]:
+def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment]:
+    """Yields the texts.
+
+    :param parts: takes what is left, and why
+    """
     tokens = list(xml_tokens(text, fragment=True))
     rules = _with_code(text, rules)
     inline_at = _places_of_inline(text, tokens, rules)
@@ -81,10 +86,13 @@ def _segments(text: str, rules: TagRules) -> Iterator[Segment]:
         if first is not None:
             depth += (token.kind == "open") - (token.kind == "close")
             if depth == 0:
+                parts.append(Part(first.start, token.end, "code, or marked not to be translated"))
                 if first.name not in _LISTINGS:
                     inline.opaque(first.start, token.end)
                 first = None
             continue
+        if token.kind not in ("text", "cdata"):
+            parts.append(Part(token.start, token.end, "tag" if token.name else "comment or declaration"))
         if token.kind in ("open", "empty"):
             is_inline = token.start in inline_at
             if _is_kept(text, token, rules):

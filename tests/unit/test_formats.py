@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from specmt import formats
 from specmt.errors import DataError
 from specmt.formats import format_of, names, suffixes
-from specmt.formats.document import TagRules
+from specmt.formats.document import Part, TagRules, TextDocument, unread
 from specmt.types import Tagged
 from tests.documents import SAMPLES, O, Sample, Shouting, package, read, run, shout, translate, unpack
 
@@ -541,3 +541,23 @@ def test_every_character_of_subtitles_is_a_text_or_is_left_for_a_reason(source: 
     document = read("subtitles", source.encode())
     assert [segment.source.text for segment in document.segments if segment.state == "skipped"] == left
     assert all(segment.reason for segment in document.segments if segment.state == "skipped")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "options"),
+    [
+        ("xml", '<?xml version="1.0"?>\n<!DOCTYPE html>\n<html a="nein"><p>Ein <code>nein</code> <b>Satz</b></p><!-- nein --><pre>nein</pre></html>', {}),
+        ("xml", "<a><p translate='no'>nein</p>Ein <k>nein</k> Satz<p><![CDATA[Eins]]></p></a>", {"tags": TagRules(ignored=frozenset(["k"]))}),
+        ("csv", "nein,de,en\nnein,Haus,\nnein,42,\n", {"columns": ("de=en",)}),
+        ("csv", "nein,Haus,\nnein,42,nein\n", {"columns": ("2",)}),
+    ],
+)  # fmt: skip
+def test_every_character_is_a_text_or_is_left_for_a_reason(name: str, source: str, options: dict[str, object]) -> None:
+    document = read(name, source.encode(), **options)
+    assert isinstance(document, TextDocument)
+    said = [segment.source.text for segment in document.segments]
+    texts = [Part(edit.start, edit.end, "") for each in document.segments for edit in each.edits(each.source, print)]
+    if options.get("columns") == ("de=en",):  # what is edited is not what is read
+        texts = [Part(source.index(text), source.index(text) + len(text), "") for text in said]
+    assert unread(source, [*document.parts, *texts]) == [] and said
+    assert all(part.reason for part in document.parts)
