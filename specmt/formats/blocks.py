@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from specmt.formats.document import Document, Segment, TextDocument, edited
+from specmt.formats.document import Document, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tag, Tagged
@@ -218,7 +218,7 @@ def rendered(
 
     document.write(translations, told)
     edits = inner.edits(left, lambda *_: None)
-    return [edited(inner.text, edits, (block.start, block.end)) for block in blocks]
+    return edited_parts(inner.text, edits, [(block.start, block.end) for block in blocks])
 
 
 def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
@@ -234,7 +234,7 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     before: int | str | None = None
     for piece in pieces:
         text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
-        if "\r\n" not in inner.text and isinstance(piece, str):
+        if ending == "\n" and isinstance(piece, str):
             text = text.replace("\r\n", "\n")
         if made and not (isinstance(before, int) and piece == before + 1):
             made[-1] = _joined(made[-1], text, ending, is_listed=is_listed, is_prose=file_format in _PROSE)

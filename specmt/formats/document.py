@@ -273,8 +273,14 @@ def edited(text: str, edits: list[Edit], span: Span | None = None) -> str:
 
     :param edits: of two that start at the same place, the outer one comes first
     """
+    return edited_parts(text, edits, [span or (0, len(text))])[0]
+
+
+def edited_parts(text: str, edits: list[Edit], spans: Iterable[Span]) -> list[str]:
+    """Returns parts of a text as edits leave them; an edit that is not in one part alone is left out."""
     edits.sort(key=lambda edit: (edit.start, -edit.end))
-    return "".join(_Copy(text, edits).part(span or (0, len(text))))
+    copy = _Copy(text, edits)
+    return ["".join(copy.part(span)) for span in spans]
 
 
 class _Copy:
