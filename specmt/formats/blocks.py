@@ -143,9 +143,9 @@ def _entries(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int
     place = 0
     for first, last in [*runs, (len(starts), len(starts))]:
         said = first
-        while said > place and _is_said(text, starts, said - 1):
+        while place < said < len(starts) and _is_said(text, starts, said - 1):
             said -= 1
-        bounds.update(range(place, said))
+        bounds.update(line for line in range(place, said) if _line(text, starts, line).strip())
         if first >= place:
             bounds.add(said)
         place = max(place, last + 1)

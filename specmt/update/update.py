@@ -6,17 +6,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Final, final
 
 from specmt.documents import Remark, Remember, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats.blocks import rendered, splice
 from specmt.formats.document import Document, FormatOptions, Segment
+from specmt.formats.known import BILINGUAL
+from specmt.formats.po import obsolete, refreshed
 from specmt.options import DecodingOptions
 from specmt.text.segment import split_sentences
-from specmt.types import Stats, Tagged
+from specmt.types import Span, Stats, Tagged
+from specmt.update.matching import patience
 from specmt.update.pairing import SURE, Paired, pair
-from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
+from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
@@ -195,8 +199,16 @@ class Update:
             _check_pairs(self.files, made, self.source)
         return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
 
+    def _is_untranslated(self, block: int) -> bool:
+        """Whether a block of the target is an entry that has no translation yet."""
+        assert self.target is not None
+        numbers = self.target.blocks[block].segments if self.files.file_format in BILINGUAL else ()
+        return bool(numbers) and all(self.target.document.segments[number].state == "new" for number in numbers)
+
     def _checked(self, number: int, step: Step) -> Step:
         """Returns a step that can be taken: markup is only exchanged where one part of it differs."""
+        if step.action == "keep" and step.target is not None and self._is_untranslated(step.target):
+            return replace(step, action="write", origin="m", note="")
         if step.action != "transplant":
             return step
         if (text := self._transplanted(number, step)) is not None:
@@ -224,27 +236,39 @@ class Update:
         """
         found: dict[int, Tagged] = {}
         for number, step in enumerate(self.plan.steps):
-            if self.target is None or step.target is None or step.action not in ("keep", "write"):
+            if self.target is None or step.target is None:
                 continue
             ours, theirs = self.source.texts(number), self.target.texts(step.target)
-            block = self.source.blocks[number].segments
-            if len(ours) != len(theirs) or (step.action == "write" and not self._is_same_layout(number, step)):
-                continue
-            place = 0
-            for segment, one, other in zip(block, ours, theirs, strict=True):
-                count = len(sentences_in([one.text], self._formats.source))
-                part = slice(place, place + count)
-                place += count
-                is_same = step.entry is None or self.source.items[number].sentences[part] == step.entry.sentences[part]
-                if not one.tags and not other.tags and (step.action == "keep" or is_same):
-                    found[segment] = other
+            pairs: Iterable[tuple[int, Tagged]] = ()
+            if step.action == "keep" and len(ours) == len(theirs):
+                pairs = enumerate(theirs)
+            elif step.action == "write" and step.entry is not None and not self.options.again:
+                pairs = self._same_parts(number, step.entry, ours, theirs)
+            for place, other in pairs:
+                if not ours[place].tags and not other.tags:
+                    found[self.source.blocks[number].segments[place]] = other
         return found
 
-    def _is_same_layout(self, number: int, step: Step) -> bool:
-        """Whether a block that the machine translated has as many sentences as it had."""
-        entry = step.entry
-        is_machine = entry is not None and entry.origin == "m" and not self.options.again
-        return is_machine and entry is not None and len(entry.sentences) == len(self.source.items[number].sentences)
+    def _same_parts(
+        self, number: int, entry: Entry, ours: Sequence[Tagged], theirs: Sequence[Tagged]
+    ) -> Iterator[tuple[int, Tagged]]:
+        """Yields the segments of a block whose sentences the machine translated before, and their translations."""
+        made = _spans(theirs, self._formats.target)
+        if (
+            entry.origin != "m"
+            or len(entry.sentences) != len(entry.translated)
+            or not made
+            or made[-1][1] != len(entry.sentences)
+        ):
+            return
+        by_span = dict(zip(made, theirs, strict=True))
+        was = {new: old for old, new in patience(entry.sentences, self.source.items[number].sentences)}
+        for place, (start, end) in enumerate(_spans(ours, self._formats.source)):
+            old = [was.get(each, -1) for each in range(start, end)]
+            if old and old[0] >= 0 and old == [*range(old[0], old[0] + len(old))]:
+                other = by_span.get((old[0], old[-1] + 1))
+                if other is not None:
+                    yield place, other
 
     def _segments(self) -> list[Segment]:
         """Returns the segments of the source, of which those are new that are to be translated."""
@@ -354,9 +378,17 @@ class Update:
         if self.target is None:
             return self._whole, [*enumerate(self._pieces)]
         pieces: list[int | str] = []
-        for number, other in self.plan.order:
+        is_po = self.files.file_format == "po"
+        gone = {place for place, note in self.plan.notes if is_po and note in (GONE, OBSOLETE)}
+        # Entries that are not used any more are at the end.
+        order = sorted(self.plan.order, key=lambda each: each[1] in gone)
+        for number, other in order:
             action = "keep" if number is None else self.plan.steps[number].action
-            if number is not None and action == "write":
+            if is_po and other is not None and (other in gone or (number is not None and action == "keep")):
+                text = self.target.text(other)
+                made = obsolete(text) if number is None else refreshed(text, self.source.text(number))
+                pieces.append(other if made == text else made)
+            elif number is not None and action == "write":
                 pieces.append(self._pieces[number])
             elif number is not None and action == "exchange":
                 pieces.append(self._exchanged[number])
@@ -364,7 +396,7 @@ class Update:
                 assert other is not None
                 pieces.append(other)
         texts = [self.target.text(piece) if isinstance(piece, int) else piece for piece in pieces]
-        places = [(number, text) for (number, _), text in zip(self.plan.order, texts, strict=True)]
+        places = [(number, text) for (number, _), text in zip(order, texts, strict=True)]
         if pieces == [*range(len(self.target.blocks))]:
             return self.target.data, places
         return splice(self.target.document, self.target.blocks, pieces, self.files.file_format), places
@@ -429,6 +461,12 @@ class Update:
         for place, note in self.plan.notes:
             assert self.target is not None
             yield Remark(self.target.line(place), self.target.blocks[place].key, note)
+
+
+def _spans(texts: Sequence[Tagged], language: str) -> list[Span]:
+    """Returns the sentences that each of some texts has, by their numbers."""
+    ends = [0, *accumulate(len(sentences_in([each.text], language)) for each in texts)]
+    return [*pairwise(ends)]
 
 
 def _check_pairs(files: Files, made: Plan, source: Side) -> None:

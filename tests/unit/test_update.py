@@ -97,6 +97,8 @@ def test_parts_of_a_block_that_are_as_they_were_are_not_translated_again(tmp_pat
     assert made == "DER ERSTE SATZ.\nUND EIN ANDERER.\nUND SCHLUSS.\n"
     assert pair.asked == ["Und ein anderer."]
     assert pair.origins() == "m"
+    pair.update("Neu davor.\nDer erste Satz.\nUnd Schluss.\n")
+    assert pair.asked == ["Neu davor."]
 
 
 def test_a_link_is_exchanged_without_a_translation(tmp_path: Path) -> None:
