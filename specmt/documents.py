@@ -44,6 +44,9 @@ class Selection:
     known: Mapping[str, str] = field(default_factory=dict)
     """Texts whose translation is taken over instead."""
 
+    nearest: Callable[[str], tuple[str, float] | None] | None = None
+    """Returns which of those another text is like, and how like; for a report alone."""
+
     def takes(self, segment: Segment) -> bool:
         """Whether a segment is to be translated."""
         return (
@@ -91,6 +94,8 @@ class Summary:
     warnings: list[Remark] = field(default_factory=list)
     confidences: list[tuple[float, Remark]] = field(default_factory=list)
     """Those of translated segments, as far as they are known, with what they are of."""
+    near: list[tuple[float, Remark]] = field(default_factory=list)
+    """What is like translated segments, how like, where that was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +276,11 @@ def _plan(name: str, document: Document, known: _Known, selection: Selection, la
             plan, fresh = _plan_segment(number, segment, known, selection, language)
             pending.plans.append(plan)
             pending.asked += fresh
+            text = segment.source.text
+            if selection.nearest and plan.origin != "reused" and (near := selection.nearest(text)):
+                what = f"{text} ≈ {near[0]} → {selection.known[near[0]]}"
+                remark = Remark(segment.line, segment.member or segment.context, what)
+                pending.summary.near.append((near[1], remark))
         elif segment.state == "skipped":
             pending.summary.skipped += 1
         else:

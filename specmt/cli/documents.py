@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from operator import itemgetter
 from pathlib import Path
@@ -170,8 +170,11 @@ def translate_tasks(
     :raises DataError: the only one cannot be read.
     """
     from specmt.documents import LEFT, Summary, translate_documents
+    from specmt.text.likeness import Nearest
 
     selection, format_options = reading_options(languages, options, documents)
+    if report is not None and selection.known:
+        selection = replace(selection, nearest=Nearest(selection.known))
     sizes = {task: 0 if task.source is None else task.source.stat().st_size for task in tasks}
     read: deque[Task] = deque()
 
@@ -196,6 +199,7 @@ def translate_tasks(
                 setattr(total, count, getattr(total, count) + getattr(each.summary, count))
             total.warnings += each.summary.warnings
             total.confidences += each.summary.confidences
+            total.near += each.summary.near
             rows.append((task.name, each.summary))
             stats += each.stats
     stats.seconds = time.perf_counter() - started
@@ -313,19 +317,27 @@ def _page(rows: Sequence[tuple[str, Summary]]) -> str:
         + f'<td class="n">{len(summary.warnings)}</td></tr>\n'
         for name, summary in rows
     )
-    warnings = "".join(_row(name, warning) for name, summary in rows[:-1] for warning in summary.warnings)
-    if warnings:
-        warnings = f"<h2>Warnings</h2>\n<table><tr><th>place<th>context<th>warning</tr>\n{warnings}</table>\n"
-    sure = sorted(((*each, name) for name, summary in rows[:-1] for each in summary.confidences), key=itemgetter(0))
-    doubts = "".join(_row(name, remark, f"{chance:.0%}") for chance, remark, name in sure[:_MOST_TOLD])
-    if doubts:
-        doubts = (
-            f"<h2>Least sure</h2>\n<p>Of {len(sure)} segments, about {sum(chance for chance, *_ in sure):.0f} are "
-            "acceptable. These are the least likely ones, with the probability that they are.</p>\n"
-            f"<table><tr><th>place<th>context<th>translation<th>acceptable</tr>\n{doubts}</table>\n"
-        )
+    own = rows[:-1]
+    warnings = "".join(_row(name, warning) for name, summary in own for warning in summary.warnings)
+    sure = sorted(((*each, name) for name, summary in own for each in summary.confidences), key=itemgetter(0))
+    near = sorted(((*each, name) for name, summary in own for each in summary.near), key=itemgetter(0), reverse=True)
+    likely = f"Of {len(sure)} segments, about {sum(each[0] for each in sure):.0f} are acceptable. "
+    sections = (
+        _section("Warnings", "", ("warning",), warnings),
+        _section("Least sure", f"{likely}These are least likely to be.", ("translation", "acceptable"), _shares(sure)),
+        _section("Near matches", "Of these the memory has something like it.", ("text", "alike"), _shares(near)),
+    )
     template = Template((Path(specmt.__file__).with_name("assets") / "documents.html").read_text(encoding="utf-8"))
-    return template.substitute(head=head, table=table, warnings=warnings, doubts=doubts)
+    return template.substitute(head=head, table=table, sections="".join(sections))
+
+
+def _section(title: str, said: str, columns: Sequence[str], rows: str) -> str:
+    head = "".join(f"<th>{name}" for name in ("place", "context", *columns))
+    return f"<h2>{title}</h2>\n<p>{said}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n" if rows else ""
+
+
+def _shares(found: Sequence[tuple[float, Remark, str]]) -> str:
+    return "".join(_row(name, remark, f"{share:.0%}") for share, remark, name in found[:_MOST_TOLD])
 
 
 def _row(name: str, remark: Remark, *more: str) -> str:

@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
+from difflib import SequenceMatcher
+from typing import Final, final
 
 from specmt.text.memory import Pair
 from specmt.text.segment import split_sentences
 
 _WORD: Final = re.compile(r"\S+")
+
+_NEAR: Final = 0.75
+"""How like a text must be, at the least, to be near."""
+
+_CANDIDATES: Final = 5
+"""How many texts with the most words in common are compared."""
+
+_COMMON: Final = 1000
+"""In how many texts a word may be to say which they are."""
+
+
+@final
+class Nearest:
+    """Finds the text that another one is like."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = [*texts]
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
+        for number, text in enumerate(self._texts):
+            for word in {*_WORD.findall(text)}:
+                self._places[word].append(number)
+
+    def __call__(self, text: str) -> tuple[str, float] | None:
+        """Returns the text that is most like another one, and how like, from 0 to 1, if any is near."""
+        words = _WORD.findall(text)
+        places = (self._places.get(word, ()) for word in {*words})
+        shared = Counter(number for each in places if len(each) <= _COMMON for number in each)
+        likely = [self._texts[number] for number, _ in shared.most_common(_CANDIDATES)]
+        found = ((SequenceMatcher(None, words, _WORD.findall(each)).ratio(), each) for each in likely)
+        like, near = max(found, default=(0.0, ""))
+        return (near, like) if like >= _NEAR else None
 
 
 def like_pairs(pairs: Iterable[Pair], texts: Iterable[str], language: str) -> list[Pair]:

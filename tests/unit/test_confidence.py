@@ -108,7 +108,7 @@ def test_a_segment_is_as_sure_as_its_least_sure_sentence_and_sure_ones_are_not_f
     assert found == {"one → ONE": 0.9, "Two men. Three men. → TWO MEN. THREE MEN.": 0.4}
     page = _page([("a.po", finished.summary), ("", finished.summary)])
     assert page.index("Three men.") < page.index("one → ONE")
-    assert "Of 2 segments, about 1 are acceptable" in page
+    assert "Of 2 segments, about 1 are acceptable. These are least likely to be." in page
     assert "<td>40%</td>" in page
 
 

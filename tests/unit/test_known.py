@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from specmt.cli.documents import _page
 from specmt.cli.main import run
+from specmt.documents import Selection
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
+from specmt.text.likeness import Nearest
 from specmt.text.memory import read_memory
 from specmt.text.terms import suggest
 from specmt.update.known import known_texts
 from specmt.update.store import Files, record_beside
+from tests.documents import Shouting
+from tests.documents import run as run_documents
 from tests.updating import Pair
 
 GERMAN = "# Anfang\n\nDas ist gut, 2026.\n\n- Eins `a`\n- Zwei\n\nNoch ein Absatz mit [Link](x.md).\n"
@@ -96,6 +101,22 @@ def test_a_memory_of_a_project_and_of_pairs(
     assert run(["glossary", "suggest", *pair, "--least", "2", "-o", "terms.tsv"]) == 0
     assert Path("terms.tsv").read_text() == "Haus\thouse\t2 of 2\tde.json:1, de.json:1\n"
     assert run(["memory", "export", "--pair", "de.json", "memory.tmx"]) == 2
+
+
+def test_what_a_memory_has_something_like_is_shown() -> None:
+    known = {"Das rote Haus ist sehr groß.": "The red house is very large.", "Guten Tag.": "Hello."}
+    nearest = Nearest(known)
+    assert nearest("Das rote Haus ist sehr klein.") == ("Das rote Haus ist sehr groß.", pytest.approx(5 / 6))
+    assert nearest("Das Haus ist leer.") is None
+    assert nearest("") is None
+    selection = Selection(known=known, nearest=nearest)
+    page = "markdown", "Das rote Haus ist sehr klein.\n\nGuten Tag.\n"
+    (finished,) = run_documents(Shouting(), page, selection=selection)
+    ((like, remark),) = finished.summary.near
+    assert (like, remark.line) == (pytest.approx(5 / 6), 1)
+    assert remark.text.endswith("klein. ≈ Das rote Haus ist sehr groß. → The red house is very large.")
+    assert "<h2>Near matches</h2>" in _page([("a.md", finished.summary), ("", finished.summary)])
+    assert "<td>83%</td>" in _page([("a.md", finished.summary), ("", finished.summary)])
 
 
 def test_terms_are_what_is_translated_alike() -> None:
