@@ -23,8 +23,10 @@ from specmt.formats.dialects import DIALECTS
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES, is_lines
 from specmt.options import DecodingOptions, check_effects
+from specmt.pairs import read_pairs
 from specmt.project import Project, find_project
 from specmt.types import Line, Translation
+from specmt.update.known import Approved, approved_in
 from specmt.update.plan import PlanOptions
 from specmt.update.store import Files, Locks, read_whole, record_beside, record_in, store
 from specmt.update.update import Counts, Update, Updated, open_update, update_all
@@ -147,6 +149,13 @@ class _Group:
     loading: dict[str, Any]
     options: DecodingOptions
 
+    def approved(self) -> Iterator[Pair]:
+        """Yields what people approved in them, and what the translation memory has."""
+        yield from approved_in((job.files, job.formats) for job in self.jobs)
+        if self.options.memory is not None and self.jobs:
+            formats = self.jobs[0].formats
+            yield from read_pairs(self.options.memory, formats.source, formats.target)
+
 
 def _named(
     sources: Sequence[Path],
@@ -239,7 +248,15 @@ class _Run:
             updates = self._prepared(group.jobs, locks)
             done: Iterable[Update | Updated] = updates
             if not self._is_dry:
-                done = update_all(updates, late, group.options, late.remember, language=group.language, fail=self._fail)
+                done = update_all(
+                    updates,
+                    late,
+                    group.options,
+                    late.remember,
+                    language=group.language,
+                    fail=self._fail,
+                    approved=Approved(group.approved),
+                )
             for each in done:
                 if isinstance(each, Updated) and each.record is not None:
                     store(each.files, each.data, each.record)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Final, NamedTuple, final
 
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions, Segment
@@ -35,6 +37,8 @@ def known_texts(files: Files, options: FormatOptions, *, approved: bool = False)
     :raises DataError: a file is damaged, or too few blocks surely belong together.
     :raises InputNotFoundError: there is no such file.
     """
+    if approved and not _has_approved(files):
+        return
     data, name = read_whole(files.target), str(files.source)
     source = Side(read_whole(files.source), name, files.file_format, options, is_source=True)
     target = Side(data, files.name, files.file_format, options, is_source=False)
@@ -64,6 +68,42 @@ def _by_key(source: Sequence[Segment], target: Sequence[Segment], name: str) -> 
     for key, segments in ours.items():
         if key:
             yield from _texts([each.source for each in segments], said[key], name, segments[0].line)
+
+
+def _has_approved(files: Files) -> bool:
+    """Whether a record has a line of what people wrote; most have none, and their files need not be read."""
+    return files.target.exists() and files.record.exists() and b" h " in files.record.read_bytes()
+
+
+@final
+class Approved(Mapping[str, str]):
+    """What people approved and memories have, by source; read when it is first looked at, and the first one counts."""
+
+    def __init__(self, read: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        known: dict[str, str] = {}
+        for source, target in self._read():
+            known.setdefault(source, target)
+        return known
+
+    def __getitem__(self, source: str) -> str:
+        return self._known[source]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def approved_in(pairs: Iterable[tuple[Files, FormatOptions]]) -> Iterator[tuple[str, str]]:
+    """Yields what people approved in translations and their sources; of those that are damaged others tell."""
+    for files, options in pairs:
+        with suppress(DataError):
+            yield from ((each.source, each.target) for each in known_texts(files, options, approved=True))
 
 
 def _approved(files: Files, data: bytes, source: Side, target: Side) -> Iterator[Span]:

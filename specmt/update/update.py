@@ -9,7 +9,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Final, final
 
-from specmt.documents import Remark, Remember, TranslatesLines, translate_documents
+from specmt.documents import Remark, Remember, Selection, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats.blocks import rendered, splice
 from specmt.formats.document import Document, FormatOptions, Segment
@@ -490,12 +490,14 @@ def update_all(
     *,
     language: str,
     fail: Callable[[DataError], None],
+    approved: Mapping[str, str] | None = None,
 ) -> Iterator[Updated]:
     """Brings translations up to date, lazily and in order.
 
     :param remember: takes what drafts are copied from
     :param language: what sentences are cut as
     :param fail: is told of those that would be damaged
+    :param approved: texts and the translations that are taken for them
     """
     waiting: deque[Update] = deque()
 
@@ -504,7 +506,8 @@ def update_all(
             waiting.append(each)
             yield each.files.name, each
 
-    for finished in translate_documents(translator, named(), options, None, remember, language=language):
+    selection = Selection(known={} if approved is None else approved)
+    for finished in translate_documents(translator, named(), options, selection, remember, language=language):
         update = waiting.popleft()
         try:
             yield update.finish(finished.summary.warnings, finished.stats)

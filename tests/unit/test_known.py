@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,17 @@ from specmt.cli.main import run
 from specmt.documents import Selection
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
+from specmt.options import DecodingOptions
 from specmt.text.likeness import Nearest
 from specmt.text.memory import read_memory
 from specmt.text.terms import suggest
-from specmt.update.known import known_texts
+from specmt.update.known import Approved, approved_in, known_texts
+from specmt.update.plan import PlanOptions
 from specmt.update.store import Files, record_beside
+from specmt.update.update import open_update, update_all
 from tests.documents import Shouting
 from tests.documents import run as run_documents
-from tests.updating import Pair
+from tests.updating import Pair, raised
 
 GERMAN = "# Anfang\n\nDas ist gut, 2026.\n\n- Eins `a`\n- Zwei\n\nNoch ein Absatz mit [Link](x.md).\n"
 ENGLISH = "# Start\n\nThis is good, 2026.\n\n- One `a`\n- Two\n\nAnother paragraph with a [link](x.md).\n"
@@ -67,6 +71,26 @@ def test_of_a_record_only_what_people_wrote_counts(tmp_path: Path) -> None:
     assert (found.source, found.target, found.line) == ("Zwei.", "Two.", 3)
     page.source.write_text("Eins.\n\nZwei und mehr.\n\nDrei.\n")
     assert [*known_texts(page.files, options, approved=True)] == []
+
+
+def test_an_update_takes_what_people_approved_elsewhere(tmp_path: Path) -> None:
+    page, other = Pair(tmp_path, "page.md"), Pair(tmp_path, "other.md")
+    page.update("Eins.\n\nZwei.\n\nDrei.\n")
+    page.edit("ZWEI.", "Two.")
+    page.update()
+    other.source.write_text("Drei.\n\nZwei.\n")
+    update = open_update(other.files, FormatOptions(), PlanOptions())
+    assert update is not None
+    damaged = replace(page.files, record=other.source, target=page.target)
+    pairs = [(damaged, FormatOptions()), (page.files, FormatOptions())]
+    other.source.write_text("x h \n")
+    translator, approved = Shouting(), Approved(lambda: approved_in(pairs))
+    (found,) = update_all(
+        [update], translator, DecodingOptions(), language="de", fail=raised, approved=approved
+    )  # fmt: skip
+    assert found.data == b"DREI.\n\nTwo.\n"
+    assert translator.asked == ["Drei."]
+    assert dict(approved) == {"Zwei.": "Two."}
 
 
 def test_a_memory_of_a_project_and_of_pairs(
