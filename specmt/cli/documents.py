@@ -49,17 +49,25 @@ class DocumentOptions:
     retranslate_fuzzy: bool
     everything: bool
     fuzzy: bool
-    fuzzy_below: float | None
+    fuzzy_below: float | None = None
     exact: bool
     column: tuple[str, ...]
     key: tuple[str, ...]
-    keep: tuple[str, ...]
+    keep: tuple[str, ...] = ()
     dialect: str
     anchors: Any
     report: Path | None
 
 
 DOCUMENT_NAMES: Final = tuple(each.name for each in fields(DocumentOptions))
+
+
+fuzzy_below_option: Final = click.option(
+    "--fuzzy-below",
+    type=click.FloatRange(0.0, 1.0),
+    metavar="P",
+    help="Mark only those that are less likely to be acceptable than P, from 0 to 1.",
+)
 
 
 def document_options(function: F) -> F:
@@ -80,12 +88,7 @@ def document_options(function: F) -> F:
         click.option(
             "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
         ),
-        click.option(
-            "--fuzzy-below",
-            type=click.FloatRange(0.0, 1.0),
-            metavar="P",
-            help="Mark only those that are less likely to be acceptable than P, from 0 to 1.",
-        ),
+        fuzzy_below_option,
         click.option(
             "--exact/--no-exact",
             default=True,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
-from specmt.cli.documents import DocumentOptions, reading_options, told
+from specmt.cli.documents import DocumentOptions, fuzzy_below_option, reading_options, told
 from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
 from specmt.cli.pages import Pages
 from specmt.cli.tasks import Task, find_tasks, in_languages, say_left
@@ -60,6 +60,7 @@ _FRONT: Final = 4096
 )
 @click.option("--file-format", metavar="FORMAT", help="Read all as this format.  [default: by suffix]")
 @click.option("--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF.")
+@fuzzy_below_option
 @click.option("--column", multiple=True, metavar="NAME[=NAME]", help="A column of CSV or TSV that is translated.")
 @click.option("--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated.")
 @click.option("--dialect", type=click.Choice(DIALECTS), default="auto", show_default=True, help="The site of Markdown.")
@@ -103,7 +104,7 @@ def update(
     """
     given = {each.name: more.pop(each.name) for each in fields(DocumentOptions) if each.name in more}
     documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, report=None, **given)
-    options = DecodingOptions(**more)
+    options = DecodingOptions(**more, scores=documents.fuzzy_below is not None)
     check_effects(options, given_options())
     show_warnings(quiet=quiet)
     plans = PlanOptions(adopt=adopt, restore=restore, rebuild=rebuild, again=frozenset(again), obsolete=obsolete)
@@ -112,7 +113,7 @@ def update(
     if into is not None and sources:
         groups = [_named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
     elif project is not None:
-        groups = _in_project(project, sources, model, loading, options, plans)
+        groups = _in_project(project, sources, model, loading, options, plans, documents.fuzzy_below)
     else:
         raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")
     count = sum(len(group.jobs) for group in groups)
@@ -197,8 +198,11 @@ def _in_project(
     loading: dict[str, Any],
     options: DecodingOptions,
     plans: PlanOptions,
+    fuzzy_below: float | None,
 ) -> list[_Group]:
     """Returns the translations of a project, by language."""
+    fuzzy_below = project.fuzzy_below if fuzzy_below is None else fuzzy_below
+    options = replace(options, scores=fuzzy_below is not None)
     pairs = [*project.pairs(sources)]
     groups = []
     for to in dict.fromkeys(pair.to for pair in pairs):
@@ -207,6 +211,7 @@ def _in_project(
         pages, jobs = Pages(tasks), []
         for task, pair in zip(tasks, own, strict=True):
             base = pair.settings.options(FormatOptions(source=project.source_language, target=to))
+            base = replace(base, fuzzy_below=fuzzy_below)
             formats = replace(pages.options(task, base), rebase=project.rebase(pair))
             asked = plans if plans.obsolete == "remove" else replace(plans, obsolete=pair.settings.obsolete)
             record = record_in(project.folder, to, pair.source.relative_to(project.folder))
