@@ -197,7 +197,7 @@ def kept_texts(update: Update) -> list[str]:
     if update.target.is_package:
         return []
     return [
-        update.target.text(other).strip()
+        update.target.text(other).strip().rstrip(",")
         for number, other in update.plan.order
         if other is not None and (number is None or update.plan.steps[number].action in ("keep", "draft"))
     ]

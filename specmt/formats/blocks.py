@@ -229,7 +229,8 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     inner = text_of(document)
     assert inner is not None
     ending = "\r\n" if "\r\n" in inner.text else "\n"
-    is_listed = re.match(r"\s*[{\[]|<\?php", inner.text) is not None
+    is_strict = re.match(r"\s*[{\[]", inner.text) is not None
+    is_listed = is_strict or inner.text.startswith("<?php")
     made: list[str] = []
     before: int | str | None = None
     for piece in pieces:
@@ -237,7 +238,9 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
         if ending == "\n" and isinstance(piece, str):
             text = text.replace("\r\n", "\n")
         if made and not (isinstance(before, int) and piece == before + 1):
-            made[-1] = _joined(made[-1], text, ending, is_listed=is_listed, is_prose=file_format in _PROSE)
+            made[-1] = _joined(
+                made[-1], text, ending, is_listed=is_listed, is_strict=is_strict, is_prose=file_format in _PROSE
+            )
         made.append(text)
         before = piece
     if made and before != len(blocks) - 1:
@@ -246,14 +249,14 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     return inner.encoding.encode("".join(made))
 
 
-def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_prose: bool) -> str:
+def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_strict: bool, is_prose: bool) -> str:
     """Returns a block as it stands before another one that was not behind it."""
     body = text.rstrip("\r\n")
     gap = text[len(body) :] or ending
     if is_listed and body.strip():
         code = _REMARK.sub("", body)
         if _CLOSES.match(after):
-            body = code.removesuffix(",") + body[len(code) :]
+            body = code.removesuffix(",") + body[len(code) :] if is_strict else body
         elif not _OPENS.search(code):
             body = f"{code},{body[len(code) :]}"
     is_inner = _ITEM.match(text) and _ITEM.match(after)

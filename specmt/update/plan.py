@@ -89,7 +89,7 @@ def decide(source: Item, entry: Entry | None, target: Item | None, options: Plan
     """
     fresh: Origin = "c" if source.text == NONE else "m"
     if target is None:
-        if entry is None or options.restore:
+        if entry is None or options.restore or options.rebuild:
             return Step("write", fresh)
         return Step("leave", "-", note="" if entry.origin == "-" else DELETED)
     if entry is None or entry.origin == "-":

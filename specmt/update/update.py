@@ -19,6 +19,7 @@ from specmt.options import DecodingOptions
 from specmt.text.segment import split_sentences
 from specmt.types import Span, Stats, Tagged
 from specmt.update.matching import patience
+from specmt.update.packages import all_with_tags
 from specmt.update.pairing import SURE, Paired, pair
 from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
@@ -113,13 +114,12 @@ class Update:
         self._formats = formats
         self.source: Final = Side(source, str(files.source), files.file_format, formats, is_source=True)
         self.target: Final = None if target is None else self._side(target)
-        if self.target is not None and self.source.is_package:
-            raise DataError(f"{files.target}: is of the format {files.file_format}, of which nothing is updated yet.")
         self._fresh: Final[set[str]] = set()
         """The hashes of sentences that were put into what people wrote."""
         self.known: Final = None if self.target is None else self._recall(recalled) or self._made_of(was)
         self._exchanged: Final[dict[int, str]] = {}
         self.plan: Final = self._plan()
+        self._check_package()
         self._known: Final = self._known_texts()
         self.segments: Final = self._segments()
         self._pieces: list[str] = []
@@ -199,6 +199,18 @@ class Update:
             _check_pairs(self.files, made, self.source)
         return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
 
+    def _check_package(self) -> None:
+        """
+        :raises DataError: of a package, the source has other segments than the target, and none is to be made anew.
+        """
+        if self.target is None or not self.source.is_package or self.options.rebuild:
+            return
+        if [other for _, other in self.plan.order] != [*range(len(self.target.blocks))]:
+            raise DataError(
+                f"{self.files.source}: has other paragraphs than {self.files.target}. `--rebuild` makes that anew with "
+                f"the known texts; what people changed in its layout is lost."
+            )
+
     def _is_untranslated(self, block: int) -> bool:
         """Whether a block of the target is an entry that has no translation yet."""
         assert self.target is not None
@@ -224,7 +236,7 @@ class Update:
         if len(old) != len(new):
             return None
         changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
-        text = "" if self.target.is_package else self.target.text(step.target)
+        text = self.target.text(step.target)
         if len(changed) != 1 or not changed[0][0] or text.count(changed[0][0]) != 1:
             return None
         return text.replace(*changed[0])
@@ -277,11 +289,16 @@ class Update:
             for segment in self.source.document.segments
         ]
         for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
-            if step.action == "write" or (step.action == "draft" and step.note):
-                for number in block.segments:
-                    if number not in self._known:
-                        segments[number] = self.source.document.segments[number]
+            for number in block.segments if step.action in ("write", "draft") else ():
+                segment = self.source.document.segments[number]
+                if number not in self._known and (step.action == "write" or self._is_new(segment, step.entry)):
+                    segments[number] = segment
         return segments
+
+    def _is_new(self, segment: Segment, entry: Entry | None) -> bool:
+        """Whether a segment has a sentence that its block did not have."""
+        said = (digest([each], _MACHINE) for each in sentences_in([segment.source.text], self._formats.source))
+        return entry is None or not {*said} <= {*entry.sentences}
 
     def _mended(self, number: int, step: Step) -> tuple[str | None, bool]:
         """Returns a person's translation whose sentences of the machine follow the source, and whether all do."""
@@ -318,13 +335,31 @@ class Update:
 
         self._left |= {number for number, each in translations.items() if not each.is_whole}
         self._drafts = {number: each.text for number, each in translations.items()}
-        if self.target is None:
+        if self.source.is_package:
+            self._whole = self._repacked(translations, told)
+        elif self.target is None:
             self._whole = self.source.document.write(translations, told)
             self._pieces = rendered(self.source.document, translations, lambda *_: None, self.source.blocks)
         else:
             self._mend()
             self._pieces = rendered(self.source.document, self._known | dict(translations), told, self.source.blocks)
         return self._whole
+
+    def _repacked(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
+        """Returns a package with new texts: the target, or the source with those of the target that are known."""
+        if self.target is None:
+            return self.source.document.write(translations, tell)
+        steps = self.plan.steps
+        ours, theirs = ([each.source for each in side.document.segments] for side in (self.source, self.target))
+        if self.options.rebuild:
+            known = {n: theirs[step.target] for n, step in enumerate(steps) if step.target is not None}
+            kept = {number: each for number, each in known.items() if number not in translations}
+            return self.source.document.write(all_with_tags(kept, ours) | dict(translations), tell)
+        places = {
+            step.target: translations[n] for n, step in enumerate(steps) if n in translations and step.action == "write"
+        }
+        said = {other: each for other, each in places.items() if other is not None}
+        return self.target.document.write(all_with_tags(said, theirs), lambda *_: None) if said else self.target.data
 
     def _mend(self) -> None:
         """Has sentences of the machine in what people wrote follow the source."""
@@ -375,6 +410,10 @@ class Update:
 
     def _spliced(self) -> tuple[bytes, list[tuple[int | None, str]]]:
         """Returns the new target, and of each of its blocks its source, and its text."""
+        if self.source.is_package:
+            same = not self.options.rebuild and self.target is not None
+            numbers = [number for number, _ in self.plan.order] if same else range(len(self.plan.steps))
+            return self._whole, [(number, "") for number in numbers]
         if self.target is None:
             return self._whole, [*enumerate(self._pieces)]
         pieces: list[int | str] = []
@@ -403,7 +442,8 @@ class Update:
 
     def _places(self, side: Side, places: Sequence[tuple[int | None, str]]) -> dict[int, int]:
         """Returns which block of the new target is of which one of the source."""
-        if len(places) == len(side.blocks):
+        if len(places) == len(side.blocks) or side.is_package:
+            places = places[: len(side.blocks)]
             return {number: place for place, (number, _) in enumerate(places) if number is not None}
         # A translation may be read as more blocks than one, or as a part of its neighbour.
         found: dict[int, int] = {}
