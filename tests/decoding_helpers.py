@@ -209,8 +209,8 @@ class NotFused:
 
 
 def same(got: Hypothesis, wanted: Hypothesis) -> bool:
-    """Whether tokens, counts and score are the same, a missing score too."""
-    scores = {repr(each.score) for each in (got, wanted)}
+    """Whether tokens, counts and log-probabilities are the same, a missing score too."""
+    scores = {repr((each.score, each.log_probs)) for each in (got, wanted)}
     return (got.tokens, got.stats) == (wanted.tokens, wanted.stats) and len(scores) == 1
 
 
