@@ -29,7 +29,8 @@ _OPAQUE: Final = frozenset(_OPAQUE_NAMES.split())
 _WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "video"))
 """Those that have texts of their own."""
 
-_SKIPPED: Final = frozenset(("pre", "script", "style", "textarea", "template"))
+_SKIPPED_NAMES: Final = "iframe noembed noframes pre script style template textarea xmp"
+_SKIPPED: Final = frozenset(_SKIPPED_NAMES.split())
 _VOID_NAMES: Final = "area base br col embed hr img input link meta param source track wbr"
 _VOID: Final = frozenset(_VOID_NAMES.split())
 _ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
@@ -209,10 +210,20 @@ class _Page:
             start = template.end
         inline.text(start, end)
 
-    def _take(self, inline: Inline, quote: str = "") -> Iterator[Segment]:
-        """Yields what was collected as a segment, of an attribute in those quotes."""
+    def _take(self, inline: Inline, quote: str = "", outer: str = "") -> Iterator[Segment]:
+        """Yields what was collected as a segment, of an attribute in those quotes.
+
+        :param outer: the quotes that it gets
+        """
         write = partial(_encode, self._spelt, quote)
-        for segment in in_place(inline, self._lines, write, state=self._state, wraps=not quote):
+        for segment in in_place(
+            inline,
+            self._lines,
+            write,
+            state=self._state,
+            wraps=not quote,
+            guard=lambda pieces, _: [outer, *pieces, outer],
+        ):
             if segment.state == "new" and LEFT_OVER.search(segment.source.text):
                 reason = "left as it is: it has a part of a template that is not understood"
                 segment = replace(segment, state="skipped", reason=reason)
@@ -261,6 +272,10 @@ class _Page:
             texts += [known["value"]] if kind in ("submit", "button", "reset") else []
         for start, end in texts:
             quote = self._text[start : start + 1]
+            if self._text[start:end].isalnum():
+                inline = self._inline()
+                inline.text(start, end)
+                yield from self._take(inline, '"', '"')
             if quote in ("'", '"'):
                 inline, take = self._inline(), partial(self._take, quote=quote)
                 yield from self._add(inline, start + 1, end - 1, take)

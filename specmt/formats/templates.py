@@ -1,4 +1,4 @@
-"""Template tags in web pages: Jinja, Django, Liquid, Go, Handlebars, Vue, Angular, Blade, ERB, PHP, FreeMarker.
+"""Template tags in web pages: Jinja, Django, Liquid, Go, Handlebars, Vue, Angular, Blade, ERB, PHP, Smarty, Svelte, ….
 
 What shows a value stands in a sentence as a word does. At all others, which say what is shown at all, a sentence ends:
 so they keep their order.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final, NamedTuple, final
 
 _MOST: Final = 4000
@@ -20,7 +21,8 @@ _CLOSING: Final = {
 _OPENING: Final = re.compile(
     r"""(?P<mark>\{%|\{\#|\{\{\{|\{\{|\{!!|<%|<\?(?!xml)|[$\#]\{|<\#--|<(?=/?[\#@][A-Za-z])|(?P<message>
         \{(?=\s*[\w.()]{1,60}\s*,\s*(?:plural|select))))
-        |(?P<directive>(?:\}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{2,20})\b[ \t]*(?P<open>\()?)|\}""",
+        |(?P<directive>(?:\}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{2,20})\b[ \t]*(?P<open>\()?)|\}
+        |(?P<brace>\{(?=[/\#:@$]?[A-Za-z]))""",
     re.VERBOSE,
 )
 _ANGULAR: Final = re.compile(r"(?<![\w@])@(?:if|for|switch|defer)\s*(?:\([^\n]{1,500}?\)\s*)?\{")
@@ -28,7 +30,10 @@ _BLADE: Final = re.compile(
     r"(?<![\w@])@(?:end(?:if|for|foreach|forelse|section|auth|guest|can|push|isset|unless|component|slot|switch|while|php)\b"
     r"|(?:extends|include|section|yield|csrf)\b)"
 )
-_MARKS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_BRACED: Final = re.compile(r"\{/(?:if|foreach|for|section|block|each|await|key|snippet|while)\}")
+"""What tells pages of which tags have one brace."""
+
+_BRACKET: Final = re.compile(r"[(){}]")
 _BLOCK: Final = re.compile(r"[^{}<>@]{0,200}\{")
 _KEPT: Final = re.compile(
     r"""\{%[-+~]?\s*(blocktrans(?:late)?|comment|highlight|javascript|schema|style|stylesheet|trans(?=[^"']*\Z))\b"""
@@ -38,7 +43,7 @@ _KEPT: Final = re.compile(
 _VALUE: Final = re.compile(
     r"""\{%[-+~]?\s*(?:trans|translate|t|_|url|static|now)\b|\{\{(?![-~{\s]*(?:[\#/^>!]
         |(?:if|else|end|with|range|define|block|template|break|continue)\b))|\{!!|<%[=-]|<\?(?:=|php\s+(?:echo|print|_e)\b)
-        |[$\#]\{|\{\s*[\w.]|@(?:lang|yield|json|choice)\b""",
+        |[$\#]\{|\{(?![%\#{!/:]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)|@(?:lang|yield|json|choice)\b""",
     re.VERBOSE,
 )
 """Tags that show a value."""
@@ -66,7 +71,9 @@ class Templates:
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text = text
+        self._span = start, end
         self._is_angular = _ANGULAR.search(text, start, end) is not None
+        self._is_braced = _BRACED.search(text, start, end) is not None
         self._is_blade = _BLADE.search(text, start, end) is not None
 
     def find(self, place: int, end: int) -> Iterator[Template]:
@@ -99,8 +106,8 @@ class Templates:
     def _end(self, match: re.Match[str], last: int) -> int | None:
         """Returns where a tag ends; nothing where it is none."""
         text, mark = self._text, match["mark"]
-        if match["message"]:
-            return self._balanced("{", match.end(), last)
+        if match["message"] or (self._is_braced and (match["brace"] or mark == "{#")):
+            return self._balanced(match.start() + 1, last)
         if mark:
             # PHP may go on to the end of a file.
             place = text.find(_CLOSING[mark], match.end(), last if mark == "<?" else min(last, match.end() + _MOST))
@@ -110,17 +117,29 @@ class Templates:
             while mark == "{{" and place < last and text[place] == "}":
                 place += 1
             return place
-        end = self._balanced("(", match.end(), last) if match["open"] else match.end()
+        if match["brace"]:
+            return None
+        if self._is_angular and match[0].startswith("@let"):
+            return text.find(";", match.end(), min(last, match.end() + _MOST)) + 1 or None
+        end = self._balanced(match.end(), last) if match["open"] else match.end()
         if self._is_angular:
             block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
             return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
         return end if self._is_blade and match[0][0] == "@" else None
 
-    def _balanced(self, opening: str, place: int, last: int) -> int | None:
-        """Returns where what was opened before a place ends."""
-        depth = 1
-        for match in _MARKS[opening].finditer(self._text, place, min(last, place + _MOST // 4)):
-            depth += 1 if match[0] == opening else -1
-            if not depth:
-                return match.end()
-        return None
+    def _balanced(self, place: int, last: int) -> int | None:
+        """Returns where what was opened right before a place ends."""
+        end = self._closing.get(place, last + 1)
+        return end if end <= min(last, place + _MOST) else None
+
+    @cached_property
+    def _closing(self) -> dict[int, int]:
+        """Behind what each brace and parenthesis ends, by the place behind it."""
+        opened: dict[str, list[int]] = {"(": [], "{": []}
+        found: dict[int, int] = {}
+        for match in _BRACKET.finditer(self._text, *self._span):
+            if match[0] in opened:
+                opened[match[0]].append(match.end())
+            elif places := opened["(" if match[0] == ")" else "{"]:
+                found[places.pop()] = match.end()
+        return found

@@ -30,6 +30,9 @@ from tests.documents import read, run, translate
         ("<#if a?size gt 1>Eins ${a.b > c} da<#else>Zwei</#if><#-- nein -->", ["Eins {t1} da", "Zwei"]),
         ("Eins <!-- IF a -->zwei<!-- ELSE -->drei<!-- ENDIF --> <b<!-- vier", ["Eins", "zwei", "drei"]),
         ("<{{ tag }} class=a>Eins</{{ tag }}><p a={{ b }} title='Zwei'>", ["Eins", "Zwei"]),
+        ("{if $a > 1}Eins {$b} da{else}zwei{/if}", ["Eins {t1} da", "zwei"]),
+        ("{#if a > 1}Eins {b} da{:else}zwei{/if}", ["Eins {t1} da", "zwei"]),
+        ("@let a = b > 1; Eins @if (a) {zwei}", ["Eins", "zwei"]),
         ("{{ if .x }}Eins {{ .y }} da{{ end }}", ["Eins {t1} da"]),
     ],
 )  # fmt: skip
@@ -58,6 +61,8 @@ def test_what_is_no_whole_template_is_left() -> None:
         ("<p>Ein <picture><img alt='Bild'></picture> da", "<p>EIN <picture><img alt='BILD'></picture> DA"),
         ("<p>A&ndash;B &hellip; &quot;&#8222; e\xa0f", "<p>A&ndash;B &hellip; &quot;&#8222; E&nbsp;F"),
         ("<p title='&bdquo;a&#39;'>&auml; &amp; ü", "<p title='&bdquo;A&#39;'>Ä &amp; Ü"),
+        ("<img alt=Bild title=x1>", '<img alt="BILD" title="X1">'),
+        ("<iframe src=a><p>nein</p></iframe>da", "<iframe src=a><p>nein</p></iframe>DA"),
         ("<p>a </ x> b", "<p>A </ x>B"),
         ("<p>a </ x b", "<p>A </ x b"),
     ],
