@@ -129,7 +129,7 @@ class _Page:
         self._rules = options.tags
         self._lines = lines or LineNumbers(text)
         self.parts: list[Part] = []
-        """What is left of the text, and why."""
+        """What is left of the text beside tags, and why."""
         self._state: State = "new"
         self._said = primary(options.source)
         """The language of the page, as it says."""
@@ -152,8 +152,6 @@ class _Page:
                 skipped = None
                 if end == token.end:
                     continue
-            if token.kind != "text":
-                self.parts.append(Part(token.start, token.end, "tag" if token.name else "comment or declaration"))
             if is_open:
                 attributes = token.attributes(self.seen) if token.end - token.start > len(token.name) + 3 else {}
                 if token.name not in self._rules.ignored:

@@ -72,7 +72,7 @@ class _Element:
 def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment]:
     """Yields the texts.
 
-    :param parts: takes what is left, and why
+    :param parts: takes what is left beside tags, and why
     """
     tokens = list(xml_tokens(text, fragment=True))
     rules = _with_code(text, rules)
@@ -91,8 +91,6 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
                     inline.opaque(first.start, token.end)
                 first = None
             continue
-        if token.kind not in ("text", "cdata"):
-            parts.append(Part(token.start, token.end, "tag" if token.name else "comment or declaration"))
         if token.kind in ("open", "empty"):
             is_inline = token.start in inline_at
             if _is_kept(text, token, rules):

@@ -113,8 +113,8 @@ def test_every_character_is_a_text_or_is_left_for_a_reason() -> None:
     document = read("html", page.encode())
     assert isinstance(document, TextDocument)
     texts = [Part(edit.start, edit.end, "") for each in document.segments for edit in each.edits(each.source, print)]
-    entities = [Part(*match.span(), "entity") for match in re.finditer("&[a-z]+;", page)]
-    assert unread(page, [*document.parts, *texts, *entities]) == []
+    markup = [Part(*match.span(), "markup") for match in re.finditer("&[a-z]+;|<[^<>]*>", page)]
+    assert unread(page, [*document.parts, *texts, *markup]) == []
     assert all(part.reason for part in document.parts)
     left = {part.reason: page[part.start : part.end] for part in document.parts}
     assert left["template"] == "{% trans 'nein' %}" and left["in what is not closed"] == "<script>nein"
