@@ -14,12 +14,12 @@ from specmt.formats.markup import quoted, xml_escape
 from specmt.text.lines import open_input, reading
 from specmt.text.memory import Pair, read_memory
 
-_BILINGUAL: Final = ("po", "xliff")
+_BILINGUAL: Final = ("po", "qt", "xcstrings", "xliff")
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 def read_pairs(path: Path, source: str, target: str, *, unsure: bool = False) -> Iterator[Pair]:
-    """Yields the pairs of a translation memory, TSV or TMX, or of a translated PO or XLIFF file.
+    """Yields the pairs of a translation memory, TSV or TMX, or of a translated PO, XLIFF, TS or xcstrings file.
 
     :param unsure: whether those are among them, too, that are marked to be reviewed, were suggested, or are of what a
         text was before a change

@@ -77,8 +77,8 @@ def memory() -> None:
 def export(languages: tuple[str, str], known: Iterator[Known], output: Path | None) -> None:
     """Write what FILES and pairs have in both languages as TMX, each pair once.
 
-    FILES can be PO, XLIFF, TMX, and TSV as `specmt translate --format tsv` writes it; translations that are marked to
-    be reviewed are left out. Without any, what people wrote or accepted in the project, by its records.
+    FILES can be PO, XLIFF, TS, xcstrings, TMX, and TSV as of `specmt translate --format tsv`; what is marked to
+    be reviewed is left out. Without any, what people wrote or accepted in the project, by its records.
 
     \b
     Examples:

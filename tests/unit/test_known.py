@@ -13,6 +13,7 @@ from specmt.documents import Selection
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
 from specmt.options import DecodingOptions
+from specmt.pairs import read_pairs
 from specmt.text.likeness import Nearest
 from specmt.text.memory import read_memory
 from specmt.text.terms import suggest
@@ -162,3 +163,27 @@ def test_terms_are_what_is_translated_alike() -> None:
     ]
     assert found[0].places == ("1", "2", "3")
     assert {each.source for each in suggest(pairs[:6], 2)} == {"Datei"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "app_en.ts",
+            '<TS version="2.1" language="en" sourcelanguage="de"><context><name>a</name><message><source>Haus</source>'
+            '<translation>House</translation></message><message><source>Baum</source><translation type="unfinished">Tre'
+            "</translation></message></context></TS>",
+        ),
+        (
+            "Localizable.xcstrings",
+            '{"sourceLanguage": "de", "strings": {"Haus": {"localizations": {"en": {"stringUnit": '
+            '{"state": "translated", "value": "House"}}}}, "Baum": {"localizations": {"en": {"stringUnit": '
+            '{"state": "needs_review", "value": "Tre"}}}}}, "version": "1.0"}',
+        ),
+    ],
+)
+def test_what_is_reviewed_of_files_with_both_languages_is_a_memory(tmp_path: Path, name: str, data: str) -> None:
+    path = tmp_path / name
+    path.write_text(data)
+    assert [*read_pairs(path, "de", "en")] == [("Haus", "House")]
+    assert {*read_pairs(path, "de", "en", unsure=True)} == {("Haus", "House"), ("Baum", "Tre")}
