@@ -196,10 +196,17 @@ def kept_texts(update: Update) -> list[str]:
     assert update.target is not None
     if update.target.is_package:
         return []
+    # What programs say of an entry of PO follows the source, and commas are between entries.
+    told = re.compile(r"^#(?:[.:,]|(?=[\r\n])).*\n" if update.files.file_format == "po" else r"(?!)", re.MULTILINE)
     return [
-        update.target.text(other).strip().rstrip(",")
+        told.sub("", update.target.text(other)).strip().rstrip(",")
         for number, other in update.plan.order
-        if other is not None and (number is None or update.plan.steps[number].action in ("keep", "draft"))
+        if other is not None
+        and (
+            update.files.file_format != "po"
+            if number is None
+            else update.plan.steps[number].action in ("keep", "draft")
+        )
     ]
 
 

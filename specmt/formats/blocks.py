@@ -39,6 +39,8 @@ _UNITS: Final = {
 }
 """What is an entry, where that can have several lines."""
 
+_MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ITEM: Final = re.compile(r"[ \t>]*(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.|\|)(?:[ \t]|(?<=\|))")
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
 _SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
@@ -191,6 +193,8 @@ def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str
     """Returns the kind and the key of a block."""
     if not segments:
         return "markup", ""
+    if file_format == "po" and (named := _MESSAGE.search(text)) is not None:
+        return "entry", "".join(_QUOTED.findall(named[1] or "")) + "\4" + "".join(_QUOTED.findall(named[2]))
     if file_format in _BY_SOURCE:
         return "entry", " ".join(dict.fromkeys(f"{each.context}\4{each.source.text}" for each in segments))
     if any(each.context for each in segments):
@@ -281,7 +285,7 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
     markup = [each.source.text for each in segments if each.state == "skipped"]
     markup += [part for each in segments for tag in each.source.tags for part in _markup(tag, inner.text)]
     if not texts:
-        markup = [inner.text[block.start : block.end].strip()]
+        markup = [inner.text[block.start : block.end].strip().removesuffix(",")]
     return Content(texts, tuple(markup))
 
 

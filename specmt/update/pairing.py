@@ -112,11 +112,16 @@ def _cost(source: Sequence[Shape], target: Sequence[Shape]) -> float:
 def _cheapest(source: Sequence[Shape], target: Sequence[Shape]) -> list[tuple[range, range]]:
     """Returns the steps of the cheapest way through both files: the blocks of each side that belong together."""
     rows, columns = len(source), len(target)
+    if not rows or not columns:
+        return [(range(n, n + 1), range(0)) for n in range(rows)] + [
+            (range(0), range(n, n + 1)) for n in range(columns)
+        ]
+    band = max(_BAND, 2 * columns // rows)
     moves = ((1, 1), (1, 0), (0, 1), (1, 2), (2, 1))
     best: dict[Span, tuple[float, Span]] = {(0, 0): (0.0, (0, 0))}
     for row in range(rows + 1):
-        middle = row * columns // max(1, rows)
-        for column in range(max(0, middle - _BAND), min(columns, middle + _BAND) + 1):
+        middle = row * columns // rows
+        for column in range(max(0, middle - band), min(columns, middle + band) + 1):
             if (row, column) not in best:
                 continue
             so_far = best[row, column][0]

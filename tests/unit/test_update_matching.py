@@ -88,6 +88,12 @@ def test_a_plan_keeps_or_names_every_block(old: list[str], source: list[str], ta
     assert gone <= {each.target for each in known}  # of what a person wrote nothing goes
 
 
+def test_files_of_very_different_lengths_are_paired() -> None:
+    block = shape("p", Content(("Ein Satz.",), ()))
+    for ours, theirs in ((0, 1000), (1, 1000), (1000, 1), (2, 0)):
+        assert len(pair([block] * ours, [block] * theirs)) in (min(ours, theirs), 2 * min(ours, theirs))
+
+
 def test_files_are_paired() -> None:
     ours = ["Titel", "Siehe 12 und 13.", "Ein Satz über a_b.", "Ende gut."]
     theirs = ["Title", "See 12 and 13.", "Only here, and rather long as it is.", "A sentence on a_b.", "All is well."]
