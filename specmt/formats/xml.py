@@ -29,7 +29,7 @@ _DOCBOOK: Final = (
     "replaceable returnvalue sgmltag structfield structname symbol systemitem tag token type uri userinput varname"
 )
 _PROFILES: Final = (
-    (re.compile(r"<html\b"), f"{_LISTINGS_NAMES} code kbd math samp svg tt var"),
+    (re.compile(r"<html\b"), f"{_LISTINGS_NAMES} code kbd samp tt var"),
     (re.compile(r"(?i)docbook"), f"{_LISTINGS_NAMES} {_DOCBOOK}"),
     (
         re.compile(
@@ -41,6 +41,7 @@ _PROFILES: Final = (
 )
 """What is in documents of a kind before their texts, and the names of their elements of code."""
 
+_FOREIGN: Final = frozenset(("math", "mml:math", "m:math", "svg", "svg:svg"))
 _HEAD: Final = 2000
 
 
@@ -56,7 +57,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 def _with_code(text: str, rules: TagRules) -> TagRules:
     """Returns rules by which elements of code are left as they are, too, as far as nothing else is said of them."""
     names = next(names for pattern, names in _PROFILES if pattern.search(text, 0, _HEAD)).split()
-    return replace(rules, ignored=rules.ignored | (frozenset(names) - rules.inside - rules.splitting))
+    return replace(rules, ignored=rules.ignored | (_FOREIGN | frozenset(names)) - rules.inside - rules.splitting)
 
 
 @dataclass
@@ -138,9 +139,11 @@ def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[in
             opened.pop()
         elif token.kind in ("text", "cdata") and xml_unescape(text[token.start : token.end]).strip():
             opened[-1].has_text = True
-    for _, element, parent in parents:  # those around an element come before it
+    for token, element, parent in parents:  # those around an element come before it
         stands_in_text = parent.is_inline or parent.has_text or not rules.detects
-        element.is_inline = element.name in rules.inside or (stands_in_text and element.name not in rules.splitting)
+        # What declares a namespace stays around what is in it.
+        splits = element.name in rules.splitting or "xmlns" in text[token.start : token.end]
+        element.is_inline = element.name in rules.inside or (stands_in_text and not splits)
     return {token.start for token, element, _ in parents if element.is_inline}
 
 

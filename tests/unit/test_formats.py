@@ -504,6 +504,7 @@ def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None
         ("article xmlns='http://docbook.org/ns/docbook'", "<para>Ein <code>nein</code> da</para>", ["Ein {t1} da"]),
         ("article xmlns='http://docbook.org/ns/docbook'", "<programlisting>nein</programlisting>", []),
         ("html", "<p>Ein <code>nein</code> da</p><pre>nein</pre>", ["Ein {t1} da"]),
+        ("a", "<p>Ein <x xmlns:y='y'>Satz <y:z/> hier</x> da</p>", ["Ein", "Satz {t1} hier", "da"]),
         ("a", "<p>Ein <code>Wort</code> da <k>nein</k></p>", ["Ein Wort da {t1}"]),
     ],
 )
