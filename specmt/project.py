@@ -170,6 +170,12 @@ class Project:
         """Returns the pair that a file is the translation of, if it is one."""
         return self._targets.get(Path(os.path.abspath(target)))
 
+    def target_of(self, source: Path, to: str) -> Path | None:
+        """Returns where the translation of a source would be, which need not be there."""
+        name = source.relative_to(self.folder).as_posix()
+        rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
+        return None if rule is None else self._pair(_Mapped(name, rule, ""), to).target
+
     def rebase(self, pair: ProjectFile) -> Callable[[str], str]:
         """Returns what makes of the targets of a page's links those of its translation.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import chain
@@ -28,7 +28,8 @@ from specmt.project import Project, find_project
 from specmt.types import Line, Translation
 from specmt.update.known import Approved, approved_in
 from specmt.update.plan import PlanOptions
-from specmt.update.store import Files, Locks, read_whole, record_beside, record_in, store
+from specmt.update.renamed import find_renamed, move
+from specmt.update.store import END, FOLDER, Files, Locks, read_whole, record_beside, record_in, store, target_of
 from specmt.update.update import Counts, Update, Updated, open_update, update_all
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class _Group:
     model: str | None
     loading: dict[str, Any]
     options: DecodingOptions
+    orphans: list[Files]
+    """Records whose sources are gone."""
 
     def approved(self) -> Iterator[Pair]:
         """Yields what people approved in them, and what the translation memory has."""
@@ -188,7 +191,10 @@ def _named(
         for task in tasks
         if task.target is not None
     ]
-    return _Group(folder.source, jobs, model, loading, options)
+    used = {job.files.record for job in jobs}
+    records = into.rglob(f"{FOLDER}/*{END}") if into.is_dir() else ()
+    orphans = [Files(path, target_of(path), path, "") for path in sorted(records) if path not in used]
+    return _Group(folder.source, jobs, model, loading, options, orphans)
 
 
 def _in_project(
@@ -219,8 +225,21 @@ def _in_project(
         told = replace(options, glossary=options.glossary or project.glossary.get(to))
         told = replace(told, memory=options.memory or next(iter(project.memory), None))
         languages = {"source": loading["source"] or project.source_language, "target": loading["target"] or to}
-        groups.append(_Group(project.source_language, jobs, model or project.model, loading | languages, told))
+        orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
+        groups.append(_Group(project.source_language, jobs, model or project.model, loading | languages, told, orphans))
     return groups
+
+
+def _orphans(project: Project, to: str, used: Collection[Path]) -> list[Files]:
+    """Returns the records of a project whose sources are gone, and where their translations are."""
+    top = record_in(project.folder, to, Path("any")).parent
+    found = []
+    for path in sorted(top.rglob(f"*{END}")):
+        source = project.folder / path.relative_to(top).with_name(path.name.removesuffix(END))
+        target = project.target_of(source, to)
+        if path not in used and not source.exists() and target is not None:
+            found.append(Files(source, target, path, ""))
+    return found
 
 
 def _files(task: Task, record: Path) -> Files:
@@ -250,7 +269,7 @@ class _Run:
         :raises DataError: the only one is damaged, or does not belong to its source.
         """
         with Locks() as locks:
-            updates = self._prepared(group.jobs, locks)
+            updates = self._prepared(group, locks)
             done: Iterable[Update | Updated] = updates
             if not self._is_dry:
                 done = update_all(
@@ -270,11 +289,12 @@ class _Run:
                 self._total += each.counts
                 self._count += 1
 
-    def _prepared(self, jobs: Sequence[_Job], locks: Locks) -> Iterator[Update]:
-        for job in jobs:
+    def _prepared(self, group: _Group, locks: Locks) -> Iterator[Update]:
+        for job in group.jobs:
             try:
                 if not self._is_dry:
                     locks.hold(job.files)
+                self._follow(job, group.orphans)
                 made_of = partial(_earlier, job.files.source, self._was)
                 update = open_update(job.files, job.formats, job.plans, made_of, is_dry=self._is_dry)
             except DataError as error:
@@ -283,6 +303,17 @@ class _Run:
             self._same += update is None
             if update is not None:
                 yield update
+
+    def _follow(self, job: _Job, orphans: list[Files]) -> None:
+        """Moves the translation of a source that was renamed."""
+        old = find_renamed(job.files, orphans, job.formats) if orphans else None
+        if old is None:
+            return
+        orphans.remove(old)
+        if not self._quiet:
+            note(f"{old.target} {'would become' if self._is_dry else 'is now'} {job.files.target}, as its source")
+        if not self._is_dry:
+            move(old, job.files)
 
     def _fail(self, error: DataError) -> None:
         if self._is_alone:

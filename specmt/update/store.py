@@ -18,7 +18,8 @@ from specmt.update.record import Record, blob_id, parse, written
 FOLDER: Final = ".specmt"
 """The folder of records, beside the project's file or beside the translations."""
 
-_END: Final = ".rec"
+END: Final = ".rec"
+"""How the names of records end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,12 @@ def read_whole(path: Path) -> bytes:
 
 def record_beside(target: Path) -> Path:
     """Returns where the record of a translation is that belongs to no project."""
-    return target.parent / FOLDER / f"{target.name}{_END}"
+    return target.parent / FOLDER / f"{target.name}{END}"
+
+
+def target_of(record: Path) -> Path:
+    """Returns the translation whose record belongs to no project."""
+    return record.parent.parent / record.name.removesuffix(END)
 
 
 def record_in(project: Path, language: str, source: Path) -> Path:
@@ -61,7 +67,7 @@ def record_in(project: Path, language: str, source: Path) -> Path:
 
     :param source: within the project's folder
     """
-    return project / FOLDER / "record" / language / source.with_name(f"{source.name}{_END}")
+    return project / FOLDER / "record" / language / source.with_name(f"{source.name}{END}")
 
 
 @final

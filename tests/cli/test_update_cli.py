@@ -88,8 +88,37 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert specmt("update", "b.md") == 0
     assert capsys.readouterr().err == "specmt: note: 1 document, 0 of them as before: 1 translated\n"
     assert specmt("accept", tmp_path / "en" / "b.md:1") == 0
+    capsys.readouterr()
+    Path("b.md").rename("c.md")
+    assert specmt("update") == 0
+    assert "b.md is now " in capsys.readouterr().err
+    assert not (tmp_path / "en" / "b.md").exists()
+    assert (tmp_path / "en" / "c.md").read_text() == "DREI.\n"
+    # A run that was ended when only the translation had been moved.
+    record = tmp_path / ".specmt" / "record" / "en" / "docs" / "c.md.rec"
+    record.rename(record.with_name("b.md.rec"))
+    assert specmt("update") == 0
+    assert " h " in record.read_text()
+    Path("c.md").rename("b.md")
+    assert specmt("update") == 0
     assert specmt("update", "--quiet") == 0
     assert (tmp_path / "en" / "b.md").read_text() == "DREI.\n"
     monkeypatch.chdir("/")
     capsys.readouterr()
     fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")
+
+
+def test_a_source_that_moved_without_a_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    source, command = tmp_path / "in" / "a.md", ["update", tmp_path / "in", "--into", tmp_path / "out"]
+    source.write_text("Eins.\n\nZwei.\n")
+    assert specmt(*command) == 0
+    (tmp_path / "out" / "a.md").write_text("EINS.\n\nTwo.\n")
+    source.rename(tmp_path / "in" / "sub" / "b.md")
+    assert specmt(*command) == 0
+    assert (tmp_path / "out" / "sub" / "b.md").read_text() == "EINS.\n\nTwo.\n"
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["b.md", "b.md.rec"]
+    assert "2 translated" not in capsys.readouterr().err.splitlines()[-1]
