@@ -41,7 +41,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, segments, finish=finish)
 
 
-_REFERENCE: Final = re.compile(r"\$t\([^()]*\)|'[{}]'")
+_REFERENCE: Final = re.compile(
+    r"(?P<copied>\$t\([^()]*\)|'[{}]')|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
+)
+"""What is copied, and marks of wikis for words that stand out."""
+
 _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
 """A key of i18next for a plural form."""
 
@@ -158,8 +162,14 @@ class _Reader:
 
 
 def _nested(text: str, span: Span) -> Iterator[Item]:
-    """Yields references of i18next to other messages, and braces that ICU quotes."""
-    return (Item("opaque", match.span()) for match in _REFERENCE.finditer(text, *span))
+    """Yields references of i18next to other messages, braces that ICU quotes, and marks of wikis."""
+    mark = ""
+    for match in _REFERENCE.finditer(text, *span):
+        if match["copied"]:
+            yield Item("opaque", match.span())
+        elif match[0] == mark or (match["open"] and not mark):
+            yield Item("close" if mark else "open", match.span(), match[0])
+            mark = "" if mark else match[0]
 
 
 def _decode(raw: str) -> str:

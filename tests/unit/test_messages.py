@@ -9,7 +9,7 @@ from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.manual import find_marks
 from specmt.options import DecodingOptions
-from tests.documents import Shouting
+from tests.documents import Shouting, read, translate
 
 _UNIT = "<xliff><file><body><trans-unit><source>{}</source>{}</trans-unit></body></file></xliff>"
 
@@ -204,3 +204,19 @@ def test_marks_of_direction_stay() -> None:
 
 def test_quoted_braces_are_copied() -> None:
     assert shout("json", """{"a": "use '{'braces'}' here"}""") == """{"a": "USE '{'BRACES'}' HERE"}"""
+
+
+def test_marks_of_wikis_are_tags() -> None:
+    source = (
+        "{\"a\": \"Siehe '''fett''' und ''kursiv'' da\", \"b\": \"Ich hab''s und ''nein\", \"c\": \"''a '''b''' c''\"}"
+    )
+    document = read("json", source.encode())
+    assert [segment.source.text for segment in document.segments] == [
+        "Siehe fett und kursiv da",
+        "Ich hab''s und ''nein",
+        "''a b c''",
+    ]
+    expected = source
+    for word in ("Siehe", "fett", "und", "kursiv", " da", "Ich", "hab", "''s", "nein", "''a", "'b'", "c''"):
+        expected = expected.replace(word, word.upper())
+    assert translate(document).decode() == expected
