@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from math import exp
 from typing import Final, NamedTuple
 
+from specmt.text.patience import patience
 from specmt.types import Translation
 
 Part = tuple[str, float | None]
@@ -52,11 +52,9 @@ def _parts(text: str, tokens: Sequence[str], log_probs: Sequence[float]) -> Iter
     there = [*_WORD.finditer(text)]
     place = 0
     # What is put in, or written otherwise than the model said it, has no probability.
-    for one, other, size in SequenceMatcher(
-        None, [each[0] for each in there], said, autojunk=False
-    ).get_matching_blocks():
-        for match, total in zip(there[one : one + size], sums[other : other + size], strict=True):
-            yield text[place : match.start()], None
-            yield match[0], round(exp(total), 4)
-            place = match.end()
+    for one, other in patience([each[0] for each in there], said):
+        start, end = there[one].span()
+        yield text[place:start], None
+        yield text[start:end], round(exp(sums[other]), 4)
+        place = end
     yield text[place:], None

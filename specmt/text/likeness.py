@@ -22,6 +22,9 @@ _CANDIDATES: Final = 5
 _COMMON: Final = 1000
 """In how many texts a word may be to say which they are."""
 
+_LONGEST: Final = 200
+"""How many words of a text are looked at."""
+
 
 @final
 class Nearest:
@@ -36,11 +39,11 @@ class Nearest:
 
     def __call__(self, text: str) -> tuple[str, float] | None:
         """Returns the text that is most like another one, and how like, from 0 to 1, if any is near."""
-        words = _WORD.findall(text)
+        words = _WORD.findall(text)[:_LONGEST]
         places = (self._places.get(word, ()) for word in {*words})
         shared = Counter(number for each in places if len(each) <= _COMMON for number in each)
         likely = [self._texts[number] for number, _ in shared.most_common(_CANDIDATES)]
-        found = ((SequenceMatcher(None, words, _WORD.findall(each)).ratio(), each) for each in likely)
+        found = ((SequenceMatcher(None, words, _WORD.findall(each)[:_LONGEST]).ratio(), each) for each in likely)
         like, near = max(found, default=(0.0, ""))
         return (near, like) if like >= _NEAR else None
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final
 
+from specmt.text.patience import longest_increasing, patience
 from specmt.types import Span
 from specmt.update.record import Item
-
-T = TypeVar("T")
 
 _MOST_ALIKE: Final = 50
 """In how many blocks a sentence may be that is to say which block is which."""
@@ -60,36 +58,7 @@ def gaps(found: Matches, old: int, new: int) -> Iterator[tuple[list[int], list[i
 def in_order(found: Matches) -> list[Span]:
     """Returns the most matches, new and old, that are in the same order on both sides."""
     pairs = sorted(found.items())
-    return [pairs[number] for number in _longest_increasing([old for _, old in pairs])]
-
-
-def patience(old: Sequence[T], new: Sequence[T]) -> list[Span]:
-    """Returns which places of two sequences are the same, in order: around what both have once, and at the ends."""
-    pairs: list[Span] = []
-    waiting = [(0, len(old), 0, len(new))]
-    while waiting:
-        start, end, other, last = waiting.pop()
-        while start < end and other < last and old[start] == new[other]:
-            pairs.append((start, other))
-            start, other = start + 1, other + 1
-        while start < end and other < last and old[end - 1] == new[last - 1]:
-            end, last = end - 1, last - 1
-            pairs.append((end, last))
-        if start == end or other == last:
-            continue
-        places = {value: place for place, value in enumerate(old[start:end], start)}
-        counts, others = Counter(old[start:end]), Counter(new[other:last])
-        once = [
-            (places[value], place)
-            for place, value in enumerate(new[other:last], other)
-            if counts[value] == 1 and others[value] == 1
-        ]
-        kept = [once[number] for number in _longest_increasing([each for each, _ in once])]
-        if kept:
-            bounds = [(start - 1, other - 1), *kept, (end, last)]
-            waiting += [(one + 1, two, before + 1, after) for (one, before), (two, after) in pairwise(bounds)]
-            pairs += kept
-    return sorted(pairs)
+    return [pairs[number] for number in longest_increasing([old for _, old in pairs])]
 
 
 def _find_same(
@@ -148,20 +117,3 @@ def _by_value(items: Sequence[Item], value: Callable[[Item], Hashable | None]) -
         if (said := value(each)) is not None:
             numbers.setdefault(said, []).append(number)
     return numbers
-
-
-def _longest_increasing(values: Sequence[int]) -> list[int]:
-    """Returns the places of a longest increasing run of different values."""
-    tops: list[int] = []
-    places: list[int] = []
-    before: list[int] = []
-    for place, value in enumerate(values):
-        pile = bisect_left(tops, value)
-        before.append(places[pile - 1] if pile else -1)
-        tops[pile : pile + 1], places[pile : pile + 1] = [value], [place]
-    run: list[int] = []
-    place = places[-1] if places else -1
-    while place >= 0:
-        run.append(place)
-        place = before[place]
-    return run[::-1]

@@ -16,9 +16,9 @@ from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
 from specmt.formats.po import obsolete, refreshed
 from specmt.options import DecodingOptions
+from specmt.text.patience import patience
 from specmt.text.segment import split_sentences
 from specmt.types import Span, Stats, Tagged
-from specmt.update.matching import patience
 from specmt.update.packages import all_with_tags
 from specmt.update.pairing import SURE, Paired, pair
 from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.formats.blocks import Content
-from specmt.update.matching import match, patience
+from specmt.text.patience import patience
+from specmt.update.matching import match
 from specmt.update.pairing import pair, shape
 from specmt.update.plan import PlanOptions, plan
 from specmt.update.record import Entry, Item
