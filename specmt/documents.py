@@ -6,16 +6,15 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count, groupby
 from typing import Final, Protocol
 
+from specmt.again import Again, again, damage
 from specmt.formats.document import FAILED, Document, Segment, fail, write
 from specmt.options import DecodingOptions
-from specmt.text.held import Held
-from specmt.text.judge import judge
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
-from specmt.text.placeholders import find_copied
 from specmt.text.segment import split_sentences
 from specmt.text.tags import Alignment, carry, guess
 from specmt.types import Line, Stats, Tagged, Translation
@@ -28,7 +27,6 @@ LEFT: Final = "a sentence is left in its language"
 
 _KEPT: Final = "kept as it was"
 _WORD: Final = re.compile(r"\S+")
-_STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +130,6 @@ class _Said:
     """Whether it was translated once more, in parts."""
 
 
-_Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
-"""Translates texts held fast; nothing where that is damaged, too."""
-
 _Known = dict[tuple[str, bool], _Said]
 """The sentences that were asked for, with alignment and without."""
 
@@ -213,15 +208,7 @@ def translate_documents(
             for said in pending.asked:
                 yield Line(next(indices), said.source, aligned=said.aligned)
 
-    def again(sources: Sequence[Tagged]) -> Iterator[Tagged | None]:
-        held = [Held(source) for source in sources]
-        parts = [Line(number, part) for number, part in enumerate(part for each in held for part in each.parts)]
-        said = iter(translator.translate(parts, options) if parts else ())
-        for each in held:
-            found = [next(said) for _ in each.parts]
-            is_good = found and not any(one.stats.left or damage(one.line.text, one.text) for one in found)
-            yield each.join([one.text for one in found]) if is_good else None
-
+    once_more: Again = partial(again, translate=lambda parts: translator.translate(parts, options))
     drafting = replace(options, drafter="auto+lookup") if remember is not None else options
     for is_near, group in groupby(planned(), key=lambda each: bool(each[1])):
         for translation in translator.translate(lines(group), drafting if is_near else options):
@@ -233,9 +220,9 @@ def translate_documents(
             said.confidence = translation.confidence
             pending.stats += translation.stats
             while waiting and waiting[0].is_done():
-                yield _finish(waiting.popleft(), again)
+                yield _finish(waiting.popleft(), once_more)
         while waiting:
-            yield _finish(waiting.popleft(), again)
+            yield _finish(waiting.popleft(), once_more)
 
 
 def sentences_of(
@@ -316,27 +303,19 @@ def _plan_segment(
     return _Plan(number, parts, origin), fresh
 
 
-def damage(source: str, translation: str) -> str | None:
-    """Returns what is known to be wrong with the translation of a sentence, if anything: such a one is not written."""
-    if not translation.strip():
-        return "the model says nothing"
-    problems = judge(source, translation, ("", ""), numbers=False, copied=find_copied(source))
-    return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
-
-
-def _hold(pending: _Pending, again: _Again) -> None:
+def _hold(pending: _Pending, once_more: Again) -> None:
     """Translates damaged sentences once more, held fast."""
     damaged = {
         id(said): said for plan in pending.plans for said, _ in plan.parts if said.damage and not said.is_held
     }.values()
-    for said, held in zip(damaged, again([Tagged(said.source) for said in damaged]), strict=True):
+    for said, held in zip(damaged, once_more([Tagged(said.source) for said in damaged]), strict=True):
         said.is_held = True
         if held is not None:
             said.text, said.confidence, said.damage = held.text, None, damage(said.source, held.text)
             said.alignment = guess(said.source.split(), said.text.split())
 
 
-def _finish(pending: _Pending, again: _Again) -> Finished:
+def _finish(pending: _Pending, once_more: Again) -> Finished:
     """Puts the translations into a document; segments that it cannot hold are translated once more, held fast."""
     segments, summary = pending.document.segments, pending.summary
     translations: dict[int, Tagged] = {}
@@ -346,7 +325,7 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
         pending.stats.failed += what.startswith(FAILED)
         notes.setdefault(number, []).append(what)
 
-    _hold(pending, again)
+    _hold(pending, once_more)
     for number, segment in enumerate(segments):
         if segment.state == "skipped" and segment.reason:
             tell(number, segment.reason)
@@ -373,7 +352,7 @@ def _finish(pending: _Pending, again: _Again) -> Finished:
     told: list[tuple[int, str]] = []
     data = write(pending.document, translations, lambda *each: told.append(each))
     bad = [number for number, what in told if what.startswith(_KEPT) and not what.startswith(FAILED)]
-    held = dict(zip(bad, again([segments[number].source for number in bad]), strict=True)) if bad else {}
+    held = dict(zip(bad, once_more([segments[number].source for number in bad]), strict=True)) if bad else {}
     if better := {number: translation for number, translation in held.items() if translation is not None}:
         told.clear()
         data = write(pending.document, translations | better, lambda *each: told.append(each))
