@@ -32,7 +32,7 @@ from specmt.translator import Translator
 from specmt.types import Line, Tagged, Translation
 from specmt.update.plan import PlanOptions
 from specmt.update.sides import Side
-from specmt.update.store import Files, record_beside, store
+from specmt.update.store import Files, recall, record_beside, store
 from specmt.update.update import Update, open_update, update_all
 
 LIST = Path(__file__).with_suffix(".txt")
@@ -44,7 +44,11 @@ class Marking:
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         for line in lines:
-            yield Translation(line, re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", line.text))
+            yield Translation(line, mark(line.text))
+
+
+def mark(text: str) -> str:
+    return re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", text)
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,20 @@ def texts(side: Side) -> Counter[str]:
     return Counter(segment.source.text for segment in side.document.segments if segment.state != "skipped")
 
 
+def stale(files: Files, update: Update, options: FormatOptions) -> Iterator[str]:
+    """Yields what is said to be the machine's, but is not what it makes of the source."""
+    data = files.target.read_bytes()
+    side = Side(data, str(files.target), files.file_format, options, is_source=False)
+    places = {item.text: number for number, item in enumerate(side.items)}
+    known = recall(files, data)
+    for number, entry in enumerate(known.entries if known is not None else ()):
+        if entry.origin == "m" and not any(text.tags for text in update.source.texts(number)):
+            wanted = " ".join(mark(text.text) for text in update.source.texts(number)).split()
+            there = " ".join(text.text for text in side.texts(places[entry.target])).split()
+            if wanted != there:
+                yield f"not of its source: {' '.join(there)[:90]!r}"
+
+
 def replay(
     history: History, translator: TranslatesLines, folder: Path, seed: int, *, adopts: bool, counts: Counter[str]
 ) -> Iterator[str]:
@@ -161,6 +179,8 @@ def replay(
                 place = found
         if lost := [word for word in person.words if word not in text]:
             yield f"edits lost: {lost}"
+        if isinstance(translator, Marking):
+            yield from stale(files, update, options)
         if open_update(files, options, plans) is not None:
             yield "a second update has something to do"
 
