@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import Final, final
 
 from specmt.documents import Remark, Remember, Selection, TranslatesLines, translate_documents
@@ -16,18 +15,14 @@ from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
 from specmt.formats.po import obsolete, refreshed
 from specmt.options import DecodingOptions
-from specmt.text.patience import patience
-from specmt.text.segment import split_sentences
-from specmt.types import Span, Stats, Tagged
+from specmt.types import Stats, Tagged
 from specmt.update.packages import all_with_tags
 from specmt.update.pairing import SURE, Paired, pair
+from specmt.update.parts import MACHINE, exchanged_markup, kept_texts, mended
 from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
-
-_MACHINE: Final = 8
-"""How long the hash of a sentence is that no person wrote."""
 
 _FEWEST: Final = 4
 """So many blocks must be there for a file to be none of those that a record or another file belongs to."""
@@ -120,7 +115,7 @@ class Update:
         self._exchanged: Final[dict[int, str]] = {}
         self.plan: Final = self._plan()
         self._check_package()
-        self._known: Final = self._known_texts()
+        self._known: Final = kept_texts(self.source, self.target, self.plan.steps, formats, reuses=not options.again)
         self.segments: Final = self._segments()
         self._pieces: list[str] = []
         self._drafts: dict[int, str] = {}
@@ -223,64 +218,12 @@ class Update:
             return replace(step, action="write", origin="m", note="")
         if step.action != "transplant":
             return step
-        if (text := self._transplanted(number, step)) is not None:
+        assert self.target is not None and step.target is not None
+        if (text := exchanged_markup(self.source, number, self.target, step.target)) is not None:
             self._exchanged[number] = text
             return replace(step, action="exchange")
         assert step.entry is not None
         return replace(anew(self.source.items[number], step.entry), target=step.target, entry=step.entry)
-
-    def _transplanted(self, number: int, step: Step) -> str | None:
-        """Returns a translation with the one part of the markup that differs as it is in the source, if it is one."""
-        assert self.target is not None and step.target is not None
-        old, new = self.target.contents[step.target].markup, self.source.contents[number].markup
-        if len(old) != len(new):
-            return None
-        changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
-        text = self.target.text(step.target)
-        if len(changed) != 1 or not changed[0][0] or text.count(changed[0][0]) != 1:
-            return None
-        return text.replace(*changed[0])
-
-    def _known_texts(self) -> dict[int, Tagged]:
-        """Returns translations that stay, by segment of the source: of blocks, and of parts of blocks that change.
-
-        What is written anew may refer to them, as links do to headings.
-        """
-        found: dict[int, Tagged] = {}
-        for number, step in enumerate(self.plan.steps):
-            if self.target is None or step.target is None:
-                continue
-            ours, theirs = self.source.texts(number), self.target.texts(step.target)
-            pairs: Iterable[tuple[int, Tagged]] = ()
-            if step.action == "keep" and len(ours) == len(theirs):
-                pairs = enumerate(theirs)
-            elif step.action == "write" and step.entry is not None and not self.options.again:
-                pairs = self._same_parts(number, step.entry, ours, theirs)
-            for place, other in pairs:
-                if not ours[place].tags and not other.tags:
-                    found[self.source.blocks[number].segments[place]] = other
-        return found
-
-    def _same_parts(
-        self, number: int, entry: Entry, ours: Sequence[Tagged], theirs: Sequence[Tagged]
-    ) -> Iterator[tuple[int, Tagged]]:
-        """Yields the segments of a block whose sentences the machine translated before, and their translations."""
-        made = _spans(theirs, self._formats.target)
-        if (
-            entry.origin != "m"
-            or len(entry.sentences) != len(entry.translated)
-            or not made
-            or made[-1][1] != len(entry.sentences)
-        ):
-            return
-        by_span = dict(zip(made, theirs, strict=True))
-        was = {new: old for old, new in patience(entry.sentences, self.source.items[number].sentences)}
-        for place, (start, end) in enumerate(_spans(ours, self._formats.source)):
-            old = [was.get(each, -1) for each in range(start, end)]
-            if old and old[0] >= 0 and old == [*range(old[0], old[0] + len(old))]:
-                other = by_span.get((old[0], old[-1] + 1))
-                if other is not None:
-                    yield place, other
 
     def _segments(self) -> list[Segment]:
         """Returns the segments of the source, of which those are new that are to be translated."""
@@ -297,31 +240,8 @@ class Update:
 
     def _is_new(self, segment: Segment, entry: Entry | None) -> bool:
         """Whether a segment has a sentence that its block did not have."""
-        said = (digest([each], _MACHINE) for each in sentences_in([segment.source.text], self._formats.source))
+        said = (digest([each], MACHINE) for each in sentences_in([segment.source.text], self._formats.source))
         return entry is None or not {*said} <= {*entry.sentences}
-
-    def _mended(self, number: int, step: Step) -> tuple[str | None, bool]:
-        """Returns a person's translation whose sentences of the machine follow the source, and whether all do."""
-        assert self.target is not None and step.target is not None
-        ours, theirs, entry = self.source.texts(number), self.target.texts(step.target), step.entry
-        segment = next(iter(self.source.blocks[number].segments), None)
-        if entry is None or segment not in self._drafts or len(ours) != 1 or len(theirs) != 1:
-            return None, False
-        fresh = sentences_in([self._drafts[segment]], self._formats.target)
-        parts = split_sentences(theirs[0].text, self._formats.target)
-        now, then = self.source.items[number].sentences, entry.sentences
-        counts = {len(fresh), len(parts), len(now), len(then), len(entry.translated)}
-        if ours[0].tags or theirs[0].tags or len(counts) > 1 or segment in self._left:
-            return None, False
-        changed = [place for place, (one, other) in enumerate(zip(now, then, strict=True)) if one != other]
-        machine = [place for place in changed if len(entry.translated[place]) == _MACHINE]
-        text = "".join(
-            (fresh[place] if place in machine else sentence) + gap for place, (sentence, gap) in enumerate(parts)
-        )
-        self._fresh.update(digest([fresh[place]], _MACHINE) for place in machine)
-        block = self.target.blocks[step.target]
-        made = rendered(self.target.document, {block.segments[0]: Tagged(text)}, lambda *_: None, [block])[0]
-        return (made if machine else None), len(machine) == len(changed)
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         """Takes the translations of what was asked; returns the whole document where there is no target yet."""
@@ -363,14 +283,18 @@ class Update:
 
     def _mend(self) -> None:
         """Has sentences of the machine in what people wrote follow the source."""
+        assert self.target is not None
         for number, step in enumerate(self.plan.steps):
-            if step.action == "draft" and step.note:
-                text, is_whole = self._mended(number, step)
-                if text is not None:
-                    self._exchanged[number] = text
-                    origin: Origin = "h" if is_whole else "o"
-                    note = "" if is_whole else step.note
-                    self.plan.steps[number] = replace(step, action="exchange", origin=origin, note=note)
+            segment = next(iter(self.source.blocks[number].segments), -1)
+            if step.action != "draft" or segment in self._left or segment not in self._drafts:
+                continue
+            made = mended(self.source, number, self.target, step, self._drafts[segment], self._formats)
+            if made is not None:
+                self._exchanged[number] = made.text
+                self._fresh.update(made.fresh)
+                origin: Origin = "h" if made.is_whole else "o"
+                note = "" if made.is_whole else step.note
+                self.plan.steps[number] = replace(step, action="exchange", origin=origin, note=note)
 
     def finish(self, remarks: Iterable[Remark] = (), stats: Stats | None = None) -> Updated:
         """Returns the translation that is up to date.
@@ -468,7 +392,7 @@ class Update:
         if origin == "c":
             translated = ()
         elif origin in ("h", "o"):
-            machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == _MACHINE}
+            machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == MACHINE}
             machine |= self._fresh
             translated = tuple(each if each in machine else f"{each}h" for each in translated)
         return Entry(item.kind, item.key, item.text, item.markup, target.text, origin, item.sentences, translated)
@@ -501,12 +425,6 @@ class Update:
         for place, note in self.plan.notes:
             assert self.target is not None
             yield Remark(self.target.line(place), self.target.blocks[place].key, note)
-
-
-def _spans(texts: Sequence[Tagged], language: str) -> list[Span]:
-    """Returns the sentences that each of some texts has, by their numbers."""
-    ends = [0, *accumulate(len(sentences_in([each.text], language)) for each in texts)]
-    return [*pairwise(ends)]
 
 
 def _check_pairs(files: Files, made: Plan, source: Side) -> None:

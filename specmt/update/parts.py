@@ -1,0 +1,116 @@
+"""What of a translation stays, and what is exchanged in it, where only a part of its source has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+from specmt.formats.blocks import rendered
+from specmt.formats.document import FormatOptions
+from specmt.text.patience import patience
+from specmt.text.segment import split_sentences
+from specmt.types import Span, Tagged
+from specmt.update.plan import Step
+from specmt.update.record import Entry, digest, sentences_in
+from specmt.update.sides import Side
+
+MACHINE: Final = 8
+"""How long the hash of a sentence is that no person wrote."""
+
+
+class Mended(NamedTuple):
+    """A person's translation in which sentences of the machine follow the source."""
+
+    text: str
+    is_whole: bool
+    """Whether all that has changed does."""
+    fresh: set[str]
+    """The hashes of these sentences."""
+
+
+def exchanged_markup(source: Side, number: int, target: Side, other: int) -> str | None:
+    """Returns a translation with the one part of its markup that differs as it is in the source, if it is one."""
+    old, new = target.contents[other].markup, source.contents[number].markup
+    if len(old) != len(new):
+        return None
+    changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
+    text = target.text(other)
+    if len(changed) != 1 or not changed[0][0] or text.count(changed[0][0]) != 1:
+        return None
+    return text.replace(*changed[0])
+
+
+def kept_texts(
+    source: Side, target: Side | None, steps: Sequence[Step], formats: FormatOptions, *, reuses: bool
+) -> dict[int, Tagged]:
+    """Returns translations that stay, by segment of the source: of blocks, and of parts of blocks that change.
+
+    What is written anew may refer to them, as links do to headings.
+
+    :param reuses: whether parts that the machine translated stay in blocks that are translated again
+    """
+    found: dict[int, Tagged] = {}
+    for number, step in enumerate(steps):
+        if target is None or step.target is None:
+            continue
+        ours, theirs = source.texts(number), target.texts(step.target)
+        pairs: Iterable[tuple[int, Tagged]] = ()
+        if step.action == "keep" and len(ours) == len(theirs):
+            pairs = enumerate(theirs)
+        elif step.action == "write" and step.entry is not None and reuses:
+            pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
+        for place, other in pairs:
+            if not ours[place].tags and not other.tags:
+                found[source.blocks[number].segments[place]] = other
+    return found
+
+
+def _same_parts(
+    now: Sequence[str], entry: Entry, ours: Sequence[Tagged], theirs: Sequence[Tagged], formats: FormatOptions
+) -> Iterator[tuple[int, Tagged]]:
+    """Yields the segments of a block whose sentences the machine translated before, and their translations."""
+    made = _spans(theirs, formats.target)
+    count = len(entry.sentences)
+    if entry.origin != "m" or count != len(entry.translated) or not made or made[-1][1] != count:
+        return
+    by_span = dict(zip(made, theirs, strict=True))
+    was = {new: old for old, new in patience(entry.sentences, now)}
+    for place, (start, end) in enumerate(_spans(ours, formats.source)):
+        old = [was.get(each, -1) for each in range(start, end)]
+        if old and old[0] >= 0 and old == [*range(old[0], old[0] + len(old))]:
+            other = by_span.get((old[0], old[-1] + 1))
+            if other is not None:
+                yield place, other
+
+
+def mended(source: Side, number: int, target: Side, step: Step, draft: str, formats: FormatOptions) -> Mended | None:
+    """Returns a person's translation whose sentences of the machine follow the source, if it has such.
+
+    :param draft: what the machine makes of the whole block now
+    """
+    entry, other = step.entry, step.target
+    if entry is None or other is None:
+        return None
+    ours, theirs = source.texts(number), target.texts(other)
+    if len(ours) != 1 or len(theirs) != 1 or ours[0].tags or theirs[0].tags:
+        return None
+    fresh = sentences_in([draft], formats.target)
+    parts = split_sentences(theirs[0].text, formats.target)
+    now, then = source.items[number].sentences, entry.sentences
+    if len({len(fresh), len(parts), len(now), len(then), len(entry.translated)}) > 1:
+        return None
+    changed = [place for place, (one, before) in enumerate(zip(now, then, strict=True)) if one != before]
+    machine = {place for place in changed if len(entry.translated[place]) == MACHINE}
+    if not machine:
+        return None
+    said = "".join((fresh[n] if n in machine else sentence) + gap for n, (sentence, gap) in enumerate(parts))
+    block = target.blocks[other]
+    text = rendered(target.document, {block.segments[0]: Tagged(said)}, lambda *_: None, [block])[0]
+    return Mended(text, len(machine) == len(changed), {digest([fresh[place]], MACHINE) for place in machine})
+
+
+def _spans(texts: Sequence[Tagged], language: str) -> list[Span]:
+    """Returns the sentences that each of some texts has, by their numbers."""
+    ends = [0, *accumulate(len(sentences_in([each.text], language)) for each in texts)]
+    return [*pairwise(ends)]
