@@ -252,7 +252,8 @@ class _Page:
         options = self._options
         for each in ("lang", "xml:lang"):
             language = primary(value_of(self._text, known[each])) if each in known else ""
-            if each in known and (name == "html" or language == options.source):
+            is_own = language == options.source or (name == "html" and (language == "" or is_code(language)))
+            if each in known and is_own:
                 self.languages.append((known[each], options.target))
             if language and name == "html":
                 self._said = language

@@ -16,13 +16,14 @@ _MOST: Final = 4000
 
 _CLOSING: Final = {
     "{%": "%}", "{#": "#}", "{{{": "}}}", "{{": "}}", "{!!": "!!}", "<%": "%>", "<?": "?>", "${": "}", "#{": "}",
-    "<#--": "-->", "<": ">",
+    "<#--": "-->", "<!--": "-->", "<": ">",
 }  # fmt: skip
+_CONTROL: Final = r"\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DEFINE|EVENT|/?(?:ko\b|wp:))"
 _OPENING: Final = re.compile(
-    r"""(?P<mark>\{%|\{\#|\{\{\{|\{\{|\{!!|<%|<\?(?!xml)|[$\#]\{|<\#--|<(?=/?[\#@][A-Za-z])|(?P<message>
-        \{(?=\s*[\w.()]{1,60}\s*,\s*(?:plural|select))))
-        |(?P<directive>(?:\}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{2,20})\b[ \t]*(?P<open>\()?)|\}
-        |(?P<brace>\{(?=[/\#:@$]?[A-Za-z]))""",
+    rf"""(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])|(?P<message>
+        \{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
+        |(?P<directive>(?:\}}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{{2,20}})\b[ \t]*(?P<open>\()?)|\}}
+        |(?P<brace>\{{(?=[/\#:@$]?[A-Za-z]))""",
     re.VERBOSE,
 )
 _ANGULAR: Final = re.compile(r"(?<![\w@])@(?:if|for|switch|defer)\s*(?:\([^\n]{1,500}?\)\s*)?\{")
@@ -51,9 +52,7 @@ _VALUE: Final = re.compile(
 LEFT_OVER: Final = re.compile(r"\{%|%\}|<%|%>|\{\{|\}\}|\{!!|!!\}")
 """What is in no text, but in parts of tags."""
 
-CONTROL: Final = re.compile(
-    r"<!(?:--)?(?:[\#\[]|\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DEFINE|EVENT|/?(?:ko\b|wp:)))"
-)
+CONTROL: Final = re.compile(rf"<!(?:--)?(?:[#\[]|{_CONTROL})")
 """Comments that say what is shown."""
 
 

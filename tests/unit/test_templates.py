@@ -29,6 +29,8 @@ from tests.documents import read, run, translate
         ("<?php if ($a > 1): ?>Ja <?= $x ?> da<?php endif ?>Nein<?php echo 1 ?>da<?php rest <p>nein", ["Ja {t1} da", "Nein{t1}da"]),
         ("<#if a?size gt 1>Eins ${a.b > c} da<#else>Zwei</#if><#-- nein -->", ["Eins {t1} da", "Zwei"]),
         ("Eins <!-- IF a -->zwei<!-- ELSE -->drei<!-- ENDIF --> <b<!-- vier", ["Eins", "zwei", "drei"]),
+        ("<title>Eins<!-- IF a --> zwei<!-- ENDIF --></title><p title='<!-- ELSE -->Drei'>", ["Eins", "zwei", "Drei"]),
+        ("<html lang='{{ x }}'>Eins", ["Eins"]),
         ("<{{ tag }} class=a>Eins</{{ tag }}><p a={{ b }} title='Zwei'>", ["Eins", "Zwei"]),
         ("{if $a > 1}Eins {$b} da{else}zwei{/if}", ["Eins {t1} da", "zwei"]),
         ("{#if a > 1}Eins {b} da{:else}zwei{/if}", ["Eins {t1} da", "zwei"]),
