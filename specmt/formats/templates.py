@@ -71,6 +71,8 @@ class Templates:
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text = text
         self._span = start, end
+        self._next: dict[str, tuple[int, int]] = {}
+        """From where closing marks were looked for, and where the next one is."""
         self._is_angular = _ANGULAR.search(text, start, end) is not None
         self._is_braced = _BRACED.search(text, start, end) is not None
         self._is_blade = _BLADE.search(text, start, end) is not None
@@ -79,8 +81,7 @@ class Templates:
         """Yields those in a part of the text."""
         unended: set[str] = set()
         while (match := _OPENING.search(self._text, place, end)) is not None:
-            stop = None if match["mark"] in unended else self._end(match, end)
-            unended |= {"<?"} if stop is None and match["mark"] == "<?" else set()
+            stop = self._end(match, end)
             if stop is None:
                 place = match.start() + 1
                 continue
@@ -109,10 +110,9 @@ class Templates:
             return self._balanced(match.start() + 1, last)
         if mark:
             # PHP may go on to the end of a file.
-            place = text.find(_CLOSING[mark], match.end(), last if mark == "<?" else min(last, match.end() + _MOST))
-            if place < 0:
+            place = self._find(_CLOSING[mark], match.end()) + len(_CLOSING[mark])
+            if not match.end() < place <= (last if mark == "<?" else min(last, match.end() + _MOST)):
                 return last if text.startswith("<?php", match.start()) else None
-            place += len(_CLOSING[mark])
             while mark == "{{" and place < last and text[place] == "}":
                 place += 1
             return place
@@ -125,6 +125,14 @@ class Templates:
             block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
             return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
         return end if self._is_blade and match[0][0] == "@" else None
+
+    def _find(self, closing: str, place: int) -> int:
+        """Returns where a closing mark is next, or -1."""
+        since, found = self._next.get(closing, (place + 1, 0))
+        if since > place or 0 <= found < place:
+            found = self._text.find(closing, place, self._span[1])
+            self._next[closing] = place, found
+        return found
 
     def _balanced(self, place: int, last: int) -> int | None:
         """Returns where what was opened right before a place ends."""
