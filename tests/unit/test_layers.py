@@ -36,7 +36,7 @@ LAYERS = {
     "specmt.pairs": 3,
     "specmt.project": 3,
     "specmt.translator": 4,
-    "specmt.again": 4,
+    "specmt.again": 3,
     "specmt.documents": 4,
     "specmt.evaluation": 5,
     "specmt.serve": 5,
