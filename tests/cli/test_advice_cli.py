@@ -33,11 +33,12 @@ SHOWN_BY = {
     "models/interop/marian.py": ["import marian"],
     "text/lines.py": ["translate"],
     "training/corpus.py": ["train drafter"],
+    "update/update.py": ["update"],
 }
 """By module, the commands that show its messages with options; all other modules have none."""
 
-DEFINING = ("cli/options.py", "evaluation/report.py")
-"""What defines options, and what writes commands of sacreBLEU."""
+DEFINING = ("cli/options.py", "cli/update.py", "evaluation/report.py")
+"""What defines options, and what writes commands of git and sacreBLEU."""
 
 
 def texts_of(path: Path) -> Iterator[str]:
