@@ -26,15 +26,14 @@ _BY_SOURCE: Final = frozenset(("po", "qt"))
 
 _ELEMENT: Final = re.compile(
     r"<(string|plurals|string-array|data|trans-unit|unit|message|tu)(?=[\s>])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*(?<!/)>"
-    r".*?</\1\s*>",
-    re.DOTALL,
+    r"[^<]*(?:<(?!/?\1[\s>])[^<]*)*</\1\s*>",
 )
 _UNITS: Final = {
     "fluent": re.compile(
         r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
     ),
-    "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*?^\1</dict>", re.MULTILINE | re.DOTALL),
-    "xcstrings": re.compile(r'^    "(?:[^"\\\n]|\\.)*" : \{\r?\n.*?^    \}', re.MULTILINE | re.DOTALL),
+    "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*\n(?:(?!\1\S).*\n)*\1</dict>", re.MULTILINE),
+    "xcstrings": re.compile(r'^    "(?:[^"\\\n]|\\.)*" : \{\r?\n(?:(?!    \S).*\n)*    \}', re.MULTILINE),
     **dict.fromkeys(("android", "resx", "xliff", "qt", "tmx"), _ELEMENT),
 }
 """What is an entry, where that can have several lines."""

@@ -12,7 +12,9 @@ import pytest
 from specmt.documents import translate_documents
 from specmt.errors import DataError
 from specmt.formats import names, read_document
-from specmt.formats.document import FormatOptions
+from specmt.formats.blocks import blocks_in, splice
+from specmt.formats.document import FormatOptions, TextDocument
+from specmt.formats.encoding import decode
 from specmt.options import DecodingOptions
 from tests.documents import O, Shouting, W, package
 from tests.growth import assert_linear
@@ -243,6 +245,28 @@ def take(name: str, text: str) -> None:
         document = read_document(data, f"a.{name}", {"mdx": "markdown"}.get(name, name), FormatOptions(columns=("1",)))
         assert document.write({}, print) == data
         list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
+
+
+BLOCKS = [
+    ("stringsdict", "<plist><dict>", "\t<key>a</key>\n\t<dict>\n", "</dict>", "</dict></plist>"),
+    ("xcstrings", '{"sourceLanguage": "de", "strings": {\n', '    "a" : {\n', "}", "}}"),
+    ("android", "<resources><!--", '<string a="x">', "", "--></resources>"),
+    ("properties", "", "# c\n\na=Haus\n", "", ""),
+    ("markdown", "", "- Ein Wort\n\nEin Text\n", "", ""),
+]
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "before", "unit", "closing", "after"), BLOCKS)
+def test_time_of_blocks_is_linear(name: str, before: str, unit: str, closing: str, after: str) -> None:
+    def take_apart(size: int) -> None:
+        text = before + size * unit + size * closing + after
+        document = TextDocument(text, decode(b"")[1], [])
+        blocks = blocks_in(document, name)
+        assert splice(document, blocks, range(len(blocks)), name) == text.encode()
+        splice(document, blocks, range(len(blocks))[::-1], name)
+
+    assert_linear(take_apart, 200)
 
 
 _DIV, _LIST, _CELL = (
