@@ -108,12 +108,13 @@ def read(data: bytes, options: FormatOptions) -> Document:
     header = next((entry for entry in entries if entry.values["msgid"].text == "" and not _context(entry)), None)
     style = _Style(text, encoding, entries, header, options)
     segments: list[Segment] = []
-    seen: dict[tuple[str | None, str], int] = {}
+    seen: dict[str | tuple[str, str], int] = {}
     place = line = 0
     for entry in entries:
         line += text.count("\n", place, entry.start)
         place = entry.start
-        key = _context(entry), entry.values["msgid"].text
+        said, context = entry.values["msgid"].text, _context(entry)
+        key = said if context is None else (context, said)  # tuples take memory
         if key in seen:
             raise DataError(f"line {line + 1} has the message of line {seen[key]} again")
         seen[key] = line + 1

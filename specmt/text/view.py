@@ -74,7 +74,7 @@ def view(raw: str, language: str = "") -> View:
         if kept:
             end = kept.end()
         elif _ODD.match(raw, place):
-            new = _plain_form(raw, place, keeps_wide)
+            new = _plain_form(raw[place], said[-1][-1] if said else "", keeps_wide)
             # Of the spaces around what is invisible one stays: they are no column.
             end += not new and said[-1:] == [" "] and raw[end : end + 1] == " "
             said += [new] if new else []
@@ -96,11 +96,12 @@ def view(raw: str, language: str = "") -> View:
     return View("".join(said), raw, [*starts, len(raw)])
 
 
-def _plain_form(raw: str, place: int, keeps_wide: bool) -> str:
-    """Returns what a character that is odd is in the view."""
-    c = raw[place]
+def _plain_form(c: str, before: str, keeps_wide: bool) -> str:
+    """Returns what a character that is odd is in the view.
+
+    :param before: what is visible in front of it
+    """
     if c in _JOINERS:
-        before = raw[place - 1 : place]
         # In emoji, and in Arabic, Indic and other scripts whose letters change with their neighbours.
         return c if "\u0600" <= before < "\u1e00" or before >= "\u2190" else ""
     if c in _LIGATURES or "\uff01" <= c <= "\uff5e":

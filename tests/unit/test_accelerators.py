@@ -105,5 +105,5 @@ def test_units_of_several_segments_and_other_formats() -> None:
     (document,) = run(Shouting(), ("xliff", xliff))
     assert re.findall(r'mid="\d">([^<]*)<', document.data.decode())[-2:] == ["&amp;EXIT", "E_DIT"]
     for name in ("html", "markdown", "text", "json"):
-        data = '{"a": "_Edit"}' if name == "json" else "_Edit\n"
-        assert [segment.source.text for segment in read(name, data.encode()).segments] == ["_Edit"]
+        data = '{"a": "_Edit it"}' if name == "json" else "_Edit it\n"
+        assert [segment.source.text for segment in read(name, data.encode()).segments] == ["_Edit it"]
