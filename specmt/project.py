@@ -166,6 +166,11 @@ class Project:
             if path in unused:
                 raise InputNotFoundError(f"{path}: is no source or translation of {self.folder / NAME}.")
 
+    def knows(self, path: Path) -> bool:
+        """Whether a file or a folder is, or has, a source or a translation."""
+        place = Path(os.path.abspath(path))
+        return any(_is_below(each, place) for pair in self._targets.values() for each in (pair.source, pair.target))
+
     def pair_of(self, target: Path) -> ProjectFile | None:
         """Returns the pair that a file is the translation of, if it is one."""
         return self._targets.get(Path(os.path.abspath(target)))

@@ -1,51 +1,149 @@
-"""`specmt check`: whether a translation has the blocks, links, code and tags of its source."""
+"""`specmt check`: whether translations are there, up to date and whole."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 
+from specmt.check.checker import Pair, check_pair
+from specmt.check.findings import KINDS, baseline_of, new_ones
+from specmt.check.reports import REPORTS
+from specmt.check.rules import Rules, read_terms
+from specmt.cli.console import note
 from specmt.cli.options import PATH
 from specmt.cli.tasks import find_tasks
 from specmt.errors import DataError, UsageError
-from specmt.formats.document import check_size
-from specmt.formats.encoding import decode
-from specmt.formats.shape import blocks_of, compare
-from specmt.text.lines import open_input, reading
+from specmt.project import Project, Settings, find_project
+from specmt.text.lines import Output, open_input, reading
+from specmt.text.printable import printable
+from specmt.update.store import record_beside, record_in
+
+FailOn = Literal["error", "warning", "never"]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("source", type=PATH)
-@click.argument("target", type=PATH)
-@click.option("--file-format", metavar="FORMAT", help="Read both as this format.  [default: by suffix]")
-def check(source: Path, target: Path, file_format: str | None) -> None:
-    """Compare TARGET, a translation, with SOURCE, block by block: markup, links, code, images, tags and attributes.
+@click.argument("paths", type=PATH, nargs=-1, metavar="[PATH]... | SOURCE TARGET")
+@click.option("--from", "source", metavar="LANG", help="Language of SOURCE.  [default: de]")
+@click.option(
+    "--to", "target", metavar="LANG", help="Language of TARGET, or the only one looked at.  [default: en; all]"
+)
+@click.option("--file-format", metavar="FORMAT", help="Read SOURCE and TARGET as this format.  [default: by suffix]")
+@click.option("--glossary", type=PATH, metavar="FILE", help="Terms that must be used, TSV.  [default: the project's]")
+@click.option("--ignore", multiple=True, metavar="KIND", help=f"Say nothing of this: {', '.join(KINDS)}.")
+@click.option("--output", type=click.Choice(tuple(REPORTS)), default="text", show_default=True, help="What is written.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "warning", "never")),
+    help="What makes the exit code 65.  [default: the project's, else warning]",
+)
+@click.option("--baseline", type=PATH, metavar="FILE", help="Say nothing of what is in this file.")
+@click.option("--write-baseline", is_flag=True, help="Write all that is found to --baseline, for later.")
+def check(
+    paths: tuple[Path, ...],
+    source: str | None,
+    target: str | None,
+    file_format: str | None,
+    glossary: Path | None,
+    ignore: tuple[str, ...],
+    output: str,
+    fail_on: FailOn | None,
+    baseline: Path | None,
+    write_baseline: bool,
+) -> None:
+    """Look for translations that are missing, outdated, left in the source's language, or damaged.
 
-    A line for each difference, with the line of the source; exit code 65 where there is one. Markdown is read by cmark.
+    All of a project (specmt.toml), or those at PATH; or TARGET against SOURCE, without one. A line each, as
+    `file:line: kind: what`; nothing is changed.
 
     \b
-    Example:
+    Examples:
+      specmt check
+      specmt check docs/ --output github --fail-on error
       specmt check handbuch/start.md manual/start.md
     """
-    tasks = find_tasks([source], None, file_format).tasks
-    if not tasks or tasks[0].file_format != "markdown":
-        raise UsageError(f"{source}: has a format that is not checked; Markdown is.")
-    mdx = source.suffix == ".mdx"
-    one, other = (blocks_of(_read(path), mdx=mdx) for path in (source, target))
-    faults = list(compare(one, other))
-    for fault in faults:
-        click.echo(f"{source}:{fault.lines[0]}: {fault.text}")
-    if faults:
-        raise DataError(f"{target}: differs from {source} in {len(faults)} block{'s' * (len(faults) > 1)}.")
+    for kind in ignore:
+        if kind not in KINDS:
+            raise UsageError(f"`ignore` must be one of {', '.join(KINDS)}, but is {kind!r} instead.")
+    project = find_project(paths[0] if paths else Path())
+    if project is not None and not _are_two(project, paths):
+        pairs = _of_project(project, paths, target, ignore)
+        fail_on, baseline = fail_on or project.check.fail_on, baseline or project.check.baseline
+    elif len(paths) == 2:
+        pairs = [_of_two(*paths, (source or "de", target or "en"), file_format, glossary, ignore)]
+    else:
+        raise UsageError("SOURCE and TARGET must be given, or a project, a specmt.toml; `specmt init` proposes one.")
+    if write_baseline and baseline is None:
+        raise UsageError("`write_baseline` needs `baseline`, the file that is written.")
+    findings = [finding for pair in pairs for finding in check_pair(pair)]
+    if write_baseline and baseline is not None:
+        with Output(baseline) as out:
+            out.write(baseline_of(findings))
+        return
+    if baseline is not None and (baseline.exists() or project is None or baseline != project.check.baseline):
+        findings = list(new_ones(findings, baseline))
+    for line in REPORTS[output](findings):
+        click.echo(printable(line, lines=True))
+    errors = sum(finding.level == "error" for finding in findings)
+    if errors or (findings and fail_on != "error"):
+        said = (
+            f"{errors} error{'s' * (errors != 1)} and {len(findings) - errors} warnings in {len(pairs)} translations."
+        )
+        if fail_on != "never":
+            raise DataError(said)
+        note(said)
 
 
-def _read(path: Path) -> str:
-    stream = open_input(path)
-    with reading(stream, str(path)):
-        data = stream.read()
-    try:
-        check_size(len(data))
-        return decode(data)[0]
-    except DataError as error:
-        raise DataError(f"{path}: {error}.") from error
+def _are_two(project: Project, paths: Sequence[Path]) -> bool:
+    """Whether paths are a source and its translation that are no part of a project."""
+    known = [project.knows(path) for path in paths]
+    return len(paths) == 2 and not any(known) and all(path.is_file() for path in paths)
+
+
+def _of_two(
+    source: Path,
+    target: Path,
+    languages: tuple[str, str],
+    file_format: str | None,
+    glossary: Path | None,
+    ignore: Sequence[str],
+) -> Pair:
+    """Returns two files that are to be compared.
+
+    :raises UsageError: their format is not known.
+    :raises InputNotFoundError: one of them is not there.
+    """
+    known = find_tasks([source], source, file_format).tasks
+    with reading(open_input(target), str(target)):
+        pass
+    terms = None if glossary is None else read_terms(glossary)
+    rules = Rules(languages=languages, glossary=terms, ignore=frozenset(ignore))
+    file_format = known[0].file_format if known else "text"
+    return Pair(source, target, file_format, Settings(), rules, record=record_beside(target), is_strict=True)
+
+
+def _of_project(project: Project, paths: Sequence[Path], only: str | None, ignore: Sequence[str]) -> list[Pair]:
+    """Returns the translations of a project that are looked at.
+
+    :param only: the language that is meant, if it is one
+    """
+    if only is not None and only not in project.languages:
+        raise UsageError(f"`to` must be one of {', '.join(project.languages)}, but is {only!r} instead.")
+    glossaries = {to: read_terms(path) for to, path in project.glossary.items()}
+    found = []
+    for each in project.pairs(paths):
+        if only in (None, each.to):
+            rules = Rules(
+                languages=(project.source_language, each.to),
+                glossary=glossaries.get(each.to),
+                forbidden=project.forbidden.get(each.to, ()),
+                keep=project.keep,
+                ignore=frozenset((*ignore, *project.check.ignore)),
+                mapped=project.rebase(each),
+            )
+            tone = project.tone.get(each.to)
+            record = record_in(project.folder, each.to, each.source.relative_to(project.folder))
+            found.append(Pair(each.source, each.target, each.file_format, each.settings, rules, tone, record))
+    return found

@@ -60,7 +60,14 @@ def _hide(segment: Segment, number: int, menu: dict[int, str]) -> Segment:
         yield from segment.edits(replace(translation, text=said), tell)
 
     near = tuple((plain(source), plain(target)) for source, target in segment.near)
-    return replace(segment, source=Tagged(plain(text)), edits=edits, target=plain(segment.target), near=near)
+    return replace(
+        segment,
+        source=Tagged(plain(text)),
+        edits=edits,
+        target=plain(segment.target),
+        near=near,
+        accelerators=(place is not None, find(segment.target) is not None),
+    )
 
 
 def find(text: str) -> int | None:

@@ -75,6 +75,12 @@ class Segment:
     reason: str = ""
     """Why it is not to be translated, where the user would expect that it is."""
 
+    written: tuple[str, str] = ("", "")
+    """It and the translation that it has as they are written, where that has tags which are not in it."""
+
+    accelerators: tuple[bool, bool] = (False, False)
+    """Whether it and the translation that it has are labels with an accelerator, which neither shows."""
+
     member: str = ""
     """The file in the document that it is in."""
 

@@ -184,9 +184,16 @@ class _Reader:
         context = "" if key is None else value_of(text, key)
         if is_branch:
             existing, near = "", ()
+        raw = [text[slice(*each.inside)] for each in (unit.source, unit.target) if existing and each is not None]
         line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
         state = "skipped" if segment.state == "skipped" else state
-        known = {"target": existing, "context": context, "note": unit.note, "near": near}
+        known = {
+            "target": existing,
+            "context": context,
+            "note": unit.note,
+            "near": near,
+            "written": (*raw,) if existing else ("", ""),
+        }
         return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]
 
     def _keep(self, number: int, segment: Segment, translation: Tagged, tell: Tell) -> tuple[Edit, ...]:

@@ -74,7 +74,7 @@ def pair(source: Sequence[Shape], target: Sequence[Shape]) -> list[Paired]:
     A pair is sure where its neighbours are paired, too, and the marks of both are the same, and the ratio of their
     lengths is that of translations.
     """
-    steps = _cheapest(source, target)
+    steps = cheapest(source, target)
     ones = {(one[0], other[0]) for one, other in steps if len(one) == len(other) == 1}
     known = {*ones, (-1, -1), (len(source), len(target))}
     found: list[Paired] = []
@@ -109,7 +109,7 @@ def _cost(source: Sequence[Shape], target: Sequence[Shape]) -> float:
     return min(far * far / 2, 6.0) + 4 * unlike - 2 * alike + extra
 
 
-def _cheapest(source: Sequence[Shape], target: Sequence[Shape]) -> list[tuple[range, range]]:
+def cheapest(source: Sequence[Shape], target: Sequence[Shape]) -> list[tuple[range, range]]:
     """Returns the steps of the cheapest way through both files: the blocks of each side that belong together."""
     rows, columns = len(source), len(target)
     if not rows or not columns:

@@ -1,4 +1,4 @@
-"""`specmt check`: two files, block by block."""
+"""`specmt check`: two files, and those of a project."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from specmt.cli.main import run
     ("name", "source", "target", "said"),
     [
         ("a.md", "# Das *Haus*\n\n- [x](y)\n", "# The *house*\n\n- [z](y)\n", []),
-        ("a.md", "# Das\n\nEin [Haus](a) `b`\n", "# The\n\nA [house](c) `b`\n", [":3: in a paragraph, 'link"]),
-        ("a.md", "- a\n- b\n\nc\n", "- a b\n\nc\n", [":1: item would be read as paragraph"]),
+        ("a.md", "# Das\n\nEin [Haus](a) `b`\n", "# The\n\nA [house](c) `b`\n", [":3: block: in a paragraph, 'link"]),
+        ("a.md", "- a\n- b\n\nc\n", "- a b\n\nc\n", [":1: block: item would be read as paragraph"]),
         ("a.mdx", "<A>\n    Haus\n</A>\n", "<A>\n    house\n</A>\n", []),
-        ("a.mdx", "<A>\n    Haus\n</A>\n", "<B>\n    house\n</B>\n", [":1: in a paragraph"]),
+        ("a.mdx", "<A>\n    Haus\n</A>\n", "<B>\n    house\n</B>\n", [":1: block: in a paragraph"]),
     ],
 )  # fmt: skip
 def test_what_differs_is_told(
@@ -31,9 +31,13 @@ def test_what_differs_is_told(
 
 
 def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a.txt", "a.md"):
+    for name in ("a.bin", "a.md"):
         (tmp_path / name).write_bytes(b"\xff")
-    assert run(["check", str(tmp_path / "a.txt"), str(tmp_path / "a.md")]) == 2
-    assert "has a format that is not checked" in capsys.readouterr().err
+    assert run(["check", str(tmp_path / "a.bin"), str(tmp_path / "a.md")]) == 2
+    assert "has a format that is not read" in capsys.readouterr().err
+    assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "b.md")]) == 66
+    assert "b.md: no such file" in capsys.readouterr().err
+    assert run(["check", str(tmp_path / "a.md")]) == 2
+    assert "a specmt.toml; `specmt init` proposes one." in capsys.readouterr().err
     assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "a.md")]) == 65
     assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().err

@@ -42,8 +42,9 @@ LAYERS = {
     "specmt.serve": 5,
     "specmt.jobs": 5,
     "specmt.update": 5,
-    "specmt.cli": 6,
-    "specmt.__main__": 7,
+    "specmt.check": 6,
+    "specmt.cli": 7,
+    "specmt.__main__": 8,
 }
 
 WITH_TORCH = ("specmt.engine.torch", "specmt.models.reference", "specmt.models.interop.pickled", "specmt.training")

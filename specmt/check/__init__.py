@@ -1,0 +1,1 @@
+"""Whether translations are there, up to date and whole, whoever made them."""

@@ -1,0 +1,193 @@
+"""A translation against its source: everything that is found in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from specmt.check.findings import ERRORS, Finding
+from specmt.check.rules import Problem, Rules, address, compare, read, same_code
+from specmt.check.sides import (
+    BILINGUAL,
+    KEYED,
+    Match,
+    blocks_of,
+    by_key,
+    by_order,
+    options_of,
+    read_side,
+    texts_of,
+    within,
+)
+from specmt.errors import DataError
+from specmt.formats import shape
+from specmt.formats.encoding import decode
+from specmt.languages import primary
+from specmt.project import Settings
+from specmt.update.plan import PlanOptions
+from specmt.update.store import Files
+from specmt.update.update import open_update
+
+_NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
+"""Comments and texts in code."""
+
+_OF_MARKUP: Final = ("block", "code", "link", "placeholder", "tag")
+"""What another parser compares where markup is to be the same."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and its translation."""
+
+    source: Path
+    target: Path
+    file_format: str
+    settings: Settings
+    rules: Rules
+    tone: str | None = None
+    """How German is to address its reader, if that is said."""
+
+    record: Path | None = None
+    """What `specmt update` knows of it."""
+
+    is_strict: bool = False
+    """Whether markup is to be the same, block by block."""
+
+    @property
+    def shown(self) -> str:
+        """How findings name the translation."""
+        near = Path(os.path.relpath(self.target)).as_posix()
+        return self.target.as_posix() if near.startswith("../") else near
+
+
+def check_pair(pair: Pair) -> Iterator[Finding]:
+    """Yields what is wrong with a translation.
+
+    :raises DataError: the source is damaged.
+    """
+    if not pair.target.is_file():
+        yield Finding(pair.shown, 1, "missing", f"there is no translation of {pair.source.name}")
+        return
+    languages = pair.rules.languages
+    data = pair.source.read_bytes(), pair.target.read_bytes()
+    mdx = pair.source.suffix == ".mdx"
+    source = read_side(data[0], pair.source, pair.file_format, languages, pair.settings)
+    both = pair.file_format in BILINGUAL
+    try:
+        order = languages if both else languages[::-1]
+        target = read_side(data[1], pair.target, pair.file_format, order, pair.settings, mdx=mdx)
+    except DataError as error:
+        yield Finding(pair.shown, _line(str(error)), "parse", str(error).removeprefix(f"{pair.target}: "))
+        return
+    skipped = pair.settings.skip_keys
+    if both:
+        matches = list(within(target))
+        known = {(match.source.key, match.source.raw) for match in matches}
+        matches += [Match(each, None) for each in texts_of(source, skipped) if (each.key, each.raw) not in known]
+    elif pair.file_format in KEYED:
+        matches = list(by_key(texts_of(source, skipped), texts_of(target, skipped)))
+    else:
+        matches = list(by_order(blocks_of(source), blocks_of(target)))
+    seen = set()
+    is_strict = pair.is_strict and pair.file_format == "markdown"
+    if is_strict:
+        one, other = (shape.blocks_of(decode(each)[0], mdx=mdx) for each in data)
+        faults = shape.compare(one, other)
+        yield from (Finding(pair.source.as_posix(), fault.lines[0], "block", fault.text) for fault in faults)
+    for match in matches:
+        for problem in _problems(match, pair.rules):
+            if is_strict and problem.kind in _OF_MARKUP:
+                continue
+            place = match.target or match.source
+            line = place.line if match.target or both else match.after
+            finding = Finding(pair.shown, line, *problem, match.source.raw, place.raw)
+            if problem.kind not in pair.rules.ignore and finding not in seen:
+                seen.add(finding)
+                yield finding
+    yield from _tone(pair, [match for match in matches if match.target])
+    if "outdated" not in pair.rules.ignore:
+        yield from _outdated(pair)
+
+
+def _outdated(pair: Pair) -> Iterator[Finding]:
+    """Yields what `specmt update` would translate anew, or leave to a person, as the source has changed.
+
+    :raises DataError: the record is damaged, or is that of other files.
+    """
+    if pair.record is None or not pair.record.exists():
+        return
+    files = Files(pair.source, pair.target, pair.record, pair.file_format)
+    update = open_update(
+        files, options_of(pair.source, pair.rules.languages, pair.settings), PlanOptions(), is_dry=True
+    )
+    if update is None or update.target is None:
+        return
+    for number, step in enumerate(update.plan.steps):
+        is_old = step.action in ("write", "draft", "transplant") or (step.action == "keep" and step.origin == "o")
+        if is_old and step.target is not None:
+            line = update.target.line(step.target)
+            text = f"line {update.source.line(number)} of the source has changed since this was translated"
+            yield Finding(
+                pair.shown, line, "outdated", text, update.source.text(number), update.target.text(step.target)
+            )
+
+
+def _line(message: str) -> int:
+    numbers = [word for word in message.split() if word.isdecimal()]
+    return int(numbers[0]) if " line " in f" {message}" and numbers else 1
+
+
+def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
+    if match.target is None and not match.source.key:
+        lost = f"{match.source.kind or 'text'} {' '.join(match.source.raw.split())[:60]!r}"
+        yield Problem("block", f"the {lost} of line {match.source.line} is not in the translation")
+        return
+    if match.target is None:
+        named = repr(match.source.key) if match.source.key else f"{match.source.raw[:60]!r}"
+        yield Problem("missing", f"{named} is not translated")
+        return
+    if not match.target.raw.strip():
+        yield Problem("untranslated", f"{match.source.key!r} is empty")
+        return
+    said = match.source.raw, match.target.raw
+    if match.source.kind == "image":
+        return
+    if match.source.kind in ("code", "math"):
+        if not same_code(*map(_plain, said)):
+            yield Problem("code", f"the {match.source.kind} is not that of the source")
+        return
+    if match.source.kind not in ("", "heading"):  # HTML that no one reads
+        yield from (problem for problem in compare(*said, rules) if problem.kind in ERRORS)
+        return
+    of_others = [*compare(match.other.raw, said[1], rules, match.form)] if match.other else None
+    for problem in compare(*said, rules, match.form):
+        if of_others is None or problem in of_others:  # a plural form may say what another one of the source says
+            yield problem
+    if match.source.has_accelerator and not match.target.has_accelerator:
+        yield Problem("accelerator", "the label has no accelerator")
+
+
+def _plain(code: str) -> str:
+    """Returns code without comments and texts, which may be translated."""
+    return "\n".join(_NO_CODE.sub("", line) for line in code.split("\n"))
+
+
+def _tone(pair: Pair, matches: list[Match]) -> Iterator[Finding]:
+    """Yields where German addresses its reader otherwise than the project asks, or than it does more often."""
+    if primary(pair.rules.languages[1]) != "de" or "tone" in pair.rules.ignore:
+        return
+    places = [(match, address(read(match.target.raw).words)) for match in matches if match.target is not None]
+    counts = {name: sum(name in found for _, found in places) for name in ("du", "Sie")}
+    wanted = pair.tone or max(counts, key=lambda name: counts[name])
+    wrong = "du" if wanted == "Sie" else "Sie"
+    if pair.tone is None and not all(counts.values()):
+        return
+    for match, found in places:
+        if wrong in found and match.target is not None:
+            more = "" if pair.tone else f", and {wanted!r} in {counts[wanted]} texts"
+            text = f"the reader is {wrong!r} here{more}"
+            yield Finding(pair.shown, match.target.line, "tone", text, match.source.raw, match.target.raw)

@@ -1,0 +1,296 @@
+"""What may be wrong with a text and its translation, as far as it can be told without a model."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from specmt.languages import primary
+from specmt.text.glossary import Entry, Glossary
+from specmt.text.judge import judge
+from specmt.text.lines import open_input
+from specmt.text.memory import read_tsv
+from specmt.text.placeholders import find_tokens
+from specmt.text.view import plain
+
+_KINDS: Final = {
+    "braces": "placeholder",
+    "printf": "placeholder",
+    "tag": "tag",
+    "code": "code",
+    "link": "link",
+    "url": "link",
+    "email": "link",
+}
+"""What tokens that a translation must have are, by kind; it need not have the others."""
+
+_TAG: Final = re.compile(r"<(/?)\s*([A-Za-z][\w:.-]*)")
+_ID: Final = re.compile(r"""\b(?:id|ctype)\s*=\s*["']([^"']*)""")
+_HREF: Final = re.compile(r"""\b(?:href|src)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_SAME: Final = {"strong": "b", "em": "i"}
+_FREE: Final = frozenset(("br", "p", "wbr", "span"))
+"""Elements of which a translation may have others."""
+
+_XLIFF: Final = frozenset(("x", "g", "bx", "ex", "bpt", "ept", "ph", "it", "mrk", "pc", "sc", "ec", "sm", "em"))
+_POSITION: Final = re.compile(r"(?<=%)\d+\$")
+_QUOTED: Final = re.compile(r"""([\"'`]).*?\1|/\*.*?\*/""", re.DOTALL)
+"""Arguments of shortcodes, which are paths and texts of a language."""
+
+_REFERENCE: Final = re.compile(r"\{\{[%<]\s*(?:rel)?ref\b")
+_MARKUP: Final = re.compile(r"\*\*|(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)|!?\[(?=[^\]]*\]\()|``?")
+_TITLE: Final = re.compile(r"""\]\(\s*<?([^\s<>()"']*(?:\([^\s()]*\)[^\s()]*)*)""")
+_ADDRESS: Final = re.compile(r"[/@]|^www\.")
+"""What a name such as specmt.org lacks, which the words around it may stand for."""
+
+_HOST: Final = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^/@\s]*@)?(?:[\w-]+\.)*?([\w-]+\.(?:co\.)?\w+)(?=[/:?#]|\Z)", re.IGNORECASE
+)
+_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ -][^\W\d_]+)*")
+"""The name of a button, which is no code."""
+
+_CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
+_IN_QUOTES: Final = re.compile(r"(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')")
+_TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
+_WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
+_OF_TEXT: Final = re.compile(r"[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
+"""A word that sentences have and lists of names have not."""
+
+_LEAST_WORDS: Final = 4
+_LEAST_LENGTH: Final = 20
+_RATIO: Final = 3.0
+_NUMBER: Final = re.compile(
+    r"the number (?P<number>(?![^\W\d_])(?!\S*[^\W\d_]{3}).*?)(?: \(.*\))? is (?:(?P<missing>not )|in).*"
+)
+"""What is told of a number that is not in a word, as in HTML5."""
+
+_SMALL: Final = ("zero", "one", "two")
+
+_DU: Final = re.compile(r"\b(?:[Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?)\b")
+_SIE: Final = re.compile(r"(?<=[\w,;)] )(?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
+"""How German addresses one: where a sentence begins „Sie“ may be others."""
+
+
+class Problem(NamedTuple):
+    """What is wrong with a text."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Said:
+    """What a text has beside words."""
+
+    words: str = ""
+    found: dict[str, Counter[str]] = field(default_factory=dict)
+    """Placeholders, tags, code and links, as they must be the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a project asks of translations into a language."""
+
+    languages: tuple[str, str]
+    glossary: Glossary | None = None
+    forbidden: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    ignore: frozenset[str] = frozenset()
+    mapped: Callable[[str], str] = str
+    """Returns what the target of a link becomes."""
+
+
+def read_terms(path: Path) -> Glossary:
+    """Reads the terms of a glossary, TSV, of which the forms need not be a model's.
+
+    :raises InputNotFoundError: the file cannot be opened or read.
+    :raises DataError: it is not what it should be.
+    """
+    rows = read_tsv(open_input(path), str(path))
+    return Glossary((Entry(term.strip(), tuple(forms.split("|")), line) for line, term, forms in rows), str(path))
+
+
+def read(raw: str) -> Said:
+    """Takes a text apart."""
+    said, place, words = Said(found={kind: Counter() for kind in _KINDS.values()}), 0, []
+    raw = plain(raw)
+    for token in find_tokens(raw):
+        kind = _KINDS.get(token.kind)
+        if kind is None:
+            continue
+        words.append(raw[place : token.start])
+        place = token.end
+        if kind == "tag":
+            _take_tag(token.text, said.found)
+        elif kind == "link":
+            target = _TITLE.match(token.text) if token.kind == "link" else None
+            link = target[1] if target else token.text.strip("<>") if token.kind != "link" else ""
+            if any(map(str.isalnum, link)) and (target or _ADDRESS.search(link)):
+                said.found["link"][link] += 1
+            words.append("" if token.kind == "link" else " ")
+            continue
+        elif kind == "placeholder":
+            if _REFERENCE.match(token.text):
+                said.found["link"][f"./{token.text}"] += 1
+            elif token.text != "%%":
+                said.found[kind][_QUOTED.sub("''", "".join(_POSITION.sub("", token.text).split()))] += 1
+        elif not _LABEL.fullmatch(token.text.strip("`")):
+            code = html.unescape(_CODE_TAG.sub("", token.text))
+            said.found[kind][" ".join(code.strip("`").split())] += 1
+        words.append(" ")
+    said.words = _MARKUP.sub("", "".join(words) + raw[place:])
+    return said
+
+
+def _take_tag(tag: str, found: Mapping[str, Counter[str]]) -> None:
+    for match in _HREF.finditer(tag):
+        found["link"][match[1] or match[2]] += any(map(str.isalnum, match[0][5:]))
+    named = _TAG.match(tag)
+    if named is None:
+        return
+    name = named[2].lower()
+    if name in _XLIFF and (number := _ID.search(tag)) and not named[1]:
+        found["placeholder" if tag.endswith("/>") else "tag"][f"<{name} id={number[1]!r}>"] += 1
+    elif name not in _FREE:
+        found["tag"][f"<{named[1]}{_SAME.get(name, name)}>"] += 1
+
+
+def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[Problem]:
+    """Yields what is wrong with a translation that is there.
+
+    :param form: the plural form that it is, if it is one
+    """
+    one, other = read(source), read(target)
+    words = _WORD.findall(other.words)
+    if words == _WORD.findall(one.words) and len(words) >= _LEAST_WORDS and any(map(_OF_TEXT.fullmatch, words)):
+        yield Problem("untranslated", "the text is that of the source")
+        return
+    for kind in ("placeholder", "tag"):
+        yield from _differing(kind, one.found[kind], other.found[kind], form)
+    yield from _code(one.found["code"], other.found["code"], target)
+    yield from _links(one.found["link"], other.found["link"], rules)
+    if form not in _SMALL:
+        yield from _numbers(one.words, other.words, rules, (source, target))
+    if "\ufffd" in target and "\ufffd" not in source:
+        yield Problem("character", "'\\ufffd' is in the translation only")
+    lengths = [len(each.words.strip()) for each in (one, other)]
+    if min(lengths) >= _LEAST_LENGTH and max(lengths) > _RATIO * min(lengths):
+        yield Problem("length", f"the source has {lengths[0]} characters, the translation {lengths[1]}")
+    yield from _terms(one, other, source, target, rules)
+
+
+def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterator[Problem]:
+    """Yields the numbers that are lost or changed; those of names are none, and one more explains what is said."""
+    found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
+    lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(raw[1])]
+    for match in [*lost, *(match for match in found if lost and not match["missing"])]:
+        yield Problem("number", match[0])
+
+
+def _differing(kind: str, one: Counter[str], other: Counter[str], form: str) -> Iterator[Problem]:
+    """Yields what is lost or new; what has a name may be there more often, and a form for few may leave it out."""
+    lost, new = one - other, other - one
+    for side in (lost, new):
+        if side["<a>"] == side["</a>"]:  # of which it is said that the link is lost
+            del side["<a>"], side["</a>"]
+    if kind == "placeholder":
+        for side, there in ((lost, other), (new, one)):
+            for each in [each for each in side if each[:1] != "%" or each[1:2] in "({<"]:
+                if there[each]:
+                    del side[each]
+        if form in _SMALL:
+            lost.clear()
+    yield from (Problem(kind, f"{each!r} is not in the translation") for each in lost)
+    yield from (Problem(kind, f"{each!r} is in the translation only") for each in new)
+
+
+def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Problem]:
+    """Yields the code that is lost or changed; it may be marked otherwise, and have words of that language."""
+    new = [each for each in other if not one[each]]
+    target = " ".join(html.unescape(target).split())
+    for each in one:
+        if each not in target:
+            near = next((to for to in new if same_code(each, to)), None)
+            if near is None:
+                yield Problem("code", f"{each!r} is not in the translation")
+            else:
+                new.remove(near)
+
+
+def same_code(one: str, other: str) -> bool:
+    """Whether code differs in words alone, and in none by a letter or two."""
+    sides = [_TOKEN.findall(_IN_QUOTES.sub("", each)) for each in (one, other)]
+    changed = {(a, b) for a, b in zip(*sides, strict=False) if a != b}
+    words = all(a.isalpha() and b.isalpha() and min(len(a), len(b)) > 1 for a, b in changed)
+    return len(sides[0]) == len(sides[1]) and words and not (len(changed) == 1 and is_misspelt(*changed.pop()))
+
+
+def is_misspelt(one: str, other: str) -> bool:
+    """Whether two words differ in one place, by a letter or two."""
+    steps = [step for step in SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if step[0] != "equal"]
+    first, last = steps[0], steps[-1]
+    return len(one) > 2 and max(last[2] - first[1], last[4] - first[3]) <= 2
+
+
+def _links(one: Counter[str], other: Counter[str], rules: Rules) -> Iterator[Problem]:
+    """Yields the links that are lost or misspelt; others of the same place are those of that language."""
+    mapped: Counter[str] = Counter()
+    for target, count in one.items():
+        mapped[rules.mapped(target)] += count
+    lost = [each for each in mapped if not other[each]]
+    new = [each for each in other if not mapped[each] and not one[each]]
+    for each in list(lost):
+        near = next((to for to in new if _place(to) == _place(each)), None)
+        near = near or next((to for to in new if "" in (_place(each), _place(to))), None)
+        if near is not None:
+            lost.remove(each)
+            new.remove(near)
+            if _place(each) and _differs_by_a_letter(each, near, rules.languages):
+                yield Problem("link", f"{near!r} is {each!r} in the source")
+    yield from (Problem("link", f"{each!r} is not in the translation") for each in lost)
+
+
+def _place(link: str) -> str:
+    """Returns the site that a link leads to; nothing where it is the same."""
+    host = _HOST.match(link)
+    return host[1].rpartition(".")[0].lower() if host else link.partition(":")[0] if ":" in link else ""
+
+
+def _differs_by_a_letter(one: str, other: str, languages: tuple[str, str]) -> bool:
+    """Whether a link is misspelt, and not changed for the sake of a language or the id of a heading."""
+    code = re.compile(rf"(?<![^\W_])(?:{'|'.join(map(primary, languages))})(?:[-_]\w\w)?(?![^\W_])[./]?", re.IGNORECASE)
+    one, other = (code.sub("", each.partition("#")[0]).rstrip("/") for each in (one, other))
+    return one != other and is_misspelt(one, other)
+
+
+def _terms(one: Said, other: Said, source: str, target: str, rules: Rules) -> Iterator[Problem]:
+    for required in rules.glossary(one.words) if rules.glossary is not None else ():
+        if not any(_has(other.words, form) for form in required.forms):
+            forms = " or ".join(map(repr, required.forms))
+            yield Problem("term", f"{required.source!r} is to be {forms}")
+    for term in rules.keep:
+        if _whole(term).search(source) and term.lower() not in target.lower():
+            yield Problem("term", f"{term!r} is to stay as it is")
+    for term in rules.forbidden:
+        if _whole(term).search(other.words):
+            yield Problem("forbidden", f"{term!r} is not to be used")
+
+
+def _has(text: str, form: str) -> bool:
+    """Whether a text has a term, perhaps inflected or in a compound."""
+    low = text.lower()
+    return all(word[: max(4, len(word) - 2)] in low for word in form.lower().split())
+
+
+def _whole(term: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(term)}(?!\w)", re.IGNORECASE if term == term.lower() else 0)
+
+
+def address(words: str) -> tuple[str, ...]:
+    """Returns how a German text addresses its reader: du, Sie, neither or both."""
+    return tuple(name for name, pattern in (("du", _DU), ("Sie", _SIE)) if pattern.search(words))

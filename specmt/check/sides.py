@@ -1,0 +1,185 @@
+"""What a source and its translation say, text by text, and which texts belong together."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from specmt.formats import read_document
+from specmt.formats.blocks import text_of
+from specmt.formats.dialects import dialect_in
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
+from specmt.formats.inline import render, written
+from specmt.formats.plurals import CATEGORIES
+from specmt.project import Settings
+from specmt.update.pairing import Shape, cheapest
+
+BILINGUAL: Final = frozenset(("po", "xliff", "qt", "tmx", "xcstrings"))
+"""Formats of which a file has texts and their translations."""
+
+KEYED: Final = frozenset(("json", "yaml", "strings", "stringsdict", "properties", "android", "resx", "php", "fluent"))
+"""Formats of which each text has a key."""
+
+_BLOCKS: Final = ("", "code", "HTML", "JSX", "image", "math")
+_HEADING: Final = re.compile(r"#{1,6} |={1,6} |.*\n([=~^*+#`.:'\"-])\1{2,}$")
+
+_WORD: Final = re.compile(r"\w{4,}")
+_MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
+"""Names, placeholders, paths and numbers."""
+
+_FORM: Final = re.compile(rf"(.+)([._ ])({'|'.join(CATEGORIES)})")
+
+
+class Text(NamedTuple):
+    """A text of a document."""
+
+    line: int
+    key: str
+    raw: str
+    """With its markup, as far as that is known."""
+
+    has_accelerator: bool = False
+
+    kind: str = ""
+    """What block it is, where it is one."""
+
+
+class Match(NamedTuple):
+    """A text and its translation, if it is there."""
+
+    source: Text
+    target: Text | None
+    form: str = ""
+    """The plural form that the translation is."""
+
+    other: Text | None = None
+    """The plural form of the source for other numbers."""
+
+    after: int = 1
+    """The line of the translation behind which one that is missing would be."""
+
+
+def read_side(
+    data: bytes, path: Path, file_format: str, languages: tuple[str, str], settings: Settings, *, mdx: bool = False
+) -> Document:
+    """Reads a source or a translation.
+
+    :param languages: that it is in, and the other one
+    :param mdx: whether it is MDX, whatever its name
+    :raises DataError: it is damaged.
+    """
+    options = replace(options_of(path, languages, settings), insists=True, mdx=mdx)
+    return read_document(data, str(path), file_format, options)
+
+
+def options_of(path: Path, languages: tuple[str, str], settings: Settings) -> FormatOptions:
+    """Returns how a document is read."""
+    options = settings.options(FormatOptions(source=languages[0], target=languages[1]))
+    dialect = dialect_in(path.resolve().parent) if options.dialect == "auto" else options.dialect
+    return replace(options, dialect=dialect)
+
+
+def texts_of(document: Document, skip_keys: Sequence[str]) -> list[Text]:
+    """Returns the texts of a document, without those of some keys."""
+    text = _text(document)
+    return [
+        Text(each.line, each.context, _raw(each, text), each.accelerators[0])
+        for each in document.segments
+        if not {each.context, each.context.rpartition(".")[2]} & {*skip_keys}
+    ]
+
+
+def _text(document: Document) -> str:
+    inner = text_of(document)
+    return "" if inner is None else inner.text
+
+
+def _raw(segment: Segment, text: str) -> str:
+    pieces = render(segment.source)
+    return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
+
+
+def within(document: Document) -> Iterator[Match]:
+    """Yields the texts of a document that has translations, with these."""
+    text = _text(document)
+    for each in document.segments:
+        if each.state == "skipped":
+            continue
+        raw, said = map(html.unescape, each.written) if any(each.written) else (_raw(each, text), each.target)
+        source = Text(each.line, each.context, raw, each.accelerators[0])
+        has_target = each.state != "new" and said.strip() != ""
+        yield Match(source, source._replace(raw=said, has_accelerator=each.accelerators[1]) if has_target else None)
+
+
+def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
+    """Yields texts and their translations by their keys; those of one key by their order, if there are as many.
+
+    A plural form that only the translation has belongs to the one for other numbers, and one that it has not need not
+    be there.
+    """
+    ours, theirs = _grouped(source), _grouped(target)
+    for key, group in ours.items():
+        found, form = theirs.get(key, []), _FORM.fullmatch(key)
+        name = form[3] if form else ""
+        others = ours.get(f"{form[1]}{form[2]}other") if form else None
+        if len(found) == len(group):
+            more = _joined(others) if others else None
+            yield from (Match(one, other, name, more) for one, other in zip(group, found, strict=True))
+        elif found:
+            yield Match(_joined(group), _joined(found), "zero")
+        elif form is None or name == "other":
+            yield Match(group[0], None)
+    for key, group in theirs.items():
+        form = _FORM.fullmatch(key)
+        if key not in ours and form is not None and (others := ours.get(f"{form[1]}{form[2]}other")):
+            yield Match(_joined(others), _joined(group), form[3])
+
+
+def blocks_of(document: Document) -> list[Text]:
+    """Returns the blocks of a page: texts, code and images, or where those are not told apart its texts."""
+    text, inner = _text(document), text_of(document)
+    parts = sorted(inner.parts if inner is not None else (), key=lambda part: (part.start, -part.end))
+    if not any(part.reason == "" for part in parts):
+        return texts_of(document, ())
+    lines, place, found = LineNumbers(text), 0, []
+    for part in parts:
+        if part.start >= place and part.reason in _BLOCKS:
+            raw = text[part.start : part.end]
+            before = text[text.rfind("\n", 0, part.start) + 1 : part.start]
+            kind = part.reason or ("heading" if _HEADING.match(before + raw) else "")
+            found.append(Text(lines(part.start), "", raw, kind=kind))
+        place = max(place, part.end)
+    return found
+
+
+def by_order(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
+    """Yields blocks and their translations by their order and what of them is the same in both."""
+    line = 1
+    for ones, others in cheapest([*map(_shape, source)], [*map(_shape, target)]):
+        if others:
+            line = target[others.start].line
+            if ones:
+                yield Match(_joined(source[ones.start : ones.stop]), _joined(target[others.start : others.stop]))
+        else:
+            yield Match(source[ones.start], None, after=line)
+
+
+def _shape(block: Text) -> Shape:
+    words = frozenset(map(str.lower, _WORD.findall(block.raw)))
+    return Shape(block.kind, len(block.raw), Counter(_MARK.findall(block.raw)), words)
+
+
+def _grouped(texts: Sequence[Text]) -> Mapping[str, list[Text]]:
+    groups: dict[str, list[Text]] = {}
+    for each in texts:
+        groups.setdefault(each.key, []).append(each)
+    return groups
+
+
+def _joined(group: Sequence[Text]) -> Text:
+    return group[0]._replace(raw=" ".join(each.raw for each in group))

@@ -1,0 +1,222 @@
+"""What `specmt check` finds: faults that are put into good translations, and nothing in what people write well."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specmt.check.checker import Pair, check_pair
+from specmt.check.findings import KINDS, Finding
+from specmt.check.rules import Rules
+from specmt.project import Settings
+from specmt.text.glossary import Entry, Glossary
+
+WORDS = """Vertrag:contract Kunde:customer Ordner:folder Drucker:printer Bericht:report Termin:appointment Turm:tower
+    Schalter:switch Garten:garden Lager:store|öffnet:opens prüft:checks zeigt:shows löscht:deletes sendet:sends"""
+NOUNS, VERBS = ([tuple(each.split(":")) for each in words.split()] for words in WORDS.split("|"))
+GLOSSARY = Glossary([Entry("Gerät", ("device",), 1)], "terms")
+RULES = Rules(languages=("de", "en"), glossary=GLOSSARY, forbidden=("e-mail",))
+
+
+def sentence(number: int) -> tuple[str, str]:
+    """Returns a text of a manual and its translation, with something of each kind."""
+    draw = random.Random(number)
+    (one, eins), (two, zwei), (does, macht) = (draw.choice(words) for words in (NOUNS, NOUNS, VERBS))
+    size = draw.randrange(100, 900)
+    return (
+        f"Jedes Gerät {does} zuerst den {one} {size} und danach noch einmal den {two} dieser Anlage.",
+        f"Each device {macht} the {eins} {size} first and then once more the {zwei} of this plant.",
+    )
+
+
+FAULTS: dict[str, Callable[[str, str], str]] = {
+    "number": lambda source, said: re.sub(r"\d{3}", lambda match: str(int(match[0]) + 13), said, count=1),
+    "untranslated": lambda source, said: source,
+    "length": lambda source, said: said + " And so on, as was said before at length." * 9,
+    "term": lambda source, said: said.replace("device", "machine"),
+    "forbidden": lambda source, said: said.replace("plant", "e-mail"),
+    "character": lambda source, said: said.replace("first", "f\ufffdrst"),
+}
+"""Of what every format can have, by what is found."""
+
+LINK, TAG = " https://specmt.org/a", " <kbd>x</kbd>"
+MARKUP: dict[str, dict[str, str]] = {
+    "markdown": {"code": " `ls -l`", "link": " [x](https://specmt.org/a)", "placeholder": " {{ name }}", "tag": TAG},
+    "html": {"link": ' <a href="https://specmt.org/a">x</a>', "placeholder": " {{ name }}", "tag": TAG},
+    "rst": {"code": " ``ls -l``", "link": " `x <https://specmt.org/a>`__"},
+    "asciidoc": {"code": " `ls -l`", "link": " https://specmt.org/a[x]"},
+    "yaml": {"placeholder": " %{name}", "link": LINK, "tag": TAG},
+    "json": {"placeholder": " {name}", "link": LINK, "tag": TAG},
+    "xliff": {"placeholder": ' <x id="7"/>', "link": LINK},
+    "po": {"placeholder": " %s", "link": LINK, "tag": TAG},
+    "docx": {"link": LINK},
+}
+SUFFIX = {"markdown": ".md", "asciidoc": ".adoc", "yaml": ".yml", "xliff": ".xlf"}
+
+
+def page(file_format: str, texts: list[tuple[str, str]], *, is_target: bool) -> bytes:
+    """Returns a document: of a catalogue that has both, both."""
+    if file_format == "po":
+        entries = (f'msgid "{one}"\nmsgstr "{two if is_target else ""}"\n' for one, two in texts)
+        return ('msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n' + "\n".join(entries)).encode()
+    if file_format == "xliff":
+        units = (
+            f'<trans-unit id="{n}"><source>{one}</source>{f"<target>{two}</target>" * is_target}</trans-unit>\n'
+            for n, (one, two) in enumerate(texts)
+        )
+        head = '<xliff version="1.2"><file original="a" source-language="de" target-language="en" datatype="x"><body>\n'
+        return (head + "".join(units) + "</body></file></xliff>\n").encode()
+    said = [two if is_target else one for one, two in texts]
+    if file_format == "html":
+        return ("<html><body>\n" + "".join(f"<p>{text}</p>\n" for text in said) + "</body></html>\n").encode()
+    if file_format == "yaml":
+        return (
+            ("en" if is_target else "de") + ":\n" + "".join(f"  k{n}: '{text}'\n" for n, text in enumerate(said))
+        ).encode()
+    if file_format == "json":
+        return ("{\n" + ",\n".join(f'"k{n}": "{text}"' for n, text in enumerate(said)) + "\n}\n").encode()
+    if file_format == "docx":
+        body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in said)
+        with zipfile.ZipFile(file := io.BytesIO(), "w") as package:
+            package.writestr("word/document.xml", f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>')
+        return file.getvalue()
+    return "\n\n".join(said).encode() + b"\n"
+
+
+def found(
+    tmp_path: Path, file_format: str, texts: list[tuple[str, str]], rules: Rules = RULES, *, strict: bool = False
+) -> list[Finding]:
+    names = [tmp_path / f"{side}{SUFFIX.get(file_format, f'.{file_format}')}" for side in ("source", "target")]
+    for path, is_target in zip(names, (False, True), strict=True):
+        path.write_bytes(page(file_format, texts, is_target=is_target))
+    return list(check_pair(Pair(*names, file_format, Settings(), rules, is_strict=strict)))
+
+
+def seeded(tmp_path: Path, file_format: str, size: int) -> tuple[int, int, int]:
+    """Returns how many faults were put into every second text, how many of them were found, and what else."""
+    markup = MARKUP[file_format]
+    kinds = [*FAULTS, *markup, "missing"]
+    texts, wanted = [], {}
+    for number in range(size):
+        source, said = sentence(number)
+        more = [*markup.values()][number // 2 % len(markup)]
+        texts.append((source + more, said + more))
+        if number % 2:
+            kind = wanted[number] = kinds[number // 2 % len(kinds)]
+            if kind in FAULTS:
+                texts[-1] = source + more, FAULTS[kind](source, said) + more
+            elif kind != "missing":
+                texts[-1] = source + markup[kind], said
+    lost = [number for number, kind in wanted.items() if kind == "missing"]
+    others = found(tmp_path, file_format, [each for number, each in enumerate(texts) if number not in wanted])
+    if file_format in ("po", "xliff"):
+        texts = [(one, "" if number in lost else two) for number, (one, two) in enumerate(texts)]
+        findings = found(tmp_path, file_format, texts)
+    else:
+        findings = without(tmp_path, file_format, texts, lost)
+    told = {("missing" if each.kind == "block" else each.kind, each.source.split(" und ")[0]) for each in findings}
+    due = {(kind, texts[number][0].split(" und ")[0]) for number, kind in wanted.items()}
+    return len(due), len(due & told), len(told - due) + len(others)
+
+
+@pytest.mark.parametrize("file_format", MARKUP)
+def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Path) -> None:
+    count, hits, others = seeded(tmp_path, file_format, 84)
+    assert count >= 40 and hits >= 0.95 * count and others <= 0.05 * count, (count, hits, others)
+
+
+def without(tmp_path: Path, file_format: str, texts: list[tuple[str, str]], lost: list[int]) -> list[Finding]:
+    """Checks a translation from which texts are gone."""
+    names = [tmp_path / f"{side}{SUFFIX.get(file_format, f'.{file_format}')}" for side in ("source", "target")]
+    names[0].write_bytes(page(file_format, texts, is_target=False))
+    is_keyed = file_format in ("yaml", "json")
+    left = texts if is_keyed else [each for number, each in enumerate(texts) if number not in lost]
+    data = page(file_format, left, is_target=True)
+    if is_keyed:
+        lines = data.decode().split("\n")
+        data = "\n".join(line for line in lines if not any(re.match(rf'\s*"?k{n}\b', line) for n in lost)).encode()
+        data = data.replace(b",\n}", b"\n}")
+    names[1].write_bytes(data)
+    return list(check_pair(Pair(*names, file_format, Settings(), RULES)))
+
+
+@pytest.mark.parametrize(
+    ("file_format", "source", "said"),
+    [
+        ("yaml", "Es gibt 1.000,5 Orte und drei Dörfer.", "There are 1,000.5 places and 3 villages."),
+        ("yaml", "Um 19 Uhr am 3. Mai", "At 7 p.m. on 3 May"),
+        ("yaml", "%{count} von %{total} Dateien", "%{count} of all %{total} files, %{count} of them new"),
+        ("yaml", "%s hat %s eingeladen", "%2$s was invited by %1$s"),
+        ("yaml", "Siehe https://de.wikipedia.org/wiki/Haus", "See https://en.wikipedia.org/wiki/House"),
+        ("yaml", "Neustadt Nord", "Neustadt Nord"),
+        ("yaml", "Ja, sicher", "Yes, I am quite sure of that"),
+        ("yaml", "Gerät mit <strong>Strom</strong>", "Device-based <b>power</b>"),
+        ("yaml", "Alle Geräte", "All devices"),
+        ("markdown", "Klick auf `Speichern und zurück`.", "Click on `Save and go back`."),
+        ("markdown", "Ruf `tool zeige datei` auf", "Call `tool show file`"),
+        ("markdown", "```sh\nls # alle\necho 'Hallo Welt'\n```", "```sh\nls # all of them\necho 'Hello'\n```"),
+        ("markdown", "[Haus](/de/haus/#dach)", "[House](/en/house/#roof)"),
+        ("markdown", "![Bild](de/bild.png) ist groß", "![Image](en/image.png) is large"),
+    ],
+)
+def test_nothing_is_said_of_what_people_write(file_format: str, source: str, said: str, tmp_path: Path) -> None:
+    assert not found(tmp_path, file_format, [(source, said)])
+
+
+def test_plurals(tmp_path: Path) -> None:
+    for code, forms in (
+        ("de", ("Eine Datei", "%{n} Dateien", "%{n} Ort", "%{n} Orte")),
+        ("en", ("%{n} file", "%{n} files", "One place", "places")),
+    ):
+        body = "  a:\n    one: '{}'\n    other: '{}'\n  b:\n    one: '{}'\n    other: '{}'\n".format(*forms)
+        (tmp_path / f"{code}.yml").write_text(f"{code}:\n{body}")
+    pair = Pair(tmp_path / "de.yml", tmp_path / "en.yml", "yaml", Settings(), RULES)
+    assert [(each.line, each.kind, each.text) for each in check_pair(pair)] == [
+        (7, "placeholder", "'%{n}' is not in the translation")
+    ]
+
+
+def test_accelerators(tmp_path: Path) -> None:
+    assert [each.kind for each in found(tmp_path, "po", [("&Datei", "File"), ("&Bearbeiten", "&Edit")])] == [
+        "accelerator"
+    ]
+
+
+@pytest.mark.parametrize("name", ["gone.yml", "damaged.yml"])
+def test_what_cannot_be_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "de.yml").write_text("de:\n  a: Haus\n")
+    (tmp_path / "damaged.yml").write_text("en:\n  a: 'House\n")
+    (finding,) = check_pair(Pair(tmp_path / "de.yml", tmp_path / name, "yaml", Settings(), RULES))
+    assert (finding.kind, finding.level) == (("parse", "error") if name == "damaged.yml" else ("missing", "warning"))
+
+
+@pytest.mark.parametrize(
+    ("tone", "said", "lines"),
+    [
+        (None, ["Hast du Zeit?", "Nimm dein Rad.", "Wenn Sie wollen."], [4]),
+        ("Sie", ["Hast du Zeit?", "Nimm das Rad.", "Wenn Sie wollen."], [2]),
+        (None, ["Sie sind da.", "Nimm dein Rad.", "Ihr Haus."], []),
+    ],
+)
+def test_how_the_reader_is_addressed(tone: str | None, said: list[str], lines: list[int], tmp_path: Path) -> None:
+    for code, texts in (("en", ["Do you have time?", "Take the bike.", "If you want."]), ("de", said)):
+        (tmp_path / f"{code}.yml").write_text(f"{code}:\n" + "".join(f"  k{n}: {e}\n" for n, e in enumerate(texts)))
+    pair = Pair(tmp_path / "en.yml", tmp_path / "de.yml", "yaml", Settings(), Rules(languages=("en", "de")), tone)
+    assert [each.line for each in check_pair(pair) if each.kind == "tone"] == lines
+
+
+def test_every_kind_is_known() -> None:
+    assert {*FAULTS, *(kind for each in MARKUP.values() for kind in each)} < {*KINDS}
+
+
+if __name__ == "__main__":
+    for name in MARKUP:
+        with tempfile.TemporaryDirectory() as folder:
+            print(name, *seeded(Path(folder), name, 240))
