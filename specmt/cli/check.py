@@ -74,7 +74,7 @@ def check(
     elif len(paths) == 2:
         pairs = [_of_two(*paths, (source or "de", target or "en"), file_format, glossary, ignore)]
     else:
-        raise UsageError("SOURCE and TARGET must be given, or a project, a specmt.toml; `specmt init` proposes one.")
+        raise UsageError("SOURCE and TARGET must be given, or a project (specmt.toml).")
     if write_baseline and baseline is None:
         raise UsageError("`write_baseline` needs `baseline`, the file that is written.")
     findings = [finding for pair in pairs for finding in check_pair(pair)]
