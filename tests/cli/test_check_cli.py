@@ -38,6 +38,6 @@ def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "b.md")]) == 66
     assert "b.md: no such file" in capsys.readouterr().err
     assert run(["check", str(tmp_path / "a.md")]) == 2
-    assert "a specmt.toml; `specmt init` proposes one." in capsys.readouterr().err
+    assert "or a project (specmt.toml)." in capsys.readouterr().err
     assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "a.md")]) == 65
     assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().err
