@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     "translate": ("specmt.cli.translate:translate", "Translate text, from file to file or through a pipe."),
     "update": ("specmt.cli.update:update", "Bring translations up to date, and keep what people wrote in them."),
     "accept": ("specmt.cli.accept:accept", "Say that a translation holds for its present source."),
-    "check": ("specmt.cli.check:check", "Compare a translated document with its source, block by block."),
+    "check": ("specmt.cli.check:check", "Look for translations that are missing, outdated or damaged."),
     "jobs": ("specmt.cli.jobs:jobs", "Look at translations that are made in parts, and merge them."),
     "evaluate": ("specmt.cli.evaluate:evaluate", "Measure quality and speed of strategies, side by side."),
     "serve": ("specmt.cli.serve:serve", "Serve translations over HTTP, and a page to type into."),

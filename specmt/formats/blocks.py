@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from specmt.formats.document import Document, Segment, TextDocument, edited_parts
+from specmt.formats.document import Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tag, Tagged
@@ -130,7 +130,7 @@ def _runs(document: Document, text: str, starts: Sequence[int], unit: re.Pattern
 def _span(segment: Segment, starts: Sequence[int]) -> Span:
     try:
         edits = list(segment.edits(Tagged(segment.source.text, segment.source.tags), lambda _: None))
-    except Exception:
+    except RefusedError:
         edits = []
     line = starts[min(segment.line, len(starts)) - 1]
     if not edits:

@@ -13,6 +13,7 @@ from specmt.cli.main import cli
 from tests.commands import ROOT
 
 SHOWN_BY = {
+    "check/findings.py": ["check"],
     "cli/bench.py": ["bench"],
     "cli/documents.py": ["translate"],
     "cli/evaluate.py": ["evaluate"],
@@ -37,7 +38,7 @@ SHOWN_BY = {
 }
 """By module, the commands that show its messages with options; all other modules have none."""
 
-DEFINING = ("cli/options.py", "cli/update.py", "evaluation/report.py")
+DEFINING = ("check/reports.py", "cli/options.py", "cli/update.py", "evaluation/report.py")
 """What defines options, and what writes commands of git and sacreBLEU."""
 
 
