@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from specmt.text.tags import carry
 from specmt.types import Tag, Tagged
+from specmt.update.plan import Step
+from specmt.update.sides import Side
+
+
+def repacked(
+    source: Side,
+    target: Side | None,
+    steps: Sequence[Step],
+    translations: Mapping[int, Tagged],
+    tell: Callable[[int, str], None],
+    *,
+    is_anew: bool,
+) -> bytes:
+    """Returns a package with new texts: the target, or the source with those of the target that are known.
+
+    :param is_anew: whether it is the source, though there is a target
+    """
+    if target is None:
+        return source.document.write(translations, tell)
+    ours, theirs = ([each.source for each in side.document.segments] for side in (source, target))
+    if is_anew:
+        known = {n: theirs[step.target] for n, step in enumerate(steps) if step.target is not None}
+        kept = {number: each for number, each in known.items() if number not in translations}
+        return source.document.write(_all_with_tags(kept, ours) | dict(translations), tell)
+    places = {
+        step.target: translations[n] for n, step in enumerate(steps) if n in translations and step.action == "write"
+    }
+    said = {other: each for other, each in places.items() if other is not None}
+    return target.document.write(_all_with_tags(said, theirs), lambda *_: None) if said else target.data
 
 
 def with_tags(said: Tagged, own: Tagged) -> Tagged:
@@ -30,7 +59,7 @@ def with_tags(said: Tagged, own: Tagged) -> Tagged:
     return replace(said, tags=exchanged(said.tags))
 
 
-def all_with_tags(said: Mapping[int, Tagged], own: Sequence[Tagged]) -> dict[int, Tagged]:
+def _all_with_tags(said: Mapping[int, Tagged], own: Sequence[Tagged]) -> dict[int, Tagged]:
     """Returns texts, by the numbers of segments, as the document that has these can write them."""
     return {number: with_tags(each, own[number]) for number, each in said.items()}
 

@@ -87,13 +87,25 @@ class Side:
         """Returns a block as it is written."""
         return self._text[self.blocks[number].start : self.blocks[number].end]
 
-    def find(self, text: str, place: int) -> int:
-        """Returns where a text is, at a place or behind it; -1: nowhere."""
-        return self._text.find(text, place)
+    def places(self, made: Sequence[tuple[int | None, str]]) -> dict[int, int]:
+        """Returns, by the number of the block of the source, which block of this translation is of it.
 
-    def block_at(self, place: int) -> int:
-        """Returns the number of the block at a place."""
-        return bisect_right(self.blocks, place, key=lambda block: block.start) - 1
+        :param made: what this was made of: of which block of the source each text is, and the text
+        """
+        if len(made) == len(self.blocks) or self.is_package:
+            made = made[: len(self.blocks)]
+            return {number: place for place, (number, _) in enumerate(made) if number is not None}
+        # A translation may be read as more blocks than one, or as a part of its neighbour.
+        found: dict[int, int] = {}
+        place, used = 0, -1
+        for number, text in made:
+            start = self._text.find(text.strip(), place)
+            if start >= 0:
+                place = start + len(text.strip())
+                block = bisect_right(self.blocks, start, key=lambda block: block.start) - 1
+                if number is not None and block != used:
+                    found[number] = used = block
+        return found
 
     @cached_property
     def _lines(self) -> LineNumbers:

@@ -16,16 +16,14 @@ from specmt.formats.known import BILINGUAL
 from specmt.formats.po import obsolete, refreshed
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
-from specmt.update.packages import all_with_tags
-from specmt.update.pairing import SURE, Paired, pair
+from specmt.update.belongs import check_pairs, check_record
+from specmt.update.packages import repacked
+from specmt.update.pairing import Paired, pair
 from specmt.update.parts import MACHINE, exchanged_markup, kept_texts, mended
 from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
-
-_FEWEST: Final = 4
-"""So many blocks must be there for a file to be none of those that a record or another file belongs to."""
 
 
 @dataclass(slots=True)
@@ -135,21 +133,7 @@ class Update:
         known = recalled(frozenset(each.text for each in self.target.items))
         if known is None:
             return None
-        languages = known.source_language, known.target_language
-        if (known.file_format, *languages) != (self.files.file_format, self._formats.source, self._formats.target):
-            raise DataError(
-                f"{self.files.record}: is the record of {known.file_format}, {languages[0]} to {languages[1]}, not of "
-                f"{self.files.file_format}, {self._formats.source} to {self._formats.target}."
-            )
-        texts = [each for each in known.entries if each.source != NONE]
-        ours = {each.text for each in self.source.items} | {(each.kind, each.key) for each in self.source.items}
-        theirs = {each.text for each in self.target.items}
-        is_ours = any(each.source in ours or (each.key and (each.kind, each.key) in ours) for each in texts)
-        if len(texts) >= _FEWEST and not is_ours and not any(each.target in theirs for each in texts):
-            said = {sentence for each in self.source.items for sentence in each.sentences}
-            if said & {sentence[:8] for each in texts for sentence in each.translated}:
-                raise DataError(f"{self.files.name}: source and target are swapped.")
-            raise DataError(f"{self.files.record}: is the record of other files.")
+        check_record(self.files, known, self._formats, self.source, self.target)
         return known
 
     def _made_of(self, was: bytes | None) -> Record | None:
@@ -191,7 +175,7 @@ class Update:
         known = None if self.known is None else self.known.entries
         made = plan(known, self.source.items, self.target.items, self.options, self._pair(self.source))
         if known is None:
-            _check_pairs(self.files, made, self.source)
+            check_pairs(self.files, made, self.source)
         return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
 
     def _check_package(self) -> None:
@@ -256,7 +240,9 @@ class Update:
         self._left |= {number for number, each in translations.items() if not each.is_whole}
         self._drafts = {number: each.text for number, each in translations.items()}
         if self.source.is_package:
-            self._whole = self._repacked(translations, told)
+            self._whole = repacked(
+                self.source, self.target, self.plan.steps, translations, told, is_anew=self.options.rebuild
+            )
         elif self.target is None:
             self._whole = self.source.document.write(translations, told)
             self._pieces = rendered(self.source.document, translations, lambda *_: None, self.source.blocks)
@@ -264,22 +250,6 @@ class Update:
             self._mend()
             self._pieces = rendered(self.source.document, self._known | dict(translations), told, self.source.blocks)
         return self._whole
-
-    def _repacked(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
-        """Returns a package with new texts: the target, or the source with those of the target that are known."""
-        if self.target is None:
-            return self.source.document.write(translations, tell)
-        steps = self.plan.steps
-        ours, theirs = ([each.source for each in side.document.segments] for side in (self.source, self.target))
-        if self.options.rebuild:
-            known = {n: theirs[step.target] for n, step in enumerate(steps) if step.target is not None}
-            kept = {number: each for number, each in known.items() if number not in translations}
-            return self.source.document.write(all_with_tags(kept, ours) | dict(translations), tell)
-        places = {
-            step.target: translations[n] for n, step in enumerate(steps) if n in translations and step.action == "write"
-        }
-        said = {other: each for other, each in places.items() if other is not None}
-        return self.target.document.write(all_with_tags(said, theirs), lambda *_: None) if said else self.target.data
 
     def _mend(self) -> None:
         """Has sentences of the machine in what people wrote follow the source."""
@@ -310,7 +280,7 @@ class Update:
                 raise DataError(
                     f"{self.files.name}: would not be valid any more, and is as it was ({error})"
                 ) from error
-        found = self._places(side, places)
+        found = side.places(places)
         entries = [
             self._entry(
                 self.source.items[number],
@@ -364,23 +334,6 @@ class Update:
             return self.target.data, places
         return splice(self.target.document, self.target.blocks, pieces, self.files.file_format), places
 
-    def _places(self, side: Side, places: Sequence[tuple[int | None, str]]) -> dict[int, int]:
-        """Returns which block of the new target is of which one of the source."""
-        if len(places) == len(side.blocks) or side.is_package:
-            places = places[: len(side.blocks)]
-            return {number: place for place, (number, _) in enumerate(places) if number is not None}
-        # A translation may be read as more blocks than one, or as a part of its neighbour.
-        found: dict[int, int] = {}
-        place, used = 0, -1
-        for number, text in places:
-            start = side.find(text.strip(), place)
-            if start >= 0:
-                place = start + len(text.strip())
-                block = side.block_at(start)
-                if number is not None and block != used:
-                    found[number] = used = block
-        return found
-
     def _entry(self, item: Item, step: Step, target: Item | None, *, is_left: bool = False) -> Entry:
         """
         :param is_left: whether its translation could not be written
@@ -425,19 +378,6 @@ class Update:
         for place, note in self.plan.notes:
             assert self.target is not None
             yield Remark(self.target.line(place), self.target.blocks[place].key, note)
-
-
-def _check_pairs(files: Files, made: Plan, source: Side) -> None:
-    """
-    :raises DataError: too few blocks of files without a record are surely translations of each other.
-    """
-    asked = [number for number, each in enumerate(source.items) if each.text != NONE and not each.key]
-    sure = sum(made.steps[number].is_sure for number in asked)
-    if len(asked) >= _FEWEST and sure < SURE * len(asked):
-        raise DataError(
-            f"{files.name}: is not surely a translation of {files.source}: {sure} of {len(asked)} blocks are. `--was` "
-            f"names the source that it was made of."
-        )
 
 
 def update_all(

@@ -34,6 +34,7 @@ SHOWN_BY = {
     "models/interop/marian.py": ["import marian"],
     "text/lines.py": ["translate"],
     "training/corpus.py": ["train drafter"],
+    "update/belongs.py": ["update"],
     "update/update.py": ["update"],
 }
 """By module, the commands that show its messages with options; all other modules have none."""

@@ -1,0 +1,50 @@
+"""Whether a record, or a translation without one, belongs to a source."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from specmt.errors import DataError
+from specmt.formats.document import FormatOptions
+from specmt.update.pairing import SURE
+from specmt.update.plan import Plan
+from specmt.update.record import NONE, Record
+from specmt.update.sides import Side
+from specmt.update.store import Files
+
+_FEWEST: Final = 4
+"""So many blocks must be there for a file to be none of those that a record or another file belongs to."""
+
+
+def check_record(files: Files, known: Record, formats: FormatOptions, source: Side, target: Side) -> None:
+    """
+    :raises DataError: a record is of other files, or source and target are swapped.
+    """
+    languages = known.source_language, known.target_language
+    if (known.file_format, *languages) != (files.file_format, formats.source, formats.target):
+        raise DataError(
+            f"{files.record}: is the record of {known.file_format}, {languages[0]} to {languages[1]}, not of "
+            f"{files.file_format}, {formats.source} to {formats.target}."
+        )
+    texts = [each for each in known.entries if each.source != NONE]
+    ours = {each.text for each in source.items} | {(each.kind, each.key) for each in source.items}
+    theirs = {each.text for each in target.items}
+    is_ours = any(each.source in ours or (each.key and (each.kind, each.key) in ours) for each in texts)
+    if len(texts) >= _FEWEST and not is_ours and not any(each.target in theirs for each in texts):
+        said = {sentence for each in source.items for sentence in each.sentences}
+        if said & {sentence[:8] for each in texts for sentence in each.translated}:
+            raise DataError(f"{files.name}: source and target are swapped.")
+        raise DataError(f"{files.record}: is the record of other files.")
+
+
+def check_pairs(files: Files, made: Plan, source: Side) -> None:
+    """
+    :raises DataError: too few blocks of files without a record are surely translations of each other.
+    """
+    asked = [number for number, each in enumerate(source.items) if each.text != NONE and not each.key]
+    sure = sum(made.steps[number].is_sure for number in asked)
+    if len(asked) >= _FEWEST and sure < SURE * len(asked):
+        raise DataError(
+            f"{files.name}: is not surely a translation of {files.source}: {sure} of {len(asked)} blocks are. `--was` "
+            f"names the source that it was made of."
+        )
