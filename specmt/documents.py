@@ -355,7 +355,8 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
     held = dict(zip(bad, once_more([segments[number].source for number in bad]), strict=True)) if bad else {}
     if better := {number: translation for number, translation in held.items() if translation is not None}:
         told.clear()
-        data = write(pending.document, translations | better, lambda *each: told.append(each))
+        translations |= better
+        data = write(pending.document, translations, lambda *each: told.append(each))
     for number, what in told:
         tell(number, what)
     refused = {number for number, said in notes.items() if any(what.startswith(_KEPT) for what in said)}
@@ -363,7 +364,7 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
         if plan.number in refused:
             summary.kept += 1
         else:
-            segment, written = segments[plan.number], (translations | better)[plan.number]
+            segment, written = segments[plan.number], translations[plan.number]
             if written.confidence is not None and plan.origin != "reused":
                 what = f"{segment.source.text} → {written.text}"
                 remark = Remark(segment.line, segment.member or segment.context, what)
