@@ -145,7 +145,9 @@ class Project:
     """How languages are named otherwise, as by Android."""
 
     _rules: tuple[_Rule, ...] = ()
-    _ignored: GitIgnoreSpec = field(default_factory=lambda: GitIgnoreSpec.from_lines([]))
+    _ignored: tuple[str, ...] = ()
+    _names: Sequence[str] | None = None
+    """The files that are there, where that is known."""
 
     def pairs(self, paths: Sequence[Path] = ()) -> Iterator[ProjectFile]:
         """Yields every source with each of its translations, by source.
@@ -156,8 +158,7 @@ class Project:
         wanted = [Path(os.path.abspath(path)) for path in paths]
         unused = set(wanted)
         for mapped in self._sources:
-            for to in self.languages:
-                pair = self._pair(mapped, to)
+            for pair in self._pairs(mapped):
                 asked = {path for path in wanted if _is_below(pair.source, path) or _is_below(pair.target, path)}
                 unused -= asked
                 if asked or not wanted:
@@ -179,7 +180,8 @@ class Project:
         """Returns where the translation of a source would be, which need not be there."""
         name = source.relative_to(self.folder).as_posix()
         rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
-        return None if rule is None else self._pair(_Mapped(name, rule, ""), to).target
+        pairs = () if rule is None else self._pairs(_Mapped(name, rule, ""))
+        return next((pair.target for pair in pairs if pair.to == to), None)
 
     def rebase(self, pair: ProjectFile) -> Callable[[str], str]:
         """Returns what makes of the targets of a page's links those of its translation.
@@ -200,9 +202,9 @@ class Project:
     @cached_property
     def _sources(self) -> list[_Mapped]:
         """The files that are translated, each by the first rule that fits; none is a translation of another."""
-        made = [re.compile(self._target(rule.target, to)) for rule in self._rules for to in self.languages]
+        made = [re.compile(self._target(rule.target)) for rule in self._rules]
         found = []
-        for name in self._walk():
+        for name in walk(self.folder, self._ignored) if self._names is None else self._names:
             rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
             if rule is None or any(pattern.fullmatch(name) for pattern in made):
                 continue
@@ -225,37 +227,42 @@ class Project:
             found.setdefault(str(pair.source), {})[pair.to] = str(pair.target)
         return found
 
-    def _walk(self) -> Iterator[str]:
-        """Yields the files that are not ignored, without those that are hidden."""
-        for place, folders, files in os.walk(self.folder):
-            below = Path(place).relative_to(self.folder).as_posix()
-            shown = [[posixpath.normpath(f"{below}/{n}") for n in sorted(s) if n[0] != "."] for s in (folders, files)]
-            folders[:] = [posixpath.basename(name) for name in shown[0] if not self._ignored.match_file(f"{name}/")]
-            yield from (name for name in shown[1] if not self._ignored.match_file(name))
-
-    def _pair(self, mapped: _Mapped, to: str) -> ProjectFile:
-        path = posixpath.relpath(mapped.source, mapped.rule.base or ".")
+    def _pairs(self, mapped: _Mapped) -> Iterator[ProjectFile]:
+        """Yields a source with each of its translations."""
+        base, template, settings = mapped.rule.base, mapped.rule.target, mapped.rule.settings
+        path = mapped.source.removeprefix(f"{base}/") if base else mapped.source
         stem, ext = posixpath.splitext(posixpath.basename(path))
-        for code in (self.source_language, *self._codes(self.source_language).values()):
-            stem = stem.removesuffix(f".{code}")
+        marks = "." + "".join(mark for mark in "_-" if f"{{stem}}{mark}{{" in template)
+        for code in (self.source_language, *self._codes[self.source_language].values()):
+            stem = re.sub(rf"[{marks}]{re.escape(code)}$", "", stem)
         parts = {"path": path, "dir": posixpath.dirname(path), "stem": stem, "ext": ext}
-        codes = self._codes(to)
-        said = _FIELD.sub(lambda match: parts.get(match[1], codes.get(match[1], match[0])), mapped.rule.target)
-        target = self.folder / posixpath.normpath(said.lstrip("/"))
-        return ProjectFile(self.folder / mapped.source, target, to, mapped.file_format, mapped.rule.settings)
+        source = self.folder / mapped.source
+        for to in self.languages:
+            said = _FIELD.sub(partial(_filled, parts | self._codes[to]), template)
+            target = self.folder / posixpath.normpath(said.lstrip("/"))
+            yield ProjectFile(source, target, to, mapped.file_format, settings)
 
-    def _target(self, template: str, to: str) -> str:
-        """Returns the pattern of what a template of targets makes in a language."""
-        codes = self._codes(to)
+    def _target(self, template: str) -> str:
+        """Returns the pattern of what a template of targets makes."""
+        codes = [self._codes[to] for to in self.languages]
         parts = _FIELD.split(posixpath.normpath(template).lstrip("/"))
         said = (
-            re.escape(part) if not number % 2 else _PARTS.get(part) or re.escape(codes.get(part, part))
+            re.escape(part)
+            if not number % 2
+            else _PARTS.get(part) or f"(?:{'|'.join(re.escape(each.get(part, part)) for each in codes)})"
             for number, part in enumerate(parts)
         )
         return "".join(said).replace(r"(?:[^\0]*)/", r"(?:[^\0]*/)?")
 
-    def _codes(self, language: str) -> dict[str, str]:
-        return codes(language, self.source_language, self.variants)
+    @cached_property
+    def _codes(self) -> dict[str, dict[str, str]]:
+        """How each language is called in targets."""
+        languages = (self.source_language, *self.languages)
+        return {each: codes(each, self.source_language, self.variants) for each in languages}
+
+
+def _filled(parts: Mapping[str, str], match: re.Match[str]) -> str:
+    return parts.get(match[1], match[0])
 
 
 def codes(to: str, source: str, variants: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -264,6 +271,16 @@ def codes(to: str, source: str, variants: Mapping[str, Mapping[str, str]]) -> di
     android = f"{language}-r{region}" if len(region) == 2 else f"b+{language}+{region}".replace("-", "+")
     own = {"to": to, "from": source, "posix": to.replace("-", "_"), "android": android if region else language}
     return {name: to for each in variants.values() for name in each} | own | dict(variants.get(to, {}))
+
+
+def walk(folder: Path, ignored: Sequence[str]) -> Iterator[str]:
+    """Yields the names of the files in a folder that are not ignored, without those that are hidden."""
+    spec = GitIgnoreSpec.from_lines(ignored)
+    for place, folders, files in os.walk(folder):
+        below = Path(place).relative_to(folder).as_posix()
+        shown = [[posixpath.normpath(f"{below}/{n}") for n in sorted(s) if n[0] != "."] for s in (folders, files)]
+        folders[:] = [posixpath.basename(name) for name in shown[0] if not spec.match_file(f"{name}/")]
+        yield from (name for name in shown[1] if not spec.match_file(name))
 
 
 def find_project(start: Path) -> Project | None:
@@ -286,12 +303,17 @@ def read_project(path: Path) -> Project:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not TOML: {error}.") from error
     try:
-        return _project(path.parent, said)
+        return project_of(path.parent, said)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 
 
-def _project(folder: Path, said: dict[str, Any]) -> Project:
+def project_of(folder: Path, said: dict[str, Any], names: Sequence[str] | None = None) -> Project:
+    """Returns what a project file says.
+
+    :param names: the files that are there, where that is known
+    :raises UsageError: it is not what it should be.
+    """
     said = cast("dict[str, Any]", _checked(said, _SHAPE, ""))
     for place, keys in _NEEDED:
         for table in said.get(place, [said]):
@@ -325,7 +347,8 @@ def _project(folder: Path, said: dict[str, Any]) -> Project:
         variants=variants,
         **{key: said[key] for key in ("forbidden", "keep", "tone", "fuzzy_below") if key in said},
         _rules=rules,
-        _ignored=GitIgnoreSpec.from_lines(said.get("ignore", ())),
+        _ignored=said.get("ignore", ()),
+        _names=names,
     )
 
 

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "update": ("specmt.cli.update:update", "Bring translations up to date, and keep what people wrote in them."),
     "accept": ("specmt.cli.accept:accept", "Say that a translation holds for its present source."),
     "check": ("specmt.cli.check:check", "Look for translations that are missing, outdated or damaged."),
+    "init": ("specmt.cli.init:init", "Propose a project file, specmt.toml, by the files that are there."),
     "jobs": ("specmt.cli.jobs:jobs", "Look at translations that are made in parts, and merge them."),
     "evaluate": ("specmt.cli.evaluate:evaluate", "Measure quality and speed of strategies, side by side."),
     "serve": ("specmt.cli.serve:serve", "Serve translations over HTTP, and a page to type into."),

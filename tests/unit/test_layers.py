@@ -35,6 +35,7 @@ LAYERS = {
     "specmt.feeder": 3,
     "specmt.pairs": 3,
     "specmt.project": 3,
+    "specmt.proposal": 4,
     "specmt.translator": 4,
     "specmt.again": 3,
     "specmt.documents": 4,

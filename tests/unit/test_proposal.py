@@ -1,0 +1,133 @@
+"""What is proposed for a project, by the names of its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specmt.errors import UsageError
+from specmt.project import read_project
+from specmt.proposal import propose
+from tests.commands import execute_here
+
+TS = '<TS version="2.1"/>'
+CROWDIN = """files:
+  - source: /web/src/**/texts.json
+    translation: /web/out/%two_letters_code%/**/%original_file_name%
+"""
+PAGES = "i18n/de/docusaurus-plugin-content-"
+KINDS = {
+    "Docusaurus": (
+        {"docusaurus.config.js": "i18n: { defaultLocale: 'en', locales: ['en', 'de'] }"},
+        {"docs/a/b.md": f"{PAGES}docs/current/a/b.md", "blog/c.mdx": f"{PAGES}blog/c.mdx"},
+    ),
+    "MkDocs": (
+        {"mkdocs.yml": "plugins:\n  - i18n:\n      languages:\n        - locale: en\n          default: true\n"},
+        {"docs/a.md": "docs/a.de.md", "docs/b/c.md": "docs/b/c.de.md"},
+    ),
+    "MkDocs in folders": ({"mkdocs.yml": ""}, {"docs/en/a/b.md": "docs/de/a/b.md"}),
+    "Hugo": ({"site/hugo.toml": "[languages.de]"}, {"site/content/en/a.md": "site/content/de/a.md"}),
+    "Hugo by suffix": ({"config.toml": ""}, {"content/a/_index.md": "content/a/_index.de.md"}),
+    "Sphinx": ({"doc/conf.py": ""}, {"doc/_build/gettext/a/b.pot": "doc/locale/de/LC_MESSAGES/a/b.po"}),
+    "Rails": (
+        {},
+        {"config/locales/en.yml": "config/locales/de.yml", "config/locales/a/b.en.yml": "config/locales/a/b.de.yml"},
+    ),
+    "Android": ({}, {"app/res/values/strings.xml": "app/res/values-de/strings.xml"}),
+    "Qt": ({"src/tool_fr.ts": TS}, {"src/app_en.ts": "src/app_de.ts"}),
+    "Qt without a language": ({"src/index.ts": "export {}"}, {"src/app.ts": "src/app_de.ts"}),
+    "gettext": ({}, {"po/app.pot": "po/de.po"}),
+    "gettext in folders": ({}, {"locale/app.pot": "locale/de/LC_MESSAGES/app.po"}),
+    "Apple": ({}, {"App/en.lproj/Info.strings": "App/de.lproj/Info.strings"}),
+    "crowdin.yml": ({"crowdin.yml": CROWDIN}, {"web/src/en/texts.json": "web/out/de/en/texts.json"}),
+    "names of files": ({}, {"i18n/en.json": "i18n/de.json"}),
+    "folders": ({}, {"locales/en/app.json": "locales/de/app.json"}),
+}  # fmt: skip
+"""Other files, and sources with their translations."""
+
+
+def write(folder: Path, *names: str, **texts: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        xml = TS if path.suffix == ".ts" else "<resources/>"
+        path.write_text(texts.get(name, "{}" if path.suffix == ".json" else xml))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_proposal_fits_what_is_there(kind: str, is_new: bool, tmp_path: Path) -> None:
+    others, files = KINDS[kind]
+    if is_new and kind in ("Qt without a language", "gettext in folders"):
+        pytest.skip("nothing says so")
+    write(tmp_path, *others, **others)
+    write(tmp_path, *files, *(() if is_new else files.values()), "node_modules/x/en.json", "node_modules/x/de.json")
+    proposal = propose(tmp_path, languages=["de"] if is_new else [])
+    assert (proposal.source, proposal.languages) == ("en", ["de"])
+    (tmp_path / "specmt.toml").write_text(str(proposal))
+    pairs = list(read_project(tmp_path / "specmt.toml").pairs())
+    assert {str(each.source.relative_to(tmp_path)): str(each.target.relative_to(tmp_path)) for each in pairs} == files
+    kinds = {rule.kind for rule in proposal.rules}
+    assert kinds == {"Qt" if kind.startswith("Qt") else kind.partition(" in ")[0].partition(" by ")[0]} or kind in (
+        "folders", "names of files"
+    )  # fmt: skip
+
+
+def test_languages_are_those_that_are_there(tmp_path: Path) -> None:
+    write(tmp_path, *(f"i18n/{name}.json" for name in ("en", "en_GB", "de", "pt_BR", "zh_Hans")), "i18n/as/readme.md")
+    proposal = propose(tmp_path)
+    assert (proposal.languages, proposal.rules[0].target) == (["de", "pt-BR", "zh-Hans"], "i18n/{dir}/{posix}{ext}")
+    assert propose(tmp_path, "de").languages == ["en", "en-GB", "pt-BR", "zh-Hans"]
+    assert propose(tmp_path, languages=["fr"]).languages == ["fr"]
+
+
+def test_the_source_is_what_the_site_says_or_has_much_more(tmp_path: Path) -> None:
+    write(tmp_path, *(f"content/{name}.de.md" for name in "abcdef"), "content/a.en.md", "hugo.toml")
+    assert propose(tmp_path).source == "de"
+    (tmp_path / "content/b.en.md").touch()
+    assert propose(tmp_path).source == "en"
+    (tmp_path / "hugo.toml").write_text('# defaultContentLanguage = "fr"\ndefaultContentLanguage = "de"\n')
+    assert propose(tmp_path).source == "de"
+
+
+def test_what_sphinx_makes_need_not_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "docs/conf.py", "docs/locale/pt_BR/LC_MESSAGES/a.po")
+    proposal = propose(tmp_path)
+    assert proposal.languages == ["pt-BR"]
+    assert proposal.rules[0].target == "docs/locale/{posix}/LC_MESSAGES/{dir}/{stem}.po"
+
+
+def test_one_translation_has_one_source(tmp_path: Path) -> None:
+    write(tmp_path, *(f"App/{name}.lproj/a.strings" for name in ("Base", "en", "de")))
+    assert [rule.source for rule in propose(tmp_path).rules] == ["App/en.lproj/**"]
+
+
+def test_what_is_not_found_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing is found that is translated"):
+        propose(tmp_path)
+    write(tmp_path, "i18n/en.json")
+    with pytest.raises(UsageError, match="`to` must be given, for there is no translation"):
+        propose(tmp_path)
+    (tmp_path / "crowdin.yml").write_text("files: [")
+    with pytest.raises(UsageError, match=r"crowdin\.yml: is not YAML"):
+        propose(tmp_path)
+
+
+def test_the_file_is_shown_and_written_when_it_is_asked_for(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    write(tmp_path, "i18n/en.json", "i18n/de.json")
+    path = tmp_path / "specmt.toml"
+    for option in ("--dry-run", "--force"):  # nobody answers
+        shown = execute_here(capfdbinary, "init", tmp_path, option)
+        assert shown.returncode == 0 and not path.exists()
+        assert b'target = "i18n/{dir}/{to}{ext}"\n' in shown.stdout
+        assert b"i18n/**/en.*: 1 files; translated: de 1\n" in shown.stderr
+    assert execute_here(capfdbinary, "init", tmp_path, "--yes").stdout == path.read_bytes()
+    path.write_text("")
+    refused = execute_here(capfdbinary, "init", tmp_path, "--yes")
+    assert (refused.returncode, path.read_text()) == (2, "")
+    assert refused.stderr.endswith(b"specmt.toml: is there already; --force replaces it.\n")
+    execute_here(capfdbinary, "init", tmp_path, "--yes", "--force")
+    assert path.read_text().startswith("version = 1\n")
