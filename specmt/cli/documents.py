@@ -7,25 +7,23 @@ import os
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import wraps
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from operator import itemgetter
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 import specmt
 from specmt.cli.console import note
-from specmt.cli.options import PATH, add_options
+from specmt.cli.options import DocumentOptions
 from specmt.cli.pages import Pages
 from specmt.cli.progress import share_bar
 from specmt.cli.tasks import Task
-from specmt.errors import DataError, OutputError, UsageError
+from specmt.errors import DataError, OutputError
 from specmt.formats import read_document
-from specmt.formats.dialects import DIALECTS
 from specmt.formats.document import MAX_BYTES, Document, FormatOptions, TagRules
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input, reading
@@ -34,113 +32,8 @@ from specmt.types import Line, Stats
 if TYPE_CHECKING:
     from specmt.documents import Remark, Remember, Selection, Summary, TranslatesLines
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _MOST_TOLD: Final = 100
 _QUOTED: Final = re.compile("'.*'")
-_LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DocumentOptions:
-    """The options that documents alone have."""
-
-    file_format: str | None
-    retranslate_fuzzy: bool
-    everything: bool
-    fuzzy: bool
-    fuzzy_below: float | None = None
-    exact: bool
-    column: tuple[str, ...]
-    key: tuple[str, ...]
-    keep: tuple[str, ...] = ()
-    dialect: str
-    anchors: Any
-    report: Path | None
-
-
-DOCUMENT_NAMES: Final = tuple(each.name for each in fields(DocumentOptions))
-
-
-fuzzy_below_option: Final = click.option(
-    "--fuzzy-below",
-    type=click.FloatRange(0.0, 1.0),
-    metavar="P",
-    help="Mark only those that are less likely to be acceptable than P, from 0 to 1.",
-)
-
-
-def document_options(function: F) -> F:
-    """Adds the options that documents alone have, as ``documents``."""
-
-    @wraps(function)
-    def command(**values: Any) -> Any:
-        return function(documents=DocumentOptions(**{name: values.pop(name) for name in DOCUMENT_NAMES}), **values)
-
-    options = [
-        click.option(
-            "--file-format",
-            metavar="FORMAT",
-            help="Read documents of this format, whatever the name.  [default: by suffix; else lines of text]",
-        ),
-        click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
-        click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
-        click.option(
-            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
-        ),
-        fuzzy_below_option,
-        click.option(
-            "--exact/--no-exact",
-            default=True,
-            show_default=True,
-            help="Take over what --memory has for the very same text, in documents.",
-        ),
-        click.option(
-            "--column",
-            multiple=True,
-            metavar="NAME[=NAME]",
-            help="A column of CSV or TSV that is translated, in place or into the other one; by name or number.",
-        ),
-        click.option(
-            "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
-        ),
-        click.option(
-            "--keep",
-            multiple=True,
-            metavar="ELEMENT",
-            help="An element of XML or HTML that stays as it is, as code does.",
-        ),
-        click.option(
-            "--dialect",
-            type=click.Choice(DIALECTS),
-            default="auto",
-            show_default=True,
-            help="The site that Markdown is for. auto: as the nearest configuration of a site says.",
-        ),
-        click.option(
-            "--anchors",
-            type=click.Choice(("auto", "explicit", "rewrite", "keep")),
-            default="auto",
-            show_default=True,
-            help="Links to headings of Markdown: keep the old ids as {#id}, rewrite the links, or leave both. auto: "
-            "explicit where the dialect can.",
-        ),
-        click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML."),
-    ]
-    return add_options(options, command)  # type: ignore[return-value]
-
-
-def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str) -> None:
-    """
-    :param given: the names of the options that the user gave a value
-    :raises UsageError: options mean nothing for documents, or only for documents.
-    """
-    if tasks and format_ != "text":
-        raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
-    for name in _LINES_ONLY if tasks else DOCUMENT_NAMES:
-        if name in given:
-            shown = "--all" if name == "everything" else f"`{name}`"
-            raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
 
 
 def tasks_sentences(

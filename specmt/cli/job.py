@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from specmt.cli.console import note, warn
-from specmt.cli.documents import DOCUMENT_NAMES, DocumentOptions, tasks_sentences, translate_tasks
+from specmt.cli.options import DOCUMENT_NAMES, DocumentOptions
 from specmt.cli.progress import rate_bar
 from specmt.cli.tasks import Task
 from specmt.errors import UsageError
@@ -145,6 +145,7 @@ def documents_run(
 
     :param damaged: takes what is wrong with those of several that cannot be read
     """
+    from specmt.cli.documents import tasks_sentences, translate_tasks
     from specmt.jobs.documents import FORM, Recorded, render, survey_sentences
 
     languages = translator.model.languages

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from specmt.errors import UsageError
+from specmt.formats.dialects import DIALECTS
 from specmt.options import DRAFTERS, DTYPES, LIMITS, STRATEGIES, TREES, DecodingOptions, check_threads
+
+if TYPE_CHECKING:
+    from specmt.cli.tasks import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +25,7 @@ PATH: Final = click.Path(path_type=Path)
 
 _DEFAULTS: Final = DecodingOptions()
 _LOADING: Final = ("source", "target", "device", "dtype", "threads")
+_LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
 
 
 def place_options(function: F) -> F:
@@ -159,6 +165,108 @@ def given_options() -> frozenset[str]:
     return frozenset(
         name for name in context.params if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """The options that documents alone have."""
+
+    file_format: str | None
+    retranslate_fuzzy: bool
+    everything: bool
+    fuzzy: bool
+    fuzzy_below: float | None = None
+    exact: bool
+    column: tuple[str, ...]
+    key: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+    dialect: str
+    anchors: Any
+    report: Path | None
+
+
+DOCUMENT_NAMES: Final = tuple(each.name for each in fields(DocumentOptions))
+
+
+fuzzy_below_option: Final = click.option(
+    "--fuzzy-below",
+    type=click.FloatRange(0.0, 1.0),
+    metavar="P",
+    help="Mark only those that are less likely to be acceptable than P, from 0 to 1.",
+)
+
+
+def document_options(function: F) -> F:
+    """Adds the options that documents alone have, as ``documents``."""
+
+    @wraps(function)
+    def command(**values: Any) -> Any:
+        return function(documents=DocumentOptions(**{name: values.pop(name) for name in DOCUMENT_NAMES}), **values)
+
+    options = [
+        click.option(
+            "--file-format",
+            metavar="FORMAT",
+            help="Read documents of this format, whatever the name.  [default: by suffix; else lines of text]",
+        ),
+        click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
+        click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
+        click.option(
+            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
+        ),
+        fuzzy_below_option,
+        click.option(
+            "--exact/--no-exact",
+            default=True,
+            show_default=True,
+            help="Take over what --memory has for the very same text, in documents.",
+        ),
+        click.option(
+            "--column",
+            multiple=True,
+            metavar="NAME[=NAME]",
+            help="A column of CSV or TSV that is translated, in place or into the other one; by name or number.",
+        ),
+        click.option(
+            "--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated."
+        ),
+        click.option(
+            "--keep",
+            multiple=True,
+            metavar="ELEMENT",
+            help="An element of XML or HTML that stays as it is, as code does.",
+        ),
+        click.option(
+            "--dialect",
+            type=click.Choice(DIALECTS),
+            default="auto",
+            show_default=True,
+            help="The site that Markdown is for. auto: as the nearest configuration of a site says.",
+        ),
+        click.option(
+            "--anchors",
+            type=click.Choice(("auto", "explicit", "rewrite", "keep")),
+            default="auto",
+            show_default=True,
+            help="Links to headings of Markdown: keep the old ids as {#id}, rewrite the links, or leave both. auto: "
+            "explicit where the dialect can.",
+        ),
+        click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML."),
+    ]
+    return add_options(options, command)  # type: ignore[return-value]
+
+
+def check_documents(tasks: Sequence[Task], given: Collection[str], format_: str) -> None:
+    """
+    :param given: the names of the options that the user gave a value
+    :raises UsageError: options mean nothing for documents, or only for documents.
+    """
+    if tasks and format_ != "text":
+        raise UsageError(f"`format` must be text for documents, but is {format_!r} instead.")
+    for name in _LINES_ONLY if tasks else DOCUMENT_NAMES:
+        if name in given:
+            shown = "--all" if name == "everything" else f"`{name}`"
+            raise UsageError(f"{shown} has no effect with {'documents' if tasks else 'lines of text'}; leave it out.")
 
 
 def add_options(options: Sequence[Callable[[Any], Any]], function: F) -> F:

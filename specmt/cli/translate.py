@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specmt.cli.console import check_warnings, missing_kernels, note, show_warnings, warn
-from specmt.cli.documents import DocumentOptions, check_documents, document_options, translate_tasks
 from specmt.cli.job import (
     WAYS,
     Cluster,
@@ -29,7 +28,16 @@ from specmt.cli.job import (
     run_parquet,
     text_run,
 )
-from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
+from specmt.cli.options import (
+    PATH,
+    DocumentOptions,
+    check_documents,
+    decoding_option,
+    decoding_options,
+    document_options,
+    given_options,
+    model_options,
+)
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
 from specmt.cli.tasks import find_tasks, in_languages, say_left
@@ -271,6 +279,8 @@ def translate(
             cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
             total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
         elif lines is None:
+            from specmt.cli.documents import translate_tasks
+
             total = translate_tasks(
                 translator,
                 languages,

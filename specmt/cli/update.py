@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, final
 import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
-from specmt.cli.documents import DocumentOptions, fuzzy_below_option, reading_options, told
-from specmt.cli.options import PATH, decoding_option, decoding_options, given_options, model_options
+from specmt.cli.documents import reading_options, told
+from specmt.cli.options import (
+    PATH,
+    DocumentOptions,
+    decoding_option,
+    decoding_options,
+    fuzzy_below_option,
+    given_options,
+    model_options,
+)
 from specmt.cli.pages import Pages
 from specmt.cli.tasks import Task, find_tasks, in_languages, say_left
 from specmt.errors import DataError, InputNotFoundError, UsageError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from specmt.options import AlignmentHeads, DecodingOptions
@@ -26,8 +26,7 @@ class Term(NamedTuple):
     """What it may be, as target ids."""
 
 
-@dataclass(frozen=True, eq=False)
-class Constraint:
+class Constraint(NamedTuple):
     """What a translation lacks."""
 
     terms: tuple[Term, ...]
@@ -44,8 +43,7 @@ Missing = Callable[[list[int], int], Constraint | None]
 """Returns what a translation lacks, given its tokens and how many of them were given; ``None`` if it will do."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A sentence to decode."""
 
     key: int

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from statistics import median_low
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
@@ -107,9 +106,9 @@ class Costs:
         newest = self.newest.setdefault((name, at), deque([table[at]] * KNOWN if at in table else [], NEWEST))
         if len(newest) >= KNOWN:
             self.paces.append(value / table[at])
-            self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
+            self.pace = min(max(_median_low(self.paces), LEAST), LONGEST)
         newest.append(min(max(value / self.pace, LEAST), LONGEST))
-        table[at] = median_low(newest)
+        table[at] = _median_low(newest)
 
     def _expected(self, calls: Sequence[Call]) -> float:
         return sum(each.many * self.shares.get(each.network, 1.0) * self._verify(each.tokens) for each in calls)
@@ -173,3 +172,9 @@ def checked(value: Any) -> dict[str, Table]:
             if each and all(1.0 <= at <= 2.0**20 and LEAST <= value <= LONGEST for at, value in each.items()):
                 found[network] = each
     return found
+
+
+def _median_low(values: Iterable[float]) -> float:
+    """Returns the middle value, of two the lower; the module of statistics would take longer to import."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]

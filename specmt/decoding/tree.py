@@ -7,7 +7,7 @@ parent of a node is the place of the token that it follows, always an earlier on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from specmt.engine.arrays import Floats, Ids
 from specmt.types import PAD
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(NamedTuple):
     """What the children of each place were drawn from, when sampling: C candidates, with probability 0 what was not."""
 
     tokens: Ids
@@ -27,8 +26,7 @@ class Choices:
     """(B, N + 1, C), normalised over the candidates."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A drafted token of one sentence."""
 
     token: int
@@ -40,8 +38,7 @@ class Node:
     """What the drafter gave it after those before it; NaN where it has no probabilities."""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """The draft trees of B sentences, with at most N nodes each."""
 
     tokens: Ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,8 +12,7 @@ from specmt.engine.cache import State
 from specmt.engine.protocols import DraftNetwork, Scorer
 
 
-@dataclass(frozen=True)
-class Sentences:
+class Sentences(NamedTuple):
     """The first B rows of a state, for a fused loop, which changes what is here."""
 
     tokens: Ids
@@ -33,8 +31,7 @@ class Sentences:
     """(B) what sentences may go on with, from some place on; none for none. They are drafted where they fit."""
 
 
-@dataclass(frozen=True)
-class Confidence:
+class Confidence(NamedTuple):
     """Decides what is drafted and which nodes are verified: paths that are likely enough to be accepted.
 
     A token drafted with probability p after accepted ones is accepted with probability
@@ -54,8 +51,7 @@ class Confidence:
     drafter."""
 
 
-@dataclass(frozen=True)
-class Drafting:
+class Drafting(NamedTuple):
     """How a fused loop drafts."""
 
     block_size: int
@@ -132,8 +128,7 @@ class FusedLoop(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Beams:
+class Beams(NamedTuple):
     """The hypotheses of B sentences, K each, for beam search, which changes what is here; arrays are in C order."""
 
     tokens: Ids
@@ -201,21 +196,19 @@ class Beams:
         scores = ("scores", "found_scores")
         return cls(
             **{
-                each.name: np.zeros(
-                    shapes[dimensions.get(each.name, 1)], dtype=np.float32 if each.name in scores else np.int64
-                )
-                for each in fields(cls)
+                name: np.zeros(shapes[dimensions.get(name, 1)], dtype=np.float32 if name in scores else np.int64)
+                for name in cls._fields
             }
         )
 
     def part(self, rows: slice) -> Beams:
         """Returns a view of some rows."""
-        return Beams(*(getattr(self, each.name)[rows] for each in fields(self)))
+        return Beams(*(each[rows] for each in self._asdict().values()))
 
     def put(self, rows: slice, other: Beams) -> None:
         """Copies other rows over some."""
-        for each in fields(self):
-            getattr(self, each.name)[rows] = getattr(other, each.name)
+        for mine, others in zip(self._asdict().values(), other, strict=True):
+            mine[rows] = others
 
 
 @runtime_checkable

@@ -175,5 +175,8 @@ class Backend(Protocol):
     def drafter(self, kind: Kind, weights: Weights, sizes: Sizes) -> DraftNetwork:
         """Returns a drafter over weights named as in the fairseq2 model, in the format that drafts want."""
 
-    def is_kept(self, weights: Weights, sizes: Sizes) -> bool:
-        """Returns whether a verifier's replica is there at once: it was packed on an earlier day."""
+    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
+        """Returns the seconds that making a network took on an earlier day, if it was kept and is there at once.
+
+        :param name: as for `bits`
+        """

@@ -7,7 +7,6 @@ would in a chain, so that its bits are the same. A cell comes from that of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +14,7 @@ import numpy as np
 from specmt.engine.arrays import Ids
 
 
-@dataclass(frozen=True)
-class Branches:
+class Branches(NamedTuple):
     """Where tokens of draft trees stand; places and depths count from the first token of the tree's window."""
 
     depths: Ids

@@ -14,11 +14,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from specmt.errors import DataError, UsageError
-from specmt.formats.document import Document, FormatOptions, check_size
 from specmt.formats.known import has_messages, xml_format
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from specmt.formats.document import Document, FormatOptions
 
 GROUP: Final = "specmt.formats"
 
@@ -72,6 +73,8 @@ def read_document(data: bytes, name: str, file_format: str, options: FormatOptio
     :param name: how messages name it
     :raises DataError: it is damaged, or too large.
     """
+    from specmt.formats.document import check_size  # late, as lines need none of it
+
     try:
         check_size(len(data))
         if file_format == "markdown" and name.lower().removesuffix(".gz").endswith(".mdx"):

@@ -15,7 +15,7 @@ from specmt import signals
 from specmt.engine import backends
 from specmt.engine.architecture import Prefixes, Sizes
 from specmt.engine.kernels import library
-from specmt.engine.protocols import Backend, DraftNetwork, Scorer, Verifier
+from specmt.engine.protocols import Backend, DraftNetwork, Kind, Scorer, Verifier
 from specmt.engine.threads import choose_threads, processor, thread_count, use_threads
 from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
 from specmt.errors import ModelError
@@ -151,11 +151,14 @@ class Model:
         """Returns the network of a drafter, if the folder has it."""
         for kind, config in self.folder.drafters.items():
             if kind == name and kind not in self.networks:
-                weights = open_weights(self.folder, DRAFTERS[kind], drafter_shapes(config))
-                if isinstance(config, DrafterConfig) and not config.own_table:
-                    weights = with_table(weights, self.weights)
-                self.networks[kind] = self.backend.drafter(kind, weights, decoder_sizes(config))
+                self.networks[kind] = self.backend.drafter(kind, self._drafter_weights(kind), decoder_sizes(config))
         return self.networks.get(name)
+
+    def _drafter_weights(self, kind: Kind) -> Weights:
+        config = self.folder.drafters[kind]
+        weights = open_weights(self.folder, DRAFTERS[kind], drafter_shapes(config))
+        is_whole = not isinstance(config, DrafterConfig) or config.own_table
+        return weights if is_whole else with_table(weights, self.weights)
 
     def share(self, name: str) -> float:
         """Returns the share of the bytes of a call of the verifier that one of a drafter, or of the replica, reads."""
@@ -166,7 +169,11 @@ class Model:
         if name in self.networks or (name == "self" and "replica" in self.__dict__):
             return 0.0
         if name not in self._prices:
-            is_kept = name == "self" and self.backend.is_kept(self.weights, verifier_sizes(self.folder.verifier))
+            weights, sizes = self.weights, verifier_sizes(self.folder.verifier)
+            for kind, config in self.folder.drafters.items():
+                if kind == name:
+                    weights, sizes = self._drafter_weights(kind), decoder_sizes(config)
+            is_kept = self.backend.kept_seconds(name, weights, sizes) is not None
             self._prices[name] = 0.0 if is_kept else self.packing * count_weights(self.folder, name)
         return self._prices[name]
 
@@ -247,9 +254,11 @@ def load_model(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = open_weights(folder, VERIFIER, verifier_shapes(config))
+    kept = backend.kept_seconds("verifier", weights, verifier_sizes(config))
     started = time.perf_counter()
     verifier = make_verifier(weights, config, backend)
-    packing = (time.perf_counter() - started) / count_weights(folder, "verifier")
+    seconds = time.perf_counter() - started
+    packing = (kept or seconds) / count_weights(folder, "verifier")
     return Model(folder, pieces, backend, verifier, weights, packing)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count, groupby
 from typing import Final, NamedTuple
 
@@ -19,8 +18,7 @@ _SENTENCE_END: Final = re.compile(r"""[.!?…:]["'“”’»«)\]]{0,3}\s""")
 _SEPARATED: Final = re.compile(r"\S+")
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A text in its usual spelling, and what of the translation is to be in capitals."""
 
     text: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -179,7 +179,7 @@ def uses(part: Part) -> list[TermUse]:
     """Returns what became of the terms in a part."""
     found, said = [], part.render() if part.required else ""
     for each in part.required:
-        form = each.found(said) or replace(each, forms=tuple(map(str.upper, each.forms))).found(said)
+        form = each.found(said) or each._replace(forms=tuple(map(str.upper, each.forms))).found(said)
         how: Literal["freely", "by constraint", "not"] = "not"
         if form is not None:
             how = "by constraint" if part.attempt or each.found(part.free) is None else "freely"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from specmt.types import Span
 
@@ -15,8 +14,7 @@ _PATTERNS: Final = 1024
 """How many forms are held ready to be looked for."""
 
 
-@dataclass(frozen=True)
-class Required:
+class Required(NamedTuple):
     """Something in a text whose translation is known."""
 
     span: Span
@@ -46,7 +44,7 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 def are_met(required: Sequence[Required], translation: str) -> bool:
     """Returns whether a translation has every term once for each time that the source has it, in one form alone."""
-    for each, count in Counter(replace(each, span=(0, 0)) for each in required).items():
+    for each, count in Counter(each._replace(span=(0, 0)) for each in required).items():
         places = {match.start() for form in each.forms for match in _pattern(form).finditer(translation)}
         if len(places) != count or (
             each.source.lower() not in map(str.lower, each.forms) and _pattern(each.source).search(translation)

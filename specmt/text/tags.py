@@ -12,9 +12,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Final, TypeVar, final
+from typing import Final, NamedTuple, TypeVar, final
 
 from specmt.types import Span, Tag, Tagged
 
@@ -88,8 +88,7 @@ def guess(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]
     return sorted(pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """Target words from one up to another."""
 
     start: int

@@ -33,6 +33,7 @@ from specmt.models.config import DrafterConfig, VerifierConfig
 from specmt.models.folder import AUTOREGRESSIVE, DRAFTER, VERIFIER, ModelFolder
 from specmt.models.hub import Model, decoder_sizes, load_model, verifier_sizes
 from specmt.models.parameters import drafter_shapes, verifier_shapes
+from specmt.models.reads import count_weights
 from specmt.models.tensors import read_arrays, read_tensors, write_tensors
 from specmt.models.writing import add_drafter
 from specmt.options import DecodingOptions
@@ -100,6 +101,8 @@ def test_nothing_is_said_otherwise(
     read.clear()
     times = {name: (place / name).stat().st_ctime_ns for name in kept if name.endswith(".weights")}
     assert outputs(folder, dtype) == wanted
+    monkeypatch.setattr(mapped, "MAPPED", 1)
+    assert outputs(folder, dtype) == wanted
     assert read == []
     assert {name: (place / name).stat().st_ctime_ns for name in times} == times
     assert place.stat().st_mode & 0o777 == 0o700
@@ -117,12 +120,22 @@ def test_a_drafter_with_its_verifiers_table(folder: Path, tmp_path: Path, place:
     assert read == []
 
 
+def test_what_is_kept_costs_nothing_and_else_as_much_as_when_the_verifier_was_packed(folder: Path, place: Path) -> None:
+    first = load_model(folder, device="cpu", dtype="int8")
+    assert first.network("masked") is not None
+    again = load_model(folder, device="cpu", dtype="int8")
+    record = min(
+        map(json.loads, (path.read_text() for path in place.glob("*.json"))), key=lambda each: each["packed"][3]
+    )
+    assert again.packing == record["seconds"] / count_weights(again.folder, "verifier")
+    assert again.price("masked") == 0.0
+    assert again.price("autoregressive") == again.packing * count_weights(again.folder, "autoregressive") > 0.0
+
+
 def test_small_models_write_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     outputs(folder)
     assert not (tmp_path / "cache").exists()
-    for model in folders.bundled():
-        assert sum(map(prod, verifier_shapes(model.verifier).values())) < mapped.LEAST
 
 
 def flip(path: Path) -> None:

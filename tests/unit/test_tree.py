@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,13 +92,13 @@ def test_what_each_node_follows() -> None:
 def test_what_children_were_drawn_from() -> None:
     assert tree_of(FORK).drawn(0, 2) is None
     choices = Choices(np.arange(28).reshape(2, 7, 2), -np.arange(28.0).reshape(2, 7, 2))
-    drawn = replace(tree_of(FORK, FORK), choices=choices).drawn(1, 2)
+    drawn = tree_of(FORK, FORK)._replace(choices=choices).drawn(1, 2)
     assert drawn is not None
     assert [each.tolist() for each in drawn] == [[18, 19], [-18.0, -19.0]]
 
 
 def test_the_kept_nodes_of_a_tree() -> None:
-    whole = replace(tree_of(FORK, FORK), log_probs=-np.arange(12, dtype=np.float32).reshape(2, 6))
+    whole = tree_of(FORK, FORK)._replace(log_probs=-np.arange(12, dtype=np.float32).reshape(2, 6))
     for count in range(7):
         first = prune(whole, count > np.arange(6).repeat(2).reshape(6, 2).T)
         assert first.tokens.shape == (2, count)
@@ -116,7 +115,7 @@ def test_the_kept_tokens_of_chains() -> None:
     assert first.tokens.tolist() == [[4, 5], [7, 8]]
     assert (first.parents, first.log_probs, first.counts.tolist()) == (None, None, [2, 2])
     log_probs = np.zeros((2, 3), dtype=np.float32)
-    ragged = prune(replace(whole, log_probs=log_probs), np.array([[True, False, False], [True, True, False]]))
+    ragged = prune(whole._replace(log_probs=log_probs), np.array([[True, False, False], [True, True, False]]))
     assert [[node.token for node in ragged.nodes(row)] for row in (0, 1)] == [[4], [7, 8]]
     assert ragged.log_probs is not None and ragged.log_probs.shape == (2, 2)
     assert prune(whole, np.zeros((2, 3), dtype=bool)).tokens.shape == (2, 0)
@@ -445,7 +444,7 @@ def test_what_is_verified_of_trees_are_the_nodes_likely_enough(floor: float, mar
         assert [node.log_prob for node in kept] == [nodes[place].log_prob for place in wanted]
     assert any(EOS in path[:-1] for row in range(3) for path in paths_of(tree.nodes(row)))
     assert (got.tokens.shape[1] == 20) == (floor == 0.0)
-    unknown = replace(tree, log_probs=None)
+    unknown = tree._replace(log_probs=None)
     assert confident(unknown, confidence) is unknown
 
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from specmt.engine.architecture import NO_PREFIXES, Prefixes, Sizes
 from specmt.engine.kernels import library
 from specmt.engine.kernels.decoder import KernelDecoder, KernelReplica
-from specmt.engine.kernels.mapping import is_mapped, pack_or_map
+from specmt.engine.kernels.mapping import kept_seconds, pack_or_map
 from specmt.engine.kernels.masked import KernelMaskedDrafter
 from specmt.engine.kernels.numa import allowed_nodes, spread
 from specmt.engine.kernels.packing import Given, Parts, pack_autoregressive, pack_masked, pack_replica, pack_verifier
@@ -69,8 +69,8 @@ class KernelBackend(Backend):
         return KernelDecoder(packed(pack_autoregressive, weights, sizes, format), sizes, format)
 
     @override
-    def is_kept(self, weights: Weights, sizes: Sizes) -> bool:
-        return is_mapped(weights, *_purpose(pack_replica, sizes, self._format_of("self", _width(weights))))
+    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
+        return kept_seconds(weights, *_purpose(_PACKS[name], sizes, self._format_of(name, _width(weights))))
 
     def _format_of(self, name: str, width: int) -> str:
         """Returns the format of a network, named as for `bits`.
@@ -84,6 +84,14 @@ class KernelBackend(Backend):
 
 
 _Pack = Callable[[Mapping[str, Given], Sizes, str], Parts]
+
+_PACKS: Final[Mapping[str, _Pack]] = {
+    "verifier": pack_verifier,
+    "self": pack_replica,
+    "masked": pack_masked,
+    "autoregressive": pack_autoregressive,
+}
+"""What packs the weights of a network, by the names of `bits`."""
 
 
 def packed(pack: _Pack, weights: Weights, sizes: Sizes, format: str) -> Packed:

@@ -6,7 +6,6 @@ its shape or what it holds does not fit.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
@@ -108,13 +107,10 @@ def check_beams(beams: Beams, room: int, vocab_size: int) -> None:
     """
     rows, width, length = beams.tokens.shape
     shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
-    for each in fields(beams):
-        array = getattr(beams, each.name)
-        wanted = np.float32 if each.name in ("scores", "found_scores") else np.int64
+    for name, array in beams._asdict().items():
+        wanted = np.float32 if name in ("scores", "found_scores") else np.int64
         if array.dtype != wanted or not array.flags.c_contiguous or array.shape != shapes.get(array.ndim):
-            raise TypeError(
-                f"`{each.name}` must be an array in C order for {rows} sentences, but is {array!r} instead."
-            )
+            raise TypeError(f"`{name}` must be an array in C order for {rows} sentences, but is {array!r} instead.")
     active = beams.counts > 0
     check_range("counts", beams.counts, 0, width + 1)
     check_range("found", beams.found, 0, width + 1)

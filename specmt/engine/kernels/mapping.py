@@ -1,4 +1,4 @@
-"""Packed weights of large models, kept in the user's cache folder and mapped into memory from there.
+"""Packed weights, kept in the user's cache folder; large ones are mapped into memory from there.
 
 To read, check and pack 600 million weights takes seconds and as much memory again; mapping them takes no time, and all
 processes share the pages. A kept file holds nothing that is interpreted: where which array lies follows from the shapes
@@ -15,8 +15,11 @@ import mmap
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
+from io import BufferedReader
 from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,8 +32,11 @@ from specmt.engine.threads import processor
 from specmt.engine.weights import StoredWeights, Weights
 from specmt.files import cache_folder, lock, whole, write_whole
 
-LEAST: Final = 50_000_000
-"""From how many weights on packed ones are kept: so many are read, checked and packed in 0.2 s."""
+LEAST: Final = 1_000_000
+"""From how many weights on packed ones are kept: so many are read, checked and packed in 5 ms."""
+
+MAPPED: Final = 1 << 26
+"""From how many bytes on a kept file is mapped; fewer are read, into large pages, which the network is faster with."""
 
 MOST: Final = 32 << 30
 """The most bytes that are kept; what was not used for longest goes first."""
@@ -72,11 +78,11 @@ def pack_or_map(weights: Weights, purpose: str, pack: Pack) -> dict[str, Array]:
     return _filled([*pack(weights)]) if found is None else found
 
 
-def is_mapped(weights: Weights, purpose: str, pack: Pack) -> bool:
-    """Returns whether packed weights, asked for as in `pack_or_map`, are in a kept file."""
+def kept_seconds(weights: Weights, purpose: str, pack: Pack) -> float | None:
+    """Returns the seconds that it took to make the kept file of what `pack_or_map` is asked for, if there is one."""
     if not isinstance(weights, StoredWeights) or weights.count < LEAST:
-        return False
-    return _File(weights, purpose, pack).map() is not None
+        return None
+    return _File(weights, purpose, pack).seconds()
 
 
 class _Extent(NamedTuple):
@@ -123,22 +129,35 @@ class _File:
         self.folder: Final = cache_folder() / "packed"
         self._path = self.folder / f"{hashlib.sha256(self._key.encode()).hexdigest()[:24]}.weights"
         self._record = self._path.with_suffix(".json")
-        self._extents, self._size = _lay_out(pack(weights.outline))
+
+    @cached_property
+    def _laid_out(self) -> tuple[dict[str, _Extent], int]:
+        return _lay_out(self._pack(self._weights.outline))
 
     def map(self) -> dict[str, Array] | None:
         """Returns the arrays, mapped, if they are there and count."""
         with suppress(*_UNREADABLE), self._path.open("rb") as stream:
+            extents, size = self._laid_out
             status = os.fstat(stream.fileno())
-            record = json.loads(self._record.read_text(encoding="utf-8"))
-            if record != self._describe(status) or status.st_size != self._size:
+            if self._seconds(status) is None or status.st_size != size:
                 return None
-            if status.st_uid not in (os.geteuid(), 0):
-                return None
-            data = np.frombuffer(mmap.mmap(stream.fileno(), self._size, access=mmap.ACCESS_READ), dtype=np.uint8)
+            data = _whole(stream, size)
             with suppress(OSError):
                 os.utime(self._record)  # it was used
-            return {name: extent.of(data) for name, extent in self._extents.items()}
+            return {name: extent.of(data) for name, extent in extents.items()}
         return None
+
+    def seconds(self) -> float | None:
+        """Returns the seconds that it took to make the file, if it is there and counts."""
+        with suppress(*_UNREADABLE):
+            return self._seconds(self._path.stat())
+        return None
+
+    def _seconds(self, status: os.stat_result) -> float | None:
+        record = json.loads(self._record.read_text(encoding="utf-8"))
+        seconds = float(record.pop("seconds"))
+        counts = record == self._describe(status) and status.st_uid in (os.geteuid(), 0)
+        return seconds if counts else None
 
     def make(self) -> dict[str, Array] | None:
         """Packs the weights into a file and returns the arrays, mapped; one process does so at a time.
@@ -152,23 +171,24 @@ class _File:
             found = self.map()  # another may just have made it
             if found is not None or not is_ours or not self._make_room():
                 return found
-            before = _stamps(self._weights.files)
+            extents, size = self._laid_out
+            before, started = _stamps(self._weights.files), time.perf_counter()
             self._record.unlink(missing_ok=True)
             with whole(self._path) as temporary, temporary.open("wb") as stream:
                 for part in self._pack(self._weights):
-                    extent = self._extents[part.name]
+                    extent = extents[part.name]
                     if (part.shape, part.dtype) != (extent.shape, extent.dtype):
                         raise OSError("The weights changed before they were read.")
                     stream.write(bytes(extent.begin - stream.tell()))
                     array = empty(part.shape, part.dtype)
                     part.fill(array)
                     stream.write(array.data)
-                stream.write(bytes(self._size - stream.tell()))
+                stream.write(bytes(size - stream.tell()))
                 stream.flush()
                 os.fsync(stream.fileno())
             record = self._describe(self._path.stat())
             if record["weights"] == before:
-                write_whole(self._record, json.dumps(record))
+                write_whole(self._record, json.dumps(record | {"seconds": time.perf_counter() - started}))
             found = self.map()
             if found is None:
                 _remove(self._path)  # it will be of no use
@@ -190,10 +210,22 @@ class _File:
                     continue
             if path != self._path:
                 _remove(path)
-        while kept and sum(size for _, size, _ in kept) + self._size > MOST:
+        wanted = self._laid_out[1]
+        while kept and sum(size for _, size, _ in kept) + wanted > MOST:
             _remove(kept.pop(kept.index(min(kept)))[2])
         # As much again stays free for others.
-        return self._size <= MOST and shutil.disk_usage(self._path.parent).free >= 2 * self._size
+        return wanted <= MOST and shutil.disk_usage(self._path.parent).free >= 2 * wanted
+
+
+def _whole(stream: BufferedReader, size: int) -> Array:
+    """Returns a file that has so many bytes, which cannot be written to."""
+    if size >= MAPPED:
+        return np.frombuffer(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ), dtype=np.uint8)
+    data = empty([size], np.uint8)
+    if stream.readinto(data.data) != size:
+        raise OSError("The file changed while it was read.")
+    data.flags.writeable = False
+    return data
 
 
 def _stamps(paths: Iterable[Path]) -> list[list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -101,7 +100,7 @@ class KernelRunner(KernelDecoder, FusedLoop, FusedBeam):
         state.own.reserve(int(beams.extents.max()) + STEPS_AHEAD * (width + ahead))
         self.check_state(state, count)
         check_beams(beams, state.own.capacity - width, self.vocab_size)
-        arrays = {each.name: getattr(beams, each.name).ctypes.data for each in fields(beams)}
+        arrays = {name: array.ctypes.data for name, array in beams._asdict().items()}
         call = Beam(
             threads=thread_count(),
             sentences=count,

@@ -82,8 +82,8 @@ class TorchBackend(Backend):
             return TorchDecoder(self._tensors(weights), DRAFTER_TABLES, sizes, shapes)
 
     @override
-    def is_kept(self, weights: Weights, sizes: Sizes) -> bool:
-        return False
+    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
+        return None
 
     def _tensors(self, weights: Weights) -> dict[str, torch.Tensor]:
         return to_tensors(weights, torch.device(self.device), getattr(torch, self.format))
