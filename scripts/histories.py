@@ -24,8 +24,9 @@ import click
 from specmt.documents import TranslatesLines
 from specmt.errors import DataError
 from specmt.formats import format_of
-from specmt.formats.document import FormatOptions
-from specmt.formats.known import CATALOGUES
+from specmt.formats.blocks import text_of
+from specmt.formats.document import FormatOptions, edited
+from specmt.formats.known import BILINGUAL, CATALOGUES
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
 from specmt.translator import Translator
@@ -104,15 +105,25 @@ class Person:
             for number, segment in enumerate(side.document.segments)
             if segment.state != "skipped" and not any(word in segment.source.text for word in self.words)
         ]
-        edited: dict[int, Tagged] = {}
+        said: dict[int, Tagged] = {}
         for number in self.chance.sample(numbers, min(EDITS, len(numbers))):
             word = f"Px{len(self.words)}y"
             segment = side.document.segments[number]
-            edited[number] = Tagged(f"{segment.source.text} {word}", segment.source.tags)
+            said[number] = Tagged(f"{segment.source.text} {word}", segment.source.tags)
             self.words.append(word)
-        files.target.write_bytes(side.document.write(edited, lambda *_: None))
+        files.target.write_bytes(_written(side, said, files.file_format))
         there = files.target.read_text(encoding="utf-8", errors="replace")
         self.words = [word for word in self.words if word in there]
+
+
+def _written(side: Side, translations: dict[int, Tagged], file_format: str) -> bytes:
+    """Returns a translation with other texts, and nothing else of another language."""
+    inner = text_of(side.document)
+    if inner is None or file_format in BILINGUAL:
+        return side.document.write(translations, lambda *_: None)
+    segments = side.document.segments
+    edits = [edit for number, said in translations.items() for edit in segments[number].edits(said, lambda _: None)]
+    return inner.encoding.encode(edited(inner.text, edits))
 
 
 def texts(side: Side) -> Counter[str]:

@@ -1,20 +1,23 @@
 """Blocks: spans that tile a document, and documents that are made of such blocks, old and new.
 
-A block is some whole lines: an entry of a catalogue with what is said before it, a paragraph, an item of a list, a row
-of a table, a line of markup. So blocks can be left out, moved and put in between without a look at what is in them.
+A block is an entry of a catalogue with what is said before it, a paragraph, an item of a list, a row of a table, or
+what opens or closes a container of a tree; as whole lines, where these have nothing else. So blocks can be left out,
+moved and put in between without a look at what is in them.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from specmt.formats.document import Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
+from specmt.formats.outline import OPENING, Mark, outline
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tag, Tagged
 
@@ -24,17 +27,11 @@ _PROSE: Final = frozenset(("markdown", "rst", "asciidoc", "subtitles"))
 _BY_SOURCE: Final = frozenset(("po", "qt"))
 """The formats whose entries are named by what they translate."""
 
-_ELEMENT: Final = re.compile(
-    r"<(string|plurals|string-array|data|trans-unit|unit|message|tu)(?=[\s>])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*(?<!/)>"
-    r"[^<]*(?:<(?!/?\1[\s>])[^<]*)*</\1\s*>",
-)
 _UNITS: Final = {
     "fluent": re.compile(
         r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
     ),
     "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*\n(?:(?!\1\S).*\n)*\1</dict>", re.MULTILINE),
-    "xcstrings": re.compile(r'^    "(?:[^"\\\n]|\\.)*" : \{\r?\n(?:(?!    \S).*\n)*    \}', re.MULTILINE),
-    **dict.fromkeys(("android", "resx", "xliff", "qt", "tmx"), _ELEMENT),
 }
 """What is an entry, where that can have several lines."""
 
@@ -49,6 +46,7 @@ _FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
 _OPENS: Final = re.compile(r"[{\[(,]\s*\Z|<\?php\s*\Z|\A\s*\Z")
 _REMARK: Final = re.compile(r"[ \t]*(?://|#)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
+_COMMA: Final = re.compile(r"[ \t]*,")
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
 
@@ -86,56 +84,85 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     if inner is None:
         return []
     text = inner.text
-    starts = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
-    if starts[-1] == len(text) and len(starts) > 1:
-        starts.pop()
-    runs = _runs(document, text, starts, _UNITS.get(file_format))
+    marks = outline(text, file_format)
+    lines = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
+    if lines[-1] == len(text) and len(lines) > 1:
+        lines.pop()
+    starts = _starts(text, lines, marks)
+    values = [(mark.start, mark.end) for mark in marks if mark.kind == "value"]
+    unit = _UNITS.get(file_format)
+    units = values if unit is None else [match.span() for match in unit.finditer(text)]
+    runs = _runs(_spans(document.segments, lines, is_tree=bool(marks)), starts, units)
     if file_format in _PROSE:
-        lines = _paragraphs(text, starts, runs, has_items=file_format != "subtitles")
+        bounds = _paragraphs(text, starts, runs, has_items=file_format != "subtitles")
     else:
-        lines = _entries(text, starts, runs)
+        bounds = _entries(text, starts, sorted({*runs, *_runs(values, starts, ())}))
     blocks: list[Block] = []
-    number = 0
-    bounds = [*lines, len(starts)]
+    firsts = [first for first, _ in runs]
     ends = [*starts, len(text)]
-    for first, last in pairwise(bounds):
-        begin = number
-        while number < len(runs) and runs[number][0] < last:
-            number += 1
+    for first, last in pairwise([*bounds, len(starts)]):
+        segments = range(bisect_left(firsts, first), bisect_left(firsts, last))
         span = ends[first], ends[last]
-        segments = range(begin, number)
         kind, key = _name(text[slice(*span)], [document.segments[each] for each in segments], file_format)
         blocks.append(Block(*span, kind, key, segments))
-    return blocks
+    return [*_with_marks(blocks, marks)]
 
 
-def _runs(document: Document, text: str, starts: Sequence[int], unit: re.Pattern[str] | None) -> list[Span]:
-    """Returns the first and the last line of each segment, in order."""
-    units = [] if unit is None else [match.span() for match in unit.finditer(text)]
+def _starts(text: str, lines: Sequence[int], marks: Sequence[Mark]) -> list[int]:
+    """Returns where a block can begin: with a line, and behind what a container has on the same line."""
+    ends = [*lines, len(text)]
+    starts = {*lines}
+    for mark in marks:
+        place = mark.end if (comma := _COMMA.match(text, mark.end)) is None else comma.end()
+        if mark.start < mark.end and text[place : ends[min(bisect_right(ends, place), len(lines))]].strip():
+            starts.add(place)
+    return sorted(starts)
+
+
+def _runs(spans: Iterable[Span], starts: Sequence[int], units: Sequence[Span]) -> list[Span]:
+    """Returns the first and the last of the parts that each segment and the entry around it have, in order."""
     begins = [start for start, _ in units]
     runs: list[Span] = []
-    last = 0
-    for segment in document.segments:
-        start, end = _span(segment, starts)
+    for start, end in spans:
         around = bisect_right(begins, start) - 1
         if around >= 0 and start < units[around][1]:
             start, end = min(start, units[around][0]), max(end, units[around][1])
-        first = max(last, bisect_right(starts, start) - 1)
-        last_line = max(first, bisect_right(starts, max(start, end - 1)) - 1)
-        runs.append((first, last_line))
-        last = first
+        first = max(runs[-1][0] if runs else 0, bisect_right(starts, start) - 1)
+        runs.append((first, max(first, bisect_right(starts, max(start, end - 1)) - 1)))
     return runs
 
 
-def _span(segment: Segment, starts: Sequence[int]) -> Span:
-    try:
-        edits = list(segment.edits(Tagged(segment.source.text, segment.source.tags), lambda _: None))
-    except RefusedError:
-        edits = []
-    line = starts[min(segment.line, len(starts)) - 1]
-    if not edits:
-        return line, line
-    return min(line, *(edit.start for edit in edits)), max(edit.end for edit in edits)
+def _spans(segments: Sequence[Segment], lines: Sequence[int], *, is_tree: bool) -> Iterator[Span]:
+    """Yields where each segment is; in what is no tree, from where its line begins."""
+    for segment in segments:
+        try:
+            edits = list(segment.edits(Tagged(segment.source.text, segment.source.tags), lambda _: None))
+        except RefusedError:
+            edits = []
+        line = lines[min(segment.line, len(lines)) - 1] if segment.start < 0 else segment.start
+        starts = [edit.start for edit in edits]
+        yield min(starts if is_tree and starts else [line, *starts]), max((edit.end for edit in edits), default=line)
+
+
+def _with_marks(blocks: Sequence[Block], marks: Sequence[Mark]) -> Iterator[Block]:
+    """Yields blocks of which those without a segment are named by what they open and close."""
+    begins = [block.start for block in blocks]
+    named: dict[int, Mark] = {}
+    closed: defaultdict[int, list[Mark]] = defaultdict(list)
+    for mark in marks:
+        if mark.kind == "end" and mark.start == mark.end:
+            closed[bisect_left(begins, mark.start) - 1].append(mark)
+        else:
+            named.setdefault(bisect_right(begins, mark.start) - 1, mark)
+    for number, block in enumerate(blocks):
+        found = named.get(number)
+        if found is not None and not block.segments:
+            yield replace(block, kind=found.kind, key=found.key)
+        elif found is not None and not block.key and found.kind == "value":
+            yield replace(block, kind="entry", key=found.key)
+        else:
+            yield block
+        yield from (Block(block.end, block.end, end.kind, end.key) for end in closed[number])
 
 
 def _entries(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int]:
@@ -221,7 +248,8 @@ def rendered(
 
     document.write(translations, told)
     edits = inner.edits(left, lambda *_: None)
-    return edited_parts(inner.text, edits, [(block.start, block.end) for block in blocks])
+    parts = edited_parts(inner.text, edits, [(block.start, block.end) for block in blocks])
+    return [part if block.start < block.end else "" for part, block in zip(parts, blocks, strict=True)]
 
 
 def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
@@ -238,6 +266,8 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     before: int | str | None = None
     for piece in pieces:
         text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
+        if not text:
+            continue
         if ending == "\n" and isinstance(piece, str):
             text = text.replace("\r\n", "\n")
         if made and not (isinstance(before, int) and piece == before + 1):
@@ -255,7 +285,7 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
 def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_strict: bool, is_prose: bool) -> str:
     """Returns a block as it stands before another one that was not behind it."""
     body = text.rstrip("\r\n")
-    gap = text[len(body) :] or ending
+    gap = text[len(body) :] or ("" if is_strict or text.endswith(">") else ending)
     if is_listed and body.strip():
         code = _REMARK.sub("", body)
         if _CLOSES.match(after):
@@ -284,7 +314,8 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
     markup = [each.source.text for each in segments if each.state == "skipped"]
     markup += [part for each in segments for tag in each.source.tags for part in _markup(tag, inner.text)]
     if not texts:
-        markup = [inner.text[block.start : block.end].strip().removesuffix(",")]
+        said = inner.text[block.start : block.end].strip().removesuffix(",")
+        markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]" else said]
     return Content(texts, tuple(markup))
 
 

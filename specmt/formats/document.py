@@ -84,6 +84,9 @@ class Segment:
     member: str = ""
     """The file in the document that it is in."""
 
+    start: int = -1
+    """Where in the text it is, if its edits do not say so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

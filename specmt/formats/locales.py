@@ -12,7 +12,7 @@ from specmt.errors import DataError
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.plurals import CATEGORIES, plural_forms
-from specmt.formats.scalars import LOADER, TEXT, quoted, start_of, written
+from specmt.formats.scalars import TEXT, composed, quoted, start_of, written
 from specmt.formats.values import is_code
 from specmt.languages import is_code as is_language
 from specmt.languages import primary
@@ -37,7 +37,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     try:
-        roots = _compose(text)
+        roots = composed(text)
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1} "
         raise DataError(f"{line}is not YAML: {error.problem or error.context}") from error
@@ -54,13 +54,6 @@ def read(data: bytes, options: FormatOptions) -> Document:
             yield Edit(start_of(text, key), key.end_mark.index, [written(options.target, key, raw)])
 
     return TextDocument(text, encoding, segments, finish=finish)
-
-
-def _compose(text: str) -> list[yaml.Node]:
-    try:
-        return list(filter(None, yaml.compose_all(text, LOADER)))
-    except yaml.YAMLError:  # of which the other says the place better
-        return list(filter(None, yaml.compose_all(text, yaml.SafeLoader)))
 
 
 class _Reader:

@@ -14,11 +14,10 @@ from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, 
 from specmt.formats.encoding import decode
 from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.outline import TOKEN
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.values import is_code
 from specmt.types import Span, Tagged
-
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -103,7 +102,7 @@ class _Reader:
         is_key = False
         key = (0, 0)
         last: _Value | None = None
-        for match in _TOKEN.finditer(self._text):
+        for match in TOKEN.finditer(self._text):
             token = match[0]
             if token in "{[":
                 kinds.append(token)

@@ -22,6 +22,17 @@ _FLOW: Final = re.compile(r"[,\[\]{}]")
 _CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff]")
 
 
+def composed(text: str) -> list[yaml.Node]:
+    """Returns the documents in a text.
+
+    :raises yaml.YAMLError: it is damaged
+    """
+    try:
+        return list(filter(None, yaml.compose_all(text, LOADER)))
+    except yaml.YAMLError:  # of which the other says the place better
+        return list(filter(None, yaml.compose_all(text, yaml.SafeLoader)))
+
+
 def start_of(text: str, node: yaml.ScalarNode, offset: int = 0) -> int:
     """Returns where a scalar begins, behind its anchor and its tag.
 

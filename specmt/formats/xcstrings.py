@@ -12,11 +12,11 @@ from typing import Any, Final
 from specmt.errors import DataError
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, State, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.outline import TOKEN
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.languages import primary
 from specmt.types import Tagged
 
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _PLACEHOLDER: Final = re.compile(r"%(?:#@\w+@|\d*\$?[-+ #0-9.]*(?:hh?|ll?|[qLjzt])?\w|[@%])")
 _STATES: Final[Mapping[str, State]] = {"new": "new", "needs_review": "fuzzy", "stale": "fuzzy"}
 
@@ -76,7 +76,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
         for unit in filter(_is_text, _units(wanted)):
             found.numbers.append(len(segments))
             core = Tagged(unit["value"].strip())
-            segments.append(Segment(core, line, lambda *_: (), state, target=said, context=key, note=note))
+            segments.append(
+                Segment(core, line, lambda *_: (), state, target=said, context=key, note=note, start=node.key_at)
+            )
         entries.append(found)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
@@ -96,7 +98,7 @@ def _tree(text: str) -> _Node:
     opened: list[_Node] = [root]
     is_list: list[bool] = [False]
     key: tuple[str, int] | None = ("", 0)
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         token = match[0]
         if token in "}]":
             opened.pop().end = match.end()

@@ -193,6 +193,7 @@ class _Reader:
             "note": unit.note,
             "near": near,
             "written": (*raw,) if existing else ("", ""),
+            "start": unit.source.start,
         }
         return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]
 

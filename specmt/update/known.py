@@ -128,9 +128,13 @@ def _places(items: list[Item]) -> defaultdict[tuple[str, str, str], deque[int]]:
 
 
 def _paired(files: Files, source: Side, target: Side) -> Iterator[Span]:
-    keyed = {block.key: number for number, block in enumerate(target.blocks) if block.key}
+    keyed = {(each.kind, each.key): number for number, each in enumerate(target.blocks) if each.key}
     if keyed:
-        yield from ((n, keyed[block.key]) for n, block in enumerate(source.blocks) if block.key in keyed)
+        yield from (
+            (number, keyed[each.kind, each.key])
+            for number, each in enumerate(source.blocks)
+            if (each.kind, each.key) in keyed
+        )
         return
     found = pair(*([side.shape(number) for number in range(len(side.blocks))] for side in (source, target)))
     asked = {number for number, said in enumerate(source.contents) if said.texts}

@@ -52,17 +52,18 @@ def kept_texts(
     """
     found: dict[int, Tagged] = {}
     for number, step in enumerate(steps):
-        if target is None or step.target is None:
+        other = step.target if step.said is None else step.said
+        if target is None or other is None:
             continue
-        ours, theirs = source.texts(number), target.texts(step.target)
+        ours, theirs = source.texts(number), target.texts(other)
         pairs: Iterable[tuple[int, Tagged]] = ()
-        if step.action == "keep" and len(ours) == len(theirs):
+        if (step.action == "keep" or step.said is not None) and len(ours) == len(theirs):
             pairs = enumerate(theirs)
         elif step.action == "write" and step.entry is not None and reuses:
             pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
-        for place, other in pairs:
-            if not ours[place].tags and not other.tags:
-                found[source.blocks[number].segments[place]] = other
+        for place, said in pairs:
+            if not ours[place].tags and not said.tags:
+                found[source.blocks[number].segments[place]] = said
     return found
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from specmt.formats.outline import OPENING
 from specmt.update.matching import Matches, gaps, in_order, match
+from specmt.update.nesting import containers, emptied, without_room
 from specmt.update.pairing import Paired
 from specmt.update.record import NONE, Entry, Item, Origin
 
@@ -18,6 +20,7 @@ source has changed. ``leave``: it is not in the target."""
 BOTH: Final = "source and translation were changed together"
 GONE: Final = "its source is gone, and a person has written it: kept"
 OBSOLETE: Final = "its source is gone: kept"
+REPLACED: Final = "its key has become that of a text or of other texts: removed"
 DELETED: Final = "a person deleted the translation"
 OUTDATED: Final = "outdated: the source has changed since a person translated it"
 JOINED: Final = "its translation is in that of the block before it"
@@ -62,6 +65,9 @@ class Step:
     note: str = ""
     is_sure: bool = True
     """Whether its target is its translation."""
+
+    said: int | None = None
+    """The number of the block of the target that has its translation under a key that it had before."""
 
 
 @dataclass(slots=True)
@@ -152,20 +158,34 @@ def plan(
             decided = Step("leave", "-", note=JOINED)
         is_sure = number in sure or (entry is not None and other is not None)
         steps.append(replace(decided, target=other, entry=entry, is_sure=is_sure))
+    taken = set(before.values())
+    renamed = {each.source: old for old, each in enumerate(known) if old not in taken and each.sentences}
+    for number, item in enumerate(source):
+        old = renamed.get(item.text, -1) if item.key and steps[number] == Step("write", "m", is_sure=False) else -1
+        if old in partner:
+            entry, other = known[old], partner[old]
+            origin = entry.origin if target[other].text == entry.target else "h"
+            steps[number] = Step("write", origin, entry=entry, said=other)
+    for number, around in enumerate(containers(source)):
+        if steps[number].action == "write" and any(steps[each].action == "leave" for each in around):
+            steps[number] = Step("leave", "-", entry=steps[number].entry, note=DELETED)
+    used = set(of_source.values())
+    barred = without_room(source, target, {*range(len(target))} - used)
     removed: set[int] = set()
-    notes: list[tuple[int, str]] = []
-    kept, used = set(before.values()), set(of_source.values())
+    notes = [(number, REPLACED) for number in sorted(barred) if target[number].sentences]
     for old, number in partner.items():
-        if old in kept or number in used:
+        if old in taken or number in used or number in barred:
             continue
         is_edited = known[old].origin in ("h", "o") or target[number].text != known[old].target
         if options.obsolete == "remove" or (options.obsolete is None and not is_edited):
             removed.add(number)
-        else:
+        elif target[number].kind not in (*OPENING, "end"):
             notes.append((number, GONE if is_edited else OBSOLETE))
     if len(in_order(found)) < len(found):
         notes.append((0, REORDERED))
-    return Plan(steps, _arrange(steps, _moved(before, of_source), len(target), removed), notes)
+    return Plan(
+        steps, _arrange(steps, _moved(before, of_source), len(target), barred | emptied(target, removed)), notes
+    )
 
 
 def _rest(

@@ -87,24 +87,29 @@ class Side:
         """Returns a block as it is written."""
         return self._text[self.blocks[number].start : self.blocks[number].end]
 
-    def places(self, made: Sequence[tuple[int | None, str]]) -> dict[int, int]:
+    def places(self, made: Sequence[tuple[int | None, str]], source: Sequence[Block]) -> dict[int, int]:
         """Returns, by the number of the block of the source, which block of this translation is of it.
 
         :param made: what this was made of: of which block of the source each text is, and the text
+        :param source: the blocks of the source
         """
         if len(made) == len(self.blocks) or self.is_package:
             made = made[: len(self.blocks)]
             return {number: place for place, (number, _) in enumerate(made) if number is not None}
         # A translation may be read as more blocks than one, or as a part of its neighbour.
+        keyed = {(block.kind, block.key): number for number, block in enumerate(self.blocks) if block.key}
         found: dict[int, int] = {}
         place, used = 0, -1
         for number, text in made:
-            start = self._text.find(text.strip(), place)
+            known = None if number is None else keyed.get((source[number].kind, source[number].key))
+            start = self._text.find(text.strip(), place) if text else -1
             if start >= 0:
                 place = start + len(text.strip())
                 block = bisect_right(self.blocks, start, key=lambda block: block.start) - 1
-                if number is not None and block != used:
+                if number is not None and known is None and block != used:
                     found[number] = used = block
+            if number is not None and known is not None:
+                found[number] = known
         return found
 
     @cached_property

@@ -280,7 +280,7 @@ class Update:
                 raise DataError(
                     f"{self.files.name}: would not be valid any more, and is as it was ({error})"
                 ) from error
-        found = side.places(places)
+        found = side.places(places, self.source.blocks)
         entries = [
             self._entry(
                 self.source.items[number],

@@ -1,0 +1,169 @@
+"""The outline of documents that are trees: where containers begin and end, and where the values in them are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Literal, NamedTuple, final
+
+import yaml
+
+from specmt.formats.markup import Token, local, value_of, xml_tokens
+from specmt.formats.scalars import composed
+from specmt.languages import is_code
+
+TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+"""A token of JSON."""
+
+_NAMES: Final = ("id", "name", "resname")
+"""The attributes that tell an element from others."""
+
+_UNITS: Final = frozenset(("string", "plurals", "string-array", "data", "trans-unit", "unit", "message", "tu"))
+"""The elements that are whole entries."""
+
+
+class Mark(NamedTuple):
+    """What begins a container or ends it, or a value; of what ends by its indentation the end is empty."""
+
+    start: int
+    end: int
+    kind: Literal["map", "list", "end", "value"]
+    key: str
+    """Its path; empty where nothing tells it from others."""
+
+
+def outline(text: str, file_format: str) -> list[Mark]:
+    """Returns the outline of a document that was read before; nothing of one that is no tree."""
+    read = _READERS.get(file_format)
+    if read is None:
+        return []
+    tree = _Tree()
+    read(text, tree)
+    times = Counter((each.kind, each.key) for each in tree.marks)
+    return [each if times[each.kind, each.key] == 1 else each._replace(key="") for each in tree.marks]
+
+
+OPENING: Final = ("map", "list")
+"""The kinds of what begins a container."""
+
+
+@final
+class _Tree:
+    """Takes what is found, from the beginning to the end."""
+
+    def __init__(self) -> None:
+        self.marks: list[Mark] = []
+        self.opened: list[int] = []
+
+    def add(self, start: int, end: int, kind: Literal["map", "list", "value"], key: str) -> None:
+        if kind != "value":
+            self.opened.append(len(self.marks))
+        self.marks.append(Mark(start, end, kind, key))
+
+    def close(self, start: int, end: int, *, is_whole: bool = False) -> None:
+        """
+        :param is_whole: whether the container is a value
+        """
+        place = self.opened.pop()
+        first = self.marks[place]
+        if is_whole:
+            self.marks[place:] = [Mark(first.start, end, "value", first.key)]
+        else:
+            self.marks.append(Mark(start, end, "end", first.key))
+
+
+def _json(text: str, tree: _Tree, most: int = 100_000) -> None:
+    """
+    :param most: how deep the containers are that are values
+    """
+    path: list[str | int] = []
+    kinds: list[str] = []
+    start, is_key = -1, False
+    for match in TOKEN.finditer(text):
+        token, end = match[0], match.end()
+        if start < 0:
+            start = match.start()
+        key = ".".join(map(str, path))
+        if token in "{[":
+            tree.add(start, end, "map" if token == "{" else "list", key)
+            kinds.append(token)
+            path.append("" if token == "{" else 0)
+            start, is_key = -1, token == "{"
+        elif token in "}]":
+            kinds.pop()
+            path.pop()
+            tree.close(match.start(), end, is_whole=len(path) >= most)
+            start = -1
+        elif token == ",":
+            is_key = kinds[-1] == "{"
+            number = path[-1]
+            path[-1] = "" if isinstance(number, str) else number + 1
+            start = -1
+        elif token == ":":
+            is_key = False
+        elif is_key:
+            path[-1] = json.loads(token)
+        else:
+            tree.add(start, end, "value", key)
+            start = -1
+
+
+def _xml(text: str, tree: _Tree) -> None:
+    opened: list[tuple[str, bool]] = []
+    """The paths of the elements around the place, and whether they are values."""
+    for token in xml_tokens(text, fragment=True):
+        if token.kind in ("open", "empty"):
+            path = "/".join([*(name for name, _ in opened[-1:]), _named(text, token)])
+            tree.add(token.start, token.end, "map", path if path.endswith("]") else "")
+            opened.append((path, token.kind == "empty" or local(token.name) in _UNITS))
+        elif token.kind in ("text", "cdata") and opened and text[token.start : token.end].strip():
+            opened[-1] = opened[-1][0], True
+        if token.kind in ("close", "empty"):
+            tree.close(token.start, token.end, is_whole=opened.pop()[1])
+
+
+def _named(text: str, token: Token) -> str:
+    attributes = token.attributes(text)
+    said = next((value_of(text, attributes[each]) for each in _NAMES if each in attributes), "")
+    return f"{local(token.name)}[{said}]" if said else local(token.name)
+
+
+def _yaml(text: str, tree: _Tree) -> None:
+    for root in composed(text):
+        pairs = root.value if isinstance(root, yaml.MappingNode) else []
+        if pairs and all(isinstance(value, yaml.MappingNode) and is_code(str(key.value)) for key, value in pairs):
+            for _, value in pairs:
+                _children(value, [], tree)
+        elif isinstance(root, yaml.CollectionNode) and not root.flow_style:
+            _children(root, [], tree)
+
+
+def _children(node: yaml.Node, path: list[str], tree: _Tree) -> None:
+    """Adds what is in a node, but for what is in brackets."""
+    if isinstance(node, yaml.MappingNode):
+        found = [(key.start_mark.index, key.end_mark.index, str(key.value), value) for key, value in node.value]
+    else:
+        found = [(each.start_mark.index, 0, str(number), each) for number, each in enumerate(node.value)]
+    for start, end, name, value in found:
+        here = [*path, name]
+        is_alias = value.start_mark.index < start
+        if isinstance(value, yaml.ScalarNode) or value.flow_style or is_alias or not value.value:
+            tree.add(start, end if is_alias else max(end, value.end_mark.index), "value", ".".join(here))
+        else:
+            tree.add(start, start, "map" if isinstance(value, yaml.MappingNode) else "list", ".".join(here))
+            _children(value, here, tree)
+            last = max(
+                (mark.end for mark in tree.marks[tree.opened[-1] :] if mark.kind in ("end", "value")), default=start
+            )
+            tree.close(last, last)
+
+
+_READERS: Final[dict[str, Callable[[str, _Tree], None]]] = {
+    "json": _json,
+    "xcstrings": partial(_json, most=2),
+    "yaml": _yaml,
+    **dict.fromkeys(("android", "resx", "xliff", "qt", "tmx"), _xml),
+}
