@@ -18,6 +18,9 @@ from specmt.languages import is_code
 TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 """A token of JSON."""
 
+_DEEPEST: Final = 32
+"""So many containers around another one make it a value."""
+
 _NAMES: Final = ("id", "name", "resname")
 """The attributes that tell an element from others."""
 
@@ -75,7 +78,7 @@ class _Tree:
             self.marks.append(Mark(start, end, "end", first.key))
 
 
-def _json(text: str, tree: _Tree, most: int = 100_000) -> None:
+def _json(text: str, tree: _Tree, most: int = _DEEPEST) -> None:
     """
     :param most: how deep the containers are that are values
     """
@@ -86,7 +89,7 @@ def _json(text: str, tree: _Tree, most: int = 100_000) -> None:
         token, end = match[0], match.end()
         if start < 0:
             start = match.start()
-        key = ".".join(map(str, path))
+        key = ".".join(map(str, path)) if token not in ",:" and len(path) <= most else ""
         if token in "{[":
             tree.add(start, end, "map" if token == "{" else "list", key)
             kinds.append(token)
@@ -116,9 +119,10 @@ def _xml(text: str, tree: _Tree) -> None:
     """The paths of the elements around the place, and whether they are values."""
     for token in xml_tokens(text, fragment=True):
         if token.kind in ("open", "empty"):
-            path = "/".join([*(name for name, _ in opened[-1:]), _named(text, token)])
+            is_deep, above = len(opened) > _DEEPEST, f"{opened[-1][0]}/" if opened else ""
+            path = "" if is_deep else above + _named(text, token)
             tree.add(token.start, token.end, "map", path if path.endswith("]") else "")
-            opened.append((path, token.kind == "empty" or local(token.name) in _UNITS))
+            opened.append((path, is_deep or token.kind == "empty" or local(token.name) in _UNITS))
         elif token.kind in ("text", "cdata") and opened and text[token.start : token.end].strip():
             opened[-1] = opened[-1][0], True
         if token.kind in ("close", "empty"):
@@ -150,7 +154,8 @@ def _children(node: yaml.Node, path: list[str], tree: _Tree) -> None:
     for start, end, name, value in found:
         here = [*path, name]
         is_alias = value.start_mark.index < start
-        if isinstance(value, yaml.ScalarNode) or value.flow_style or is_alias or not value.value:
+        is_leaf = isinstance(value, yaml.ScalarNode) or value.flow_style or not value.value or len(here) > _DEEPEST
+        if is_leaf or is_alias:
             tree.add(start, end if is_alias else max(end, value.end_mark.index), "value", ".".join(here))
         else:
             tree.add(start, start, "map" if isinstance(value, yaml.MappingNode) else "list", ".".join(here))

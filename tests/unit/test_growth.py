@@ -250,6 +250,11 @@ def take(name: str, text: str) -> None:
 BLOCKS = [
     ("stringsdict", "<plist><dict>", "\t<key>a</key>\n\t<dict>\n", "</dict>", "</dict></plist>"),
     ("xcstrings", '{"sourceLanguage": "de", "strings": {\n', '    "a" : {\n', "}", "}}"),
+    ("json", "", '{"a":["b",', "]}", ""),
+    ("json", "{", '"a": "b", "c": {"d": 1}, ', "", "}"),
+    ("yaml", "", "a:\n  b: c\n", "", ""),
+    ("xliff", "<xliff>", "<trans-unit id='a'><source>b</source></trans-unit>", "", "</xliff>"),
+    ("xliff", "", "<group id='a'>", "</group>", ""),
     ("android", "<resources><!--", '<string a="x">', "", "--></resources>"),
     ("properties", "", "# c\n\na=Haus\n", "", ""),
     ("markdown", "", "- Ein Wort\n\nEin Text\n", "", ""),
