@@ -172,9 +172,9 @@ class LearntPolicy(Policy):
                 break
             self.until = min(self.until, self.seconds + wait)
         arm, worth, _ = min(due, key=lambda each: self.played[each.arm], default=best)
-        made = int(min(max(HOLD / self._turn(arm, worth, rows, promising), 1.0), ALONE))
+        made = ALONE  # the verifier comes back after as long as a choice stands
         if arm != best.arm or (arm.drafts and not self.costs.is_measured(arm.name(self.drafters))):
-            made, self.until = min(made, PROBES), self.seconds  # what that takes is seen before there is more of it
+            made, self.until = PROBES, self.seconds  # what that takes is seen before there is more of it
         confidence = self._confidence(arm, rows, promising, best.worth)
         return Plan(arm, promising, confidence, made, "best" if arm == best.arm else "trial", worth)
 
