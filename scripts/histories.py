@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Marking:
 
 def mark(text: str) -> str:
     return re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", text)
+
+
+def letters(text: str) -> str:
+    """Returns what of a text is in its translation, too; what has a placeholder in it is not marked."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).replace("x", "")))
 
 
 @dataclass(frozen=True)
@@ -138,12 +144,9 @@ def stale(files: Files, update: Update, options: FormatOptions) -> Iterator[str]
     known = recall(files, data)
     for number, entry in enumerate(known.entries if known is not None else ()):
         if entry.origin == "m" and not any(text.tags for text in update.source.texts(number)):
-            wanted, there = (
-                " ".join(text.text for text in texts).replace("x", "").split()
-                for texts in (update.source.texts(number), side.texts(places[entry.target]))
-            )
-            if wanted != there:  # but for the letter, which is not behind placeholders
-                yield f"not of its source: {' '.join(there)[:90]!r}"
+            said = " ".join(text.text for text in side.texts(places[entry.target]))
+            if letters(" ".join(text.text for text in update.source.texts(number))) != letters(said):
+                yield f"not of its source: {said[:90]!r}"
 
 
 def replay(

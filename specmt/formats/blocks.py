@@ -37,7 +37,13 @@ _UNITS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ITEM: Final = re.compile(r"[ \t>]*(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.|\|)(?:[ \t]|(?<=\|))")
+_ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||\S.*?:{2,4}(?=\s))")
+_ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)")
+"""How a row of a table begins, whatever is in it."""
+
+_AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
+"""A line that begins or ends a part of AsciiDoc, as behind a blank line or attributes."""
+
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
 _SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
 """How a line begins that says something about the entry behind it."""
@@ -94,7 +100,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     units = values if unit is None else [match.span() for match in unit.finditer(text)]
     runs = _runs(_spans(document.segments, lines, is_tree=bool(marks)), starts, units)
     if file_format in _PROSE:
-        bounds = _paragraphs(text, starts, runs, has_items=file_format != "subtitles")
+        bounds = _paragraphs(text, starts, runs, file_format)
     else:
         bounds = _entries(text, starts, sorted({*runs, *_runs(values, starts, ())}))
     blocks: list[Block] = []
@@ -190,28 +196,39 @@ def _line(text: str, starts: Sequence[int], line: int) -> str:
     return text[starts[line] : starts[line + 1] if line + 1 < len(starts) else len(text)]
 
 
-def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], *, has_items: bool) -> list[int]:
+def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_format: str) -> list[int]:
     """Returns the first line of each block: what is between blank lines, and items in it; front matter by lines."""
+    has_items, has_rows = file_format != "subtitles", file_format in ("markdown", "asciidoc")
     front = FRONT.match(text)
     head = 0 if front is None else bisect_right(starts, front.end() - 1)
     begins = {first for first, _ in runs}
     inside = {line for first, last in runs for line in range(first + 1, last + 1)}
-    bounds: list[int] = [0]
-    was_blank, fence = False, ""
+    bounds = [0]
+    was_blank, fence, said_before = True, "", ""
+    around: list[str] = []
     for line in range(len(starts)):
         said = _line(text, starts, line)
         is_blank = not said.strip()
         opened = _FENCE.match(said)
-        starts_here = was_blank and not is_blank
         if line < head:
             starts_here = not said.startswith((" ", "\t", "-")) or line == head - 1
-        elif (line == head and not is_blank) or (has_items and line in begins and _ITEM.match(said)):
+        elif has_items and ((has_rows and _ROW.match(said)) or (line in begins and _ITEM.match(said))):
+            starts_here = True
+        else:
+            starts_here = not is_blank and (was_blank or line == head)
+        if file_format == "asciidoc" and _AROUND.match(said):
+            if (mark := said.strip()) in around:
+                del around[around.index(mark) :]
+                starts_here = True
+            elif was_blank or said_before.startswith(("[", ".")):
+                around.append(mark)
+        elif around and around[-1] == said_before.strip() and not is_blank:
             starts_here = True
         if starts_here and line not in inside and not fence:
             bounds.append(line)
         if opened and line >= head and (not fence or said.strip() == fence):
             fence = "" if fence else opened[1]
-        was_blank = is_blank
+        was_blank, said_before = is_blank, said
     return sorted(set(bounds))
 
 
@@ -293,6 +310,7 @@ def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_strict: b
         elif not _OPENS.search(code):
             body = f"{code},{body[len(code) :]}"
     is_inner = _ITEM.match(text) and _ITEM.match(after)
+    is_inner = is_inner or _AROUND.match(after) or _AROUND.match(body, body.rfind("\n") + 1)
     if is_prose and not is_inner and not (_FRONT_LINE.match(text) and _FRONT_LINE.match(after)) and gap.count("\n") < 2:
         gap = ending * 2
     return body + gap

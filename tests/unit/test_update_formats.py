@@ -182,3 +182,16 @@ def test_a_text_under_a_new_key_keeps_its_translation(tmp_path: Path) -> None:
     assert json.loads(made) == {"a": "EINS", "d": {"b": "two", "c": "DREI"}}
     assert not pair.asked
     assert pair.origins() == "cmchmcc"
+
+
+PARTS = (
+    "= T\n\n|===\n|A |B\n\n|Eins |Zwei\n|3 |4\n|===\n\n[NOTE]\n====\nEin Text.\n\nZwei.\n====\n\nWort:: A b\nNoch:: C\n"
+)
+ROWS = "|  |  |\n|--|--|\n| Eins | Zwei |\n| 3 | 4 |\n| Drei | Vier |\n"
+
+
+@pytest.mark.parametrize(("name", "text", "count"), [("asciidoc", PARTS, 12), ("markdown", ROWS, 4)])
+def test_rows_and_what_is_around_paragraphs_are_blocks(name: str, text: str, count: int) -> None:
+    run = Run(Sample(name, text, [], {}))
+    assert len(run.source.blocks) == count
+    assert all(run.without(number) for number, block in enumerate(run.source.blocks) if block.segments)
