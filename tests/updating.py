@@ -28,6 +28,7 @@ class Pair:
     """What was translated, of the last update."""
 
     remarks: list[str] = field(default_factory=list)
+    options: FormatOptions = field(default_factory=FormatOptions)
 
     @property
     def source(self) -> Path:
@@ -58,7 +59,7 @@ class Pair:
         if files.file_format not in CATALOGUES:
             options["obsolete"] = None
         plans = PlanOptions(**{"obsolete": "keep"} | options)
-        update = open_update(files, FormatOptions(), plans, lambda _: was)
+        update = open_update(files, self.options, plans, lambda _: was)
         updates = [] if update is None else [update]
         self.asked, self.remarks = translator.asked, []
         for each in update_all(updates, translator, DecodingOptions(), language="de", fail=raised):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from specmt.formats.document import Edit, Part
+from specmt.formats.document import Edit, Part, edited
 from specmt.formats.inline import render
 from specmt.types import Span, Tagged
 
@@ -123,6 +123,18 @@ def new_targets(text: str, parts: Iterable[Part], change: Callable[[str], str]) 
                 old = match[kind]
                 if (new := change(old)) != old:
                     yield Edit(*match.span(kind), [new]), old, new
+
+
+def targets_in(text: str) -> list[str]:
+    """Returns the targets of links and images."""
+    return [match[str(match.lastgroup)] for match in _TARGET.finditer(text)]
+
+
+def relinked(markup: str, change: Callable[[str], str]) -> str:
+    """Returns markup with other targets, or one that it is itself."""
+    if not targets_in(markup):
+        return markup if re.search(r"[\s<>()\[\]]", markup) else change(markup)
+    return edited(markup, [edit for edit, *_ in new_targets(markup, [Part(0, len(markup), "image")], change)])
 
 
 def rebase(target: str, source: str, folder: str, place: Callable[[str], str | None]) -> str:

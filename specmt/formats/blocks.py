@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from specmt.formats.anchors import targets_in
 from specmt.formats.document import Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
 from specmt.formats.outline import OPENING, Mark, outline
@@ -331,9 +332,12 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
     )
     markup = [each.source.text for each in segments if each.state == "skipped"]
     markup += [part for each in segments for tag in each.source.tags for part in _markup(tag, inner.text)]
+    said = inner.text[block.start : block.end]
     if not texts:
-        said = inner.text[block.start : block.end].strip().removesuffix(",")
+        said = said.strip().removesuffix(",")
         markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]" else said]
+    elif inner.parts:
+        markup += [each for each in targets_in(said) if not any(each in other for other in markup)]
     return Content(texts, tuple(markup))
 
 

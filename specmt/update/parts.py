@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
+from specmt.formats.anchors import relinked
 from specmt.formats.blocks import rendered
 from specmt.formats.document import FormatOptions
 from specmt.text.patience import patience
@@ -29,13 +30,17 @@ class Mended(NamedTuple):
     """The hashes of these sentences."""
 
 
-def exchanged_markup(source: Side, number: int, target: Side, other: int) -> str | None:
+def exchanged_markup(source: Side, number: int, target: Side, other: int, formats: FormatOptions) -> str | None:
     """Returns a translation with the one part of its markup that differs as it is in the source, if it is one."""
     old, new = target.contents[other].markup, source.contents[number].markup
+    if formats.rebase is not None:
+        new = tuple(relinked(each, formats.rebase) for each in new)
     if len(old) != len(new):
         return None
     changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
     text = target.text(other)
+    if not changed:
+        return text
     if len(changed) != 1 or not changed[0][0] or text.count(changed[0][0]) != 1:
         return None
     return text.replace(*changed[0])
@@ -57,7 +62,7 @@ def kept_texts(
             continue
         ours, theirs = source.texts(number), target.texts(other)
         pairs: Iterable[tuple[int, Tagged]] = ()
-        if (step.action == "keep" or step.said is not None) and len(ours) == len(theirs):
+        if (step.action in ("keep", "exchange") or step.said is not None) and len(ours) == len(theirs):
             pairs = enumerate(theirs)
         elif step.action == "write" and step.entry is not None and reuses:
             pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)

@@ -203,7 +203,7 @@ class Update:
         if step.action != "transplant":
             return step
         assert self.target is not None and step.target is not None
-        if (text := exchanged_markup(self.source, number, self.target, step.target)) is not None:
+        if (text := exchanged_markup(self.source, number, self.target, step.target, self._formats)) is not None:
             self._exchanged[number] = text
             return replace(step, action="exchange")
         assert step.entry is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from specmt.errors import DataError
+from specmt.formats.document import FormatOptions
 from tests.updating import Pair
 
 PAGE = """# Titel
@@ -269,3 +270,13 @@ def test_a_conflict_in_the_record(page: Pair) -> None:
     assert page.update() == MADE
     assert not page.asked
     assert page.files.record.read_text() == record
+
+
+def test_links_are_as_they_are_from_where_the_translation_is(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md", options=FormatOptions(rebase=lambda target: f"../de/{target}"))
+    made = pair.update("Ein [Wort](b.md) und.\n\n![Bild](x.png)\n\n![](y.png)\n\nEin Text.\n")
+    assert made == "EIN [WORT](../de/b.md) UND.\n\n![BILD](../de/x.png)\n\n![](../de/y.png)\n\nEIN TEXT.\n"
+    made = pair.update("Ein [Wort](c.md) und.\n\n![Bild](x2.png)\n\n![](y2.png)\n\nEin Text.\n\nNeu: [das](d.md)\n")
+    assert made.startswith("EIN [WORT](../de/c.md) UND.\n\n![BILD](../de/x2.png)\n\n![](../de/y2.png)\n\nEIN TEXT.\n")
+    assert made.endswith("\nNEU: [DAS](../de/d.md)\n")
+    assert pair.asked == ["Neu: das"]
