@@ -35,10 +35,11 @@ from specmt.pairs import read_pairs
 from specmt.project import Project, find_project
 from specmt.types import Line, Translation
 from specmt.update.known import Approved, approved_in
+from specmt.update.outcome import Counts
 from specmt.update.plan import PlanOptions
 from specmt.update.renamed import find_renamed, move
 from specmt.update.store import END, FOLDER, Files, Locks, read_whole, record_beside, record_in, store, target_of
-from specmt.update.update import Counts, Update, Updated, open_update, update_all
+from specmt.update.update import Update, Updated, open_update, update_all
 
 if TYPE_CHECKING:
     from specmt.text.memory import Pair

@@ -60,10 +60,7 @@ _ONE_AND_MANY: Final = "nplurals=2; plural=(n != 1);"
 """Plural forms of most other languages."""
 
 
-_TOLD: Final = re.compile(r"#[.:,]")
 """What programs say of an entry: notes, places and flags."""
-
-_FLAG: Final = re.compile(r"[^\s,]+")
 
 
 @dataclass(slots=True)
@@ -138,29 +135,6 @@ def read(data: bytes, options: FormatOptions) -> Document:
             yield from style.head(header)
 
     return TextDocument(text, encoding, hide(segments), finish=finish)
-
-
-def refreshed(entry: str, source: str) -> str:
-    """Returns an entry with the places, notes and flags that its source has now; what translators say stays."""
-    ours, theirs = (text.splitlines(keepends=True) for text in (entry, source))
-    head = next((number for number, line in enumerate(ours) if not line.startswith("#") and line.strip()), len(ours))
-    told = [line for line in ours[:head] if not _TOLD.match(line)]
-    fuzzy = ["fuzzy"] if any(line.startswith("#,") and "fuzzy" in line for line in ours[:head]) else []
-    known = [flag for line in theirs if line.startswith("#,") for flag in _FLAG.findall(line[2:]) if flag != "fuzzy"]
-    notes = [line for line in theirs if line.startswith(("#.", "#:"))]
-    ending = "\r\n" if "\r\n" in entry else "\n"
-    notes += [f"#, {', '.join(fuzzy + known)}{ending}"] if fuzzy + known else []
-    former = next((number for number, line in enumerate(told) if line.startswith("#|")), len(told))
-    return "".join([*told[:former], *notes, *told[former:], *ours[head:]])
-
-
-def obsolete(entry: str) -> str:
-    """Returns an entry as one that is not used any more; nothing of one without a translation."""
-    lines = entry.strip("\r\n").splitlines()
-    said = [line for line in lines if line.strip() and not _TOLD.match(line)]
-    if not re.search(r'^msgstr.*"[^"\n]|^msgstr[^\n]*""\s*\n"', entry, re.MULTILINE):
-        return ""
-    return "\n" + "".join(f"{line if line.startswith('#') else f'#~ {line}'}\n" for line in said)
 
 
 def _context(entry: _Entry) -> str | None:

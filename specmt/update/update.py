@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, final
 
@@ -13,34 +13,17 @@ from specmt.errors import DataError
 from specmt.formats.blocks import rendered, splice
 from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
-from specmt.formats.po import obsolete, refreshed
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_pairs, check_record
+from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
 from specmt.update.pairing import Paired, pair
 from specmt.update.parts import MACHINE, exchanged_markup, kept_texts, mended
-from specmt.update.plan import GONE, OBSOLETE, Pair, Plan, PlanOptions, Step, anew, plan
-from specmt.update.record import NONE, Entry, Item, Origin, Record, digest, sentences_in
+from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
+from specmt.update.record import NONE, Entry, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
-
-
-@dataclass(slots=True)
-class Counts:
-    """What was done with the blocks of a source."""
-
-    blocks: int = 0
-    translated: int = 0
-    """Translated or copied anew."""
-    asked: int = 0
-    """Segments that were translated, drafts among them."""
-    outdated: int = 0
-    deleted: int = 0
-    removed: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +128,7 @@ class Update:
         made = plan(None, old.items, self.target.items, replace(self.options, adopt=True), self._pair(old))
         side = self.target
         entries = [
-            self._entry(item, step, None if step.target is None else side.items[step.target])
+            entry_of(item, step, None if step.target is None else side.items[step.target])
             for item, step in zip(old.items, made.steps, strict=True)
             if step.target is not None
         ]
@@ -282,10 +265,11 @@ class Update:
                 ) from error
         found = side.places(places, self.source.blocks)
         entries = [
-            self._entry(
+            entry_of(
                 self.source.items[number],
                 step,
                 side.items[found[number]] if number in found else None,
+                self._fresh,
                 is_left=not self._left.isdisjoint(self.source.blocks[number].segments),
             )
             for number, step in enumerate(self.plan.steps)
@@ -310,74 +294,23 @@ class Update:
             return self._whole, [(number, "") for number in numbers]
         if self.target is None:
             return self._whole, [*enumerate(self._pieces)]
-        pieces: list[int | str] = []
-        is_po = self.files.file_format == "po"
-        gone = {place for place, note in self.plan.notes if is_po and note in (GONE, OBSOLETE)}
-        # Entries that are not used any more are at the end.
-        order = sorted(self.plan.order, key=lambda each: each[1] in gone)
-        for number, other in order:
-            action = "keep" if number is None else self.plan.steps[number].action
-            if is_po and other is not None and (other in gone or (number is not None and action == "keep")):
-                text = self.target.text(other)
-                made = obsolete(text) if number is None else refreshed(text, self.source.text(number))
-                pieces.append(other if made == text else made)
-            elif number is not None and action == "write":
-                pieces.append(self._pieces[number])
-            elif number is not None and action == "exchange":
-                pieces.append(self._exchanged[number])
-            else:
-                assert other is not None
-                pieces.append(other)
+        named = self.files.file_format
+        order, pieces = arranged(self.source, self.target, self.plan, self._pieces, self._exchanged, named)
         texts = [self.target.text(piece) if isinstance(piece, int) else piece for piece in pieces]
         places = [(number, text) for (number, _), text in zip(order, texts, strict=True)]
         if pieces == [*range(len(self.target.blocks))]:
             return self.target.data, places
-        return splice(self.target.document, self.target.blocks, pieces, self.files.file_format), places
-
-    def _entry(self, item: Item, step: Step, target: Item | None, *, is_left: bool = False) -> Entry:
-        """
-        :param is_left: whether its translation could not be written
-        """
-        if target is None:
-            return Entry(item.kind, item.key, item.text, item.markup, NONE, "-", item.sentences, ())
-        origin: Origin = "!" if is_left and step.action == "write" else step.origin
-        translated = target.sentences
-        if origin == "c":
-            translated = ()
-        elif origin in ("h", "o"):
-            machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == MACHINE}
-            machine |= self._fresh
-            translated = tuple(each if each in machine else f"{each}h" for each in translated)
-        return Entry(item.kind, item.key, item.text, item.markup, target.text, origin, item.sentences, translated)
+        return splice(self.target.document, self.target.blocks, pieces, named), places
 
     @property
     def counts(self) -> Counts:
         """What is done."""
-        steps = self.plan.steps
-        stay = sum(other is not None for _, other in self.plan.order)
-        return Counts(
-            len(steps),
-            sum(step.action == "write" for step in steps),
-            len(self.asked),
-            sum(step.origin == "o" for step in steps),
-            sum(step.action == "leave" for step in steps),
-            0 if self.target is None else len(self.target.blocks) - stay,
-        )
+        return count(self.plan, 0 if self.target is None else len(self.target.blocks), len(self.asked))
 
     @property
     def remarks(self) -> Iterator[Remark]:
         """What is said of blocks."""
-        for number, step in enumerate(self.plan.steps):
-            if step.note:
-                drafts = [self._drafts[each] for each in self.source.blocks[number].segments if each in self._drafts]
-                draft = f"; draft: {' '.join(drafts)}" if step.action == "draft" and drafts else ""
-                side, place = (
-                    (self.source, number) if step.target is None or self.target is None else (self.target, step.target)
-                )
-                yield Remark(side.line(place), self.source.blocks[number].key, f"{step.note}{draft}")
-        for place, note in self.plan.notes:
-            assert self.target is not None
-            yield Remark(self.target.line(place), self.target.blocks[place].key, note)
+        return remarks(self.source, self.target, self.plan, self._drafts)
 
 
 def update_all(
