@@ -62,9 +62,12 @@ $(BIN)/pip:
 	@test -n '$(PYTHON)' || { echo 'specmt needs Python 3.10 or later: make PYTHON=/path/to/python' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
+# Kernels are compiled while the others come.
 $(SMALL): $(PARTS) | $(BIN)/pip
 	@echo 'Installing into $(VENV): what translates, about 170 MB.'
-	@SPECMT_VARIANTS=own $(PIP) install --editable .
+	@$(BIN)/python -c 'from configparser import ConfigParser as C; c = C(); c.read("setup.cfg"); \
+	    print(c["options"]["install_requires"])' | $(PIP) install --requirement /dev/stdin & others=$$!; \
+	    SPECMT_VARIANTS=own $(PIP) install --no-deps --editable . && wait $$others
 	@touch $@
 
 $(FULL): $(PARTS) | $(BIN)/pip
