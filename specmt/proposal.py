@@ -79,6 +79,8 @@ _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("names of files", "*_{to}.properties", "**/*.properties", "{dir}/{stem}_{to}{ext}"),
     ("names of files", "*.{to}.md", "**/*.md", "{dir}/{stem}.{to}{ext}"),
     ("folders", "{from}/", "{from}/**", "{to}/{path}"),
+    ("folders", "docs/", "docs/**/*.md*", "i18n/{to}/{path}"),
+    ("folders", "docs/", "docs/**/*.md*", "docs/{to}/{path}"),
 ))  # fmt: skip
 """The first that fits a file counts. ``{to}`` may be ``{posix}``, too: what is there decides."""
 
@@ -155,9 +157,8 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
     near = sorted((each for each in found if primary(each) == primary(likely)), key=lambda each: "US" not in each)
     best = next(filter(_languages_of, (_read(folder, names, each, codes) for each in (likely, *near))), None)
     best = best or _read(folder, names, likely, codes)
-    for spelt, count in found.most_common(_OTHERS) if source is None else ():
-        if count < _MUCH_MORE * found[likely]:
-            break
+    much = [spelt for spelt, count in found.most_common(_OTHERS) if count > _MUCH_MORE * found[likely]]
+    for spelt in [*much, *["de"] * (not best.languages)] if source is None else ():
         other = _read(folder, names, spelt, codes)
         if other.languages and (not best.languages or len(other.sources) > _MUCH_MORE * len(best.sources) > 0):
             best = other

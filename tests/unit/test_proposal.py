@@ -91,6 +91,11 @@ def test_the_source_is_what_the_site_says_or_has_much_more(tmp_path: Path) -> No
     assert propose(tmp_path).source == "de"
 
 
+def test_german_is_the_source_where_english_is_all_there_is(tmp_path: Path) -> None:
+    write(tmp_path, "docs/a/b.md", "i18n/en/a/b.md")
+    assert (propose(tmp_path).source, propose(tmp_path).rules[0].target) == ("de", "i18n/{to}/{path}")
+
+
 def test_what_sphinx_makes_need_not_be_there(tmp_path: Path) -> None:
     write(tmp_path, "docs/conf.py", "docs/locale/pt_BR/LC_MESSAGES/a.po")
     proposal = propose(tmp_path)
