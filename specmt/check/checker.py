@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from specmt.check.branches import compare_messages, take_apart
 from specmt.check.findings import ERRORS, Finding
 from specmt.check.rules import Problem, Rules, address, compare, read, same_code
 from specmt.check.sides import (
@@ -163,6 +165,10 @@ def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
     if match.source.kind not in ("", "heading"):  # HTML that no one reads
         yield from (problem for problem in compare(*said, rules) if problem.kind in ERRORS)
         return
+    with suppress(ValueError):
+        if (message := take_apart(said[0])) is not None:
+            yield from compare_messages(message, said[1], rules)
+            return
     of_others = [*compare(match.other.raw, said[1], rules, match.form)] if match.other else None
     for problem in compare(*said, rules, match.form):
         if of_others is None or problem in of_others:  # a plural form may say what another one of the source says

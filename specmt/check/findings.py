@@ -13,7 +13,7 @@ from specmt.errors import DataError, InputNotFoundError
 
 Level = Literal["error", "warning"]
 
-ERRORS: Final = ("parse", "block", "placeholder", "tag", "code")
+ERRORS: Final = ("parse", "block", "branch", "placeholder", "tag", "code")
 """Kinds of what makes a translation wrong, or breaks what shows it."""
 
 WARNINGS: Final = (

@@ -88,10 +88,19 @@ def texts_of(document: Document, skip_keys: Sequence[str]) -> list[Text]:
     """Returns the texts of a document, without those of some keys."""
     text = _text(document)
     return [
-        Text(each.line, each.context, _raw(each, text), each.accelerators[0])
-        for each in document.segments
+        Text(each.line, each.context, _said(each, text), each.accelerators[0])
+        for each in _whole(document)
         if not {each.context, each.context.rpartition(".")[2]} & {*skip_keys}
     ]
+
+
+def _whole(document: Document) -> Iterator[Segment]:
+    """Yields segments; of those that are parts of a message, as branches of a plural are, the first alone."""
+    before = ("", ("", ""))
+    for each in document.segments:
+        if not each.written[0] or before != (each.context, each.written):
+            yield each
+        before = each.context, each.written
 
 
 def _text(document: Document) -> str:
@@ -99,7 +108,14 @@ def _text(document: Document) -> str:
     return "" if inner is None else inner.text
 
 
+def _said(segment: Segment, text: str) -> str:
+    """Returns a text with its markup, or the whole message that it is a part of."""
+    return html.unescape(segment.written[0]) or _raw(segment, text)
+
+
 def _raw(segment: Segment, text: str) -> str:
+    if segment.member:  # where notes, images and fields have stand-ins
+        return segment.source.text
     pieces = render(segment.source)
     return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
 
@@ -107,11 +123,11 @@ def _raw(segment: Segment, text: str) -> str:
 def within(document: Document) -> Iterator[Match]:
     """Yields the texts of a document that has translations, with these."""
     text = _text(document)
-    for each in document.segments:
+    for each in _whole(document):
         if each.state == "skipped":
             continue
-        raw, said = map(html.unescape, each.written) if any(each.written) else (_raw(each, text), each.target)
-        source = Text(each.line, each.context, raw, each.accelerators[0])
+        said = html.unescape(each.written[1]) if each.written[0] else each.target
+        source = Text(each.line, each.context, _said(each, text), each.accelerators[0])
         has_target = each.state != "new" and said.strip() != ""
         yield Match(source, source._replace(raw=said, has_accelerator=each.accelerators[1]) if has_target else None)
 

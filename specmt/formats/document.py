@@ -76,7 +76,10 @@ class Segment:
     """Why it is not to be translated, where the user would expect that it is."""
 
     written: tuple[str, str] = ("", "")
-    """It and the translation that it has as they are written, where that has tags which are not in it."""
+    """It and the translation that it has as they are written, where that has tags which are not in it.
+
+    Of a branch of a plural or select of ICU: the whole message.
+    """
 
     accelerators: tuple[bool, bool] = (False, False)
     """Whether it and the translation that it has are labels with an accelerator, which neither shows."""

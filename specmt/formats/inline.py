@@ -105,6 +105,10 @@ class Inline:
             found.append((branch, each))
         return found
 
+    def plain(self) -> str:
+        """Returns what was collected, as it means."""
+        return self._decode(self.source[self._items[0].span[0] : self._items[-1].span[1]])
+
     def take(self) -> tuple[Tagged, Span] | None:
         """Returns the text collected and where it is, without the space and markup around it; begins anew.
 
@@ -331,13 +335,15 @@ def in_place(
         parts += inline.branches() if forms else ()
     except ValueError as error:
         reason = f"left as it is: {error}"
+    whole = ("" if not parts else inline.plain(), "")
     for branch, part in parts or [(None, inline)]:
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
         if found is not None:
             tagged, span = found
             write = partial(_written, span, inline.source if wraps else "", may_start, encode, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
-            yield Segment(tagged, lines(span[0]), edits, "skipped" if reason else state, context=context, reason=reason)
+            state = "skipped" if reason else state
+            yield Segment(tagged, lines(span[0]), edits, state, context=context, reason=reason, written=whole)
 
 
 def _directions(text: str, span: Span) -> Iterator[Item]:

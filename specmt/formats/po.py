@@ -268,6 +268,8 @@ class _Style:
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"
             near = ((former, target),) if former and target else ()
+            is_message = any(part.written[0] for part in parts)
+            written = (value.text, target) if is_message else ("", "")
             if len(parts) > 1:
                 target, near = "", ()
             message = Message(entry, key, targets, len(parts))
@@ -281,6 +283,7 @@ class _Style:
                     context=_context(entry) or "",
                     note=entry.note,
                     near=near,
+                    written=written,
                 )
 
     def _edits(self, message: Message, number: int, edits: Edits, translation: Tagged, tell: Tell) -> list[Edit]:

@@ -182,9 +182,9 @@ class _Reader:
         attributes = unit.token.attributes(text)
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(text, key)
+        raw = [text[slice(*each.inside)] for each in (unit.source, unit.target) if existing and each is not None]
         if is_branch:
             existing, near = "", ()
-        raw = [text[slice(*each.inside)] for each in (unit.source, unit.target) if existing and each is not None]
         line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
         state = "skipped" if segment.state == "skipped" else state
         known = {
@@ -192,7 +192,7 @@ class _Reader:
             "context": context,
             "note": unit.note,
             "near": near,
-            "written": (*raw,) if existing else ("", ""),
+            "written": (*raw,) if raw else segment.written,
             "start": unit.source.start,
         }
         return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]

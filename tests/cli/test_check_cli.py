@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from specmt.cli.main import run
+from tests.commands import ROOT
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,20 @@ def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "or a project (specmt.toml)." in capsys.readouterr().err
     assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "a.md")]) == 65
     assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().err
+
+
+def test_the_hook_and_the_workflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())[0]
+    *_, page = (ROOT / "docs/check.md").read_text().partition("# .github/workflows/")
+    workflow = yaml.safe_load(page.partition("```")[0].partition("\n")[2])
+    commands = hook["entry"], workflow["jobs"]["check"]["steps"][-1]["run"]
+    (tmp_path / "de.md").write_text("Am 3. Mai.\n\n`ls`\n")
+    (tmp_path / "specmt.toml").write_text(
+        'version = 1\nfrom = "de"\nto = ["en"]\n[[files]]\nsource = "de.md"\ntarget = "{to}.md"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    for target, codes in (("On May 3.\n\n`ls`\n", (0, 0)), ("On May.\n\n`ls`\n", (65, 0)), ("On May 3.\n", (65, 65))):
+        (tmp_path / "en.md").write_text(target)
+        assert tuple(run(command.split()[1:]) for command in commands) == codes, capsys.readouterr().out

@@ -183,6 +183,14 @@ def test_plurals(tmp_path: Path) -> None:
     ]
 
 
+def test_images_of_a_word_processor(tmp_path: Path) -> None:
+    image = "</w:t></w:r><w:r><w:drawing/></w:r><w:r><w:t>"
+    texts = [(f"Das {image} zeigt es.", f"The {image} shows it."), (f"Hier steht {image} etwas.", "It says something.")]
+    assert [(each.kind, each.text) for each in found(tmp_path, "docx", texts)] == [
+        ("placeholder", "'{t1}' is not in the translation")
+    ]
+
+
 def test_accelerators(tmp_path: Path) -> None:
     assert [each.kind for each in found(tmp_path, "po", [("&Datei", "File"), ("&Bearbeiten", "&Edit")])] == [
         "accelerator"

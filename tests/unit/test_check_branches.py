@@ -1,0 +1,134 @@
+"""What `specmt check` says of plurals and selects of ICU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specmt.check.branches import compare_messages, take_apart
+from specmt.check.checker import Pair, check_pair
+from specmt.check.rules import Rules
+from specmt.project import Settings
+
+PLURAL = "{n, plural, =0 {Nichts für {name}} one {# Bild für {name}} other {# Bilder für {name}}}"
+SELECT = "{art, select, er {Er hat {n, plural, one {# Bild} other {# Bilder}}.} other {Es gibt {n} Bilder.}}"
+
+
+def told(source: str, target: str, to: str = "en") -> list[str]:
+    message = take_apart(source)
+    assert message is not None
+    return [f"{each.kind}: {each.text}" for each in compare_messages(message, target, Rules(languages=("de", to)))]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "to"),
+    [
+        (PLURAL, "{n, plural, =0 {Nothing for {name}} one {A picture for {name}} other {# pictures for {name}}}", "en"),
+        (PLURAL, "{n,plural,=0{{name} has none} =1{One for {name}} other{{n} for {name}}}", "en"),
+        (
+            PLURAL,
+            "{n, plural, zero {0 {name}} one {# x {name}} few {# y {name}} many {# z {name}} other {# {name}}}",
+            "pl",
+        ),
+        (PLURAL, "{n, plural, =0 {{name}} other {# {name}}}", "ja"),
+        (PLURAL, "{n, plural, =0 {{name}} one {{name}} many {# {name}} other {# {name}}}", "fr"),
+        (
+            SELECT,
+            "{art, select, er {He has {n, plural, one {# picture} other {# pictures}}.} other {There are {n}.}}",
+            "en",
+        ),
+        ("{n, plural, other {# Tage}} frei", "{n, plural, other {# days}} off", "en"),
+        (
+            "{n, selectordinal, one {#.} other {#.}} Tag",
+            "{n, selectordinal, one {#st} two {#nd} other {#th}} day",
+            "en",
+        ),
+    ],
+)
+def test_nothing_is_said_of_good_messages(source: str, target: str, to: str) -> None:
+    assert told(source, target, to) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "to", "said"),
+    [
+        (PLURAL, "Pictures for {name}", "en", "branch: the plural of 'n' is not in the translation"),
+        (PLURAL, "{n, plural, =0 {{name}} other {# {name}}}", "en", "branch: the plural of 'n' has no 'one'"),
+        (PLURAL, "{n, plural, one {{name}} other {# {name}}}", "en", "branch: the plural of 'n' has no '=0'"),
+        (
+            PLURAL,
+            "{n, plural, =0 {{name}} one {# {name}} other {# {name}}}",
+            "pl",
+            "branch: the plural of 'n' has no 'few'",
+        ),
+        (PLURAL, "{n, plural, =0 {{name}} one {# {name}}}", "en", "branch: the plural of 'n' has no 'other'"),
+        (
+            PLURAL,
+            "{n, plural, =0 {{name}} one {{name}} eins {{name}} other {# {name}}}",
+            "en",
+            "branch: the plural of 'n' has 'eins', which is never taken",
+        ),
+        (
+            PLURAL,
+            "{n, plural, =0 {{name}} one {{name}} few {# {name}} other {# {name}}}",
+            "en",
+            "branch: the plural of 'n' has 'few', which is never taken",
+        ),
+        (
+            PLURAL,
+            "{n, plural, =0 {{name}} one {# {name}} other {#}}",
+            "en",
+            "placeholder: '{name}' is not in the translation",
+        ),
+        (
+            PLURAL,
+            "{n, plural, =0 {{name}} one {# {name}} other {{name}}}",
+            "en",
+            "placeholder: '{n}' is not in the translation",
+        ),
+        (PLURAL, "{n, plural, =0 {{name} =1 {}}", "en", "branch: its braces do not match"),
+        (
+            SELECT,
+            "{art, select, he {He {n, plural, one {#} other {#}}} other {{n}}}",
+            "en",
+            "branch: the select of 'art' has no 'er'",
+        ),
+        (
+            SELECT,
+            "{art, select, he {He {n, plural, one {#} other {#}}} other {{n}}}",
+            "en",
+            "branch: the select of 'art' has 'he', which is never taken",
+        ),
+        (
+            SELECT,
+            "{art, select, er {He has {n}.} other {{n}}}",
+            "en",
+            "branch: the plural of 'n' is not in the translation",
+        ),
+    ],
+)
+def test_what_is_wrong_with_branches(source: str, target: str, to: str, said: str) -> None:
+    assert said in told(source, target, to)
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+@pytest.mark.parametrize("file_format", ["json", "properties", "po", "xliff"])
+def test_messages_of_documents(file_format: str, is_good: bool, tmp_path: Path) -> None:
+    target = "{n, plural, =0 {Nothing for {name}} one {One for {name}} other {# for {name}}}"
+    target = target if is_good else target.replace("# for {name}", "#")
+    pages = {
+        "json": lambda text, _: json.dumps({"a": text, "b": f"{text}."}),
+        "properties": lambda text, _: f"a={text}\nb={text}.\n",
+        "po": lambda text, said: f'msgid "{PLURAL}"\nmsgstr "{said}"\n',
+        "xliff": lambda text, said: '<xliff version="1.2"><file original="a" source-language="de" target-language="en" '
+        f'datatype="x"><body><trans-unit id="a"><source>{PLURAL}</source>{said and f"<target>{said}</target>"}'
+        "</trans-unit></body></file></xliff>",
+    }  # fmt: skip
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text(pages[file_format](PLURAL, ""))
+    other.write_text(pages[file_format](target, target))
+    findings = [*check_pair(Pair(one, other, file_format, Settings(), Rules(languages=("de", "en"))))]
+    count = 0 if is_good else 2 if file_format in ("json", "properties") else 1
+    assert [each.kind for each in findings] == ["placeholder"] * count
