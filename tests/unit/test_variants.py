@@ -192,7 +192,7 @@ def arm(needs_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Callab
         pytest.skip(f"there is no {' and no '.join(missing)} (Debian: g++-aarch64-linux-gnu, qemu-user)")
     folder = tmp_path_factory.mktemp("arm")
     run(compiler, "-std=c++20", "-O1", DRIVER, "-ldl", "-o", folder / "driver")
-    flags = ["-O1", "-std=c++20", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread"]
+    flags = ["-Og", "-std=c++20", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread"]
     flags += ["-fwrapv", header.definition()]
     parts = [SOURCES / f"{name}.cpp" for name in ("neon", "neon_bf16", "support")]
     run(compiler, *flags, *parts, "-o", folder / "kernels.so")
