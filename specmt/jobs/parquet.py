@@ -105,6 +105,8 @@ def translate_parquet(
     :raises DataError: the input lacks a column, has an id twice, or has changed.
     """
     read, written, job = Place.of(source), Place.of(output), Place.of(output + SUFFIX)
+    # Ray starts 32 processes that look into files, each time it reads, however few processors and files there are.
+    os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", str(min(32, processors)))
     try:
         _begin(read, written, job, source, settings)
         logging.getLogger("ray.data").setLevel(logging.ERROR)

@@ -305,6 +305,7 @@ def length_of(call: str, arguments: tuple[Any, ...]) -> int:
     return int(arguments[1].lengths.max() if call == "run" else arguments[0].starts.max())
 
 
+@pytest.mark.crossed("model", "call", "error")
 @pytest.mark.parametrize("model", TWO, indirect=True)
 @pytest.mark.parametrize(
     ("call", "late", "error"),
