@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from specmt.languages import find_code
+from specmt.text.identify import identifier
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -67,14 +68,7 @@ class Languages:
 
     @cached_property
     def _detector(self) -> LanguageIdentifier | None:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        known = set(detector.nb_classes) & set(self.codes)
-        if not known:
-            return None
-        detector.set_languages(sorted(known))
-        return detector
+        return identifier(frozenset(self.codes))
 
 
 def name_of(code: str) -> str:

@@ -6,6 +6,9 @@ from typing import Final
 
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
+from specmt.formats.known import BILINGUAL
+from specmt.languages import primary
+from specmt.text.identify import are_swapped
 from specmt.update.pairing import SURE
 from specmt.update.plan import Plan
 from specmt.update.record import NONE, Record
@@ -14,6 +17,9 @@ from specmt.update.store import Files
 
 _FEWEST: Final = 4
 """So many blocks must be there for a file to be none of those that a record or another file belongs to."""
+
+_MOST: Final = 10_000
+"""The most characters of a text by which its language is found out."""
 
 
 def check_record(files: Files, known: Record, formats: FormatOptions, source: Side, target: Side) -> None:
@@ -35,6 +41,19 @@ def check_record(files: Files, known: Record, formats: FormatOptions, source: Si
         if said & {sentence[:8] for each in texts for sentence in each.translated}:
             raise DataError(f"{files.name}: source and target are swapped.")
         raise DataError(f"{files.record}: is the record of other files.")
+
+
+def check_languages(files: Files, formats: FormatOptions, source: Side, target: Side) -> None:
+    """
+    :raises DataError: files without a record are surely swapped.
+    """
+    languages = primary(formats.source), primary(formats.target)
+    one, other = (" ".join(text for each in side.contents for text in each.texts)[:_MOST] for side in (source, target))
+    if files.file_format not in BILINGUAL and are_swapped(one, other, languages):
+        raise DataError(
+            f"{files.name}: source and target are swapped: {files.source} is in {formats.target!r} already, and this "
+            f"in {formats.source!r}."
+        )
 
 
 def check_pairs(files: Files, made: Plan, source: Side) -> None:

@@ -15,7 +15,7 @@ from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
-from specmt.update.belongs import check_pairs, check_record
+from specmt.update.belongs import check_languages, check_pairs, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
 from specmt.update.pairing import Paired, pair
@@ -156,6 +156,8 @@ class Update:
             steps = [Step("write", "c" if each.text == NONE else "m") for each in self.source.items]
             return Plan(steps, [(number, None) for number in range(len(steps))])
         known = None if self.known is None else self.known.entries
+        if known is None:
+            check_languages(self.files, self._formats, self.source, self.target)
         made = plan(known, self.source.items, self.target.items, self.options, self._pair(self.source))
         if known is None:
             check_pairs(self.files, made, self.source)

@@ -280,3 +280,18 @@ def test_links_are_as_they_are_from_where_the_translation_is(tmp_path: Path) -> 
     assert made.startswith("EIN [WORT](../de/c.md) UND.\n\n![BILD](../de/x2.png)\n\n![](../de/y2.png)\n\nEIN TEXT.\n")
     assert made.endswith("\nNEU: [DAS](../de/d.md)\n")
     assert pair.asked == ["Neu: das"]
+
+
+def test_source_and_target_without_a_record_that_are_swapped(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    german = "# Die Katze\n\nDie Katze sitzt auf dem Dach und sieht sich die Vögel an, die dort oben fliegen.\n"
+    english = "# The cat\n\nThe cat is sitting on the roof and is looking at the birds that fly up there.\n"
+    german += "\nSie ist nicht allein, denn der Hund wartet unten auf sie.\n"
+    english += "\nShe is not alone, because the dog is waiting for her down there.\n"
+    pair.target.parent.mkdir()
+    pair.target.write_text(german)
+    with pytest.raises(DataError, match=r"swapped: .*page\.md is in 'en' already"):
+        pair.update(english)
+    assert pair.target.read_text() == german
+    pair.target.write_text(english)
+    assert pair.update(german) == english
