@@ -12,7 +12,7 @@ from typing import Final
 
 from specmt.check.branches import compare_messages, take_apart
 from specmt.check.findings import ERRORS, Finding
-from specmt.check.rules import Problem, Rules, address, compare, read, same_code
+from specmt.check.rules import LEAST_WORDS, Problem, Rules, address, compare, read, same_code
 from specmt.check.sides import (
     BILINGUAL,
     KEYED,
@@ -20,6 +20,7 @@ from specmt.check.sides import (
     blocks_of,
     by_key,
     by_order,
+    marks_of,
     options_of,
     read_side,
     texts_of,
@@ -36,6 +37,9 @@ from specmt.update.update import open_update
 
 _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
 """Comments and texts in code."""
+
+_PAGE: Final = re.compile(r"\W*(?:markdown|mdx?|rst|asciidoc|adoc)\b")
+"""How code begins that is a page, of which the text is translated."""
 
 _OF_MARKUP: Final = ("block", "code", "link", "placeholder", "tag")
 """What another parser compares where markup is to be the same."""
@@ -101,7 +105,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         faults = shape.compare(one, other)
         yield from (Finding(pair.source.as_posix(), fault.lines[0], "block", fault.text) for fault in faults)
     for match in matches:
-        for problem in _problems(match, pair.rules):
+        for problem in _lost(match, pair.file_format) if match.target is None else _problems(match, pair.rules):
             if is_strict and problem.kind in _OF_MARKUP:
                 continue
             place = match.target or match.source
@@ -143,15 +147,21 @@ def _line(message: str) -> int:
     return int(numbers[0]) if " line " in f" {message}" and numbers else 1
 
 
+def _lost(match: Match, file_format: str) -> Iterator[Problem]:
+    source = match.source
+    if file_format == "resx" and len(source.raw.split()) < LEAST_WORDS:
+        return  # what is the same in a language is not in its file
+    if file_format in KEYED:
+        yield Problem("missing", f"{source.key!r} is not translated")
+    elif file_format in BILINGUAL:
+        yield Problem("missing", f"{source.raw[:60]!r} is not translated")
+    else:
+        lost = f"{source.kind or 'text'} {' '.join(source.raw.split())[:60]!r}"
+        yield Problem("block", f"the {lost} of line {source.line} is not in the translation")
+
+
 def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
-    if match.target is None and not match.source.key:
-        lost = f"{match.source.kind or 'text'} {' '.join(match.source.raw.split())[:60]!r}"
-        yield Problem("block", f"the {lost} of line {match.source.line} is not in the translation")
-        return
-    if match.target is None:
-        named = repr(match.source.key) if match.source.key else f"{match.source.raw[:60]!r}"
-        yield Problem("missing", f"{named} is not translated")
-        return
+    assert match.target is not None
     if not match.target.raw.strip():
         yield Problem("untranslated", f"{match.source.key!r} is empty")
         return
@@ -159,7 +169,7 @@ def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
     if match.source.kind == "image":
         return
     if match.source.kind in ("code", "math"):
-        if not same_code(*map(_plain, said)):
+        if not _is_same_code(*said):
             yield Problem("code", f"the {match.source.kind} is not that of the source")
         return
     if match.source.kind not in ("", "heading"):  # HTML that no one reads
@@ -175,6 +185,11 @@ def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
             yield problem
     if match.source.has_accelerator and not match.target.has_accelerator:
         yield Problem("accelerator", "the label has no accelerator")
+
+
+def _is_same_code(one: str, other: str) -> bool:
+    is_page = _PAGE.match(one) and _PAGE.match(other)
+    return same_code(_plain(one), _plain(other)) or (is_page is not None and marks_of(one) == marks_of(other))
 
 
 def _plain(code: str) -> str:

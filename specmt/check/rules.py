@@ -31,6 +31,9 @@ _KINDS: Final = {
 """What tokens that a translation must have are, by kind; it need not have the others."""
 
 _TAG: Final = re.compile(r"<(/?)\s*([A-Za-z][\w:.-]*)")
+_AGAIN: Final = re.compile(r"</(\w+)>\s*<\1>")
+"""Where an element ends and begins again."""
+
 _ID: Final = re.compile(r"""\b(?:id|ctype)\s*=\s*["']([^"']*)""")
 _HREF: Final = re.compile(r"""\b(?:href|src)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _SAME: Final = {"strong": "b", "em": "i"}
@@ -51,23 +54,29 @@ _ADDRESS: Final = re.compile(r"[/@]|^www\.")
 _HOST: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^/@\s]*@)?(?:[\w-]+\.)*?([\w-]+\.(?:co\.)?\w+)(?=[/:?#]|\Z)", re.IGNORECASE
 )
-_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ -][^\W\d_]+)*")
+_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:(?:-| (?:[-–/&>→] ?)?)[^\W\d_]+)*")
 """The name of a button, which is no code."""
 
 _CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
 _IN_QUOTES: Final = re.compile(r"(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')")
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
+_SENTENCE: Final = re.compile(r"[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
 _WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
 _OF_TEXT: Final = re.compile(r"[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
 """A word that sentences have and lists of names have not."""
 
-_LEAST_WORDS: Final = 4
+LEAST_WORDS: Final = 4
+"""Of texts that are the same in both languages and yet none that was left."""
+
 _LEAST_LENGTH: Final = 20
 _RATIO: Final = 3.0
 _NUMBER: Final = re.compile(
     r"the number (?P<number>(?![^\W\d_])(?!\S*[^\W\d_]{3}).*?)(?: \(.*\))? is (?:(?P<missing>not )|in).*"
 )
 """What is told of a number that is not in a word, as in HTML5."""
+
+_ALL: Final = re.compile(r"(?<![\d.,])100\s?%")
+"""All of something, which may be said in words."""
 
 _SMALL: Final = ("zero", "one", "two")
 
@@ -118,7 +127,7 @@ def read_terms(path: Path) -> Glossary:
 def read(raw: str) -> Said:
     """Takes a text apart."""
     said, place, words = Said(found={kind: Counter() for kind in _KINDS.values()}), 0, []
-    raw = plain(raw)
+    raw = _AGAIN.sub(" ", plain(raw))
     for token in find_tokens(raw):
         kind = _KINDS.get(token.kind)
         if kind is None:
@@ -153,7 +162,7 @@ def _take_tag(tag: str, found: Mapping[str, Counter[str]]) -> None:
     named = _TAG.match(tag)
     if named is None:
         return
-    name = named[2].lower()
+    name = named[2] if named[2][0].isupper() else named[2].lower()
     if name in _XLIFF and (number := _ID.search(tag)) and not named[1]:
         found["placeholder" if tag.endswith("/>") else "tag"][f"<{name} id={number[1]!r}>"] += 1
     elif name not in _FREE:
@@ -166,8 +175,12 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
     :param form: the plural form that it is, if it is one
     """
     one, other = read(source), read(target)
+    for said, found, raw in ((one, other, source), (other, one, target)):
+        for each in found.found["placeholder"]:
+            if each[:1] == "%" and not said.found["placeholder"][each]:  # as %ld in %ldy
+                said.found["placeholder"] += Counter({each: raw.count(each)})
     words = _WORD.findall(other.words)
-    if words == _WORD.findall(one.words) and len(words) >= _LEAST_WORDS and any(map(_OF_TEXT.fullmatch, words)):
+    if words == _WORD.findall(one.words) and len(words) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, words)):
         yield Problem("untranslated", "the text is that of the source")
         return
     for kind in ("placeholder", "tag"):
@@ -186,6 +199,8 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
 
 def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterator[Problem]:
     """Yields the numbers that are lost or changed; those of names are none, and one more explains what is said."""
+    if not (_ALL.search(one) and _ALL.search(other)):
+        one, other = _ALL.sub("", one), _ALL.sub("", other)
     found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
     lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(raw[1])]
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
@@ -194,10 +209,14 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
 
 def _differing(kind: str, one: Counter[str], other: Counter[str], form: str) -> Iterator[Problem]:
     """Yields what is lost or new; what has a name may be there more often, and a form for few may leave it out."""
+    if kind == "tag":
+        one, other = _in_block(one), _in_block(other)
     lost, new = one - other, other - one
-    for side in (lost, new):
-        if side["<a>"] == side["</a>"]:  # of which it is said that the link is lost
-            del side["<a>"], side["</a>"]
+    if lost["<a>"] == lost["</a>"]:  # of which it is said that the link is lost
+        del lost["<a>"], lost["</a>"]
+    for name in {tag.strip("</>") for tag in new if kind == "tag"}:  # a translator may explain a word
+        if new[f"<{name}>"] == new[f"</{name}>"]:
+            del new[f"<{name}>"], new[f"</{name}>"]
     if kind == "placeholder":
         for side, there in ((lost, other), (new, one)):
             for each in [each for each in side if each[:1] != "%" or each[1:2] in "({<"]:
@@ -209,12 +228,24 @@ def _differing(kind: str, one: Counter[str], other: Counter[str], form: str) -> 
     yield from (Problem(kind, f"{each!r} is in the translation only") for each in new)
 
 
+def _in_block(tags: Counter[str]) -> Counter[str]:
+    """Returns tags without those of components that begin in one block and end in another."""
+    names = {tag: tag.strip("</>") for tag in tags}
+    return Counter(
+        {
+            tag: count
+            for tag, count in tags.items()
+            if not names[tag][:1].isupper() or tags[f"<{names[tag]}>"] == tags[f"</{names[tag]}>"]
+        }
+    )
+
+
 def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Problem]:
     """Yields the code that is lost or changed; it may be marked otherwise, and have words of that language."""
     new = [each for each in other if not one[each]]
-    target = " ".join(html.unescape(target).split())
+    target = " ".join(html.unescape(target).lower().split())
     for each in one:
-        if each not in target:
+        if each.lower().removesuffix("()") not in target:
             near = next((to for to in new if same_code(each, to)), None)
             if near is None:
                 yield Problem("code", f"{each!r} is not in the translation")
@@ -223,18 +254,24 @@ def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Probl
 
 
 def same_code(one: str, other: str) -> bool:
-    """Whether code differs in words alone, and in none by a letter or two."""
+    """Whether code differs in words and sentences alone, and in no word by a letter or two."""
+    if _SENTENCE.search(one) and " ".join(_without_text(one)) == " ".join(_without_text(other)):
+        return True
     sides = [_TOKEN.findall(_IN_QUOTES.sub("", each)) for each in (one, other)]
     changed = {(a, b) for a, b in zip(*sides, strict=False) if a != b}
     words = all(a.isalpha() and b.isalpha() and min(len(a), len(b)) > 1 for a, b in changed)
     return len(sides[0]) == len(sides[1]) and words and not (len(changed) == 1 and is_misspelt(*changed.pop()))
 
 
+def _without_text(code: str) -> list[str]:
+    return _TOKEN.findall(_SENTENCE.sub("x", code))
+
+
 def is_misspelt(one: str, other: str) -> bool:
-    """Whether two words differ in one place, by a letter or two."""
+    """Whether two words differ in one place behind their first letter, by a letter or two."""
     steps = [step for step in SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if step[0] != "equal"]
     first, last = steps[0], steps[-1]
-    return len(one) > 2 and max(last[2] - first[1], last[4] - first[3]) <= 2
+    return len(one) > 2 and first[1] > 0 and max(last[2] - first[1], last[4] - first[3]) <= 2
 
 
 def _links(one: Counter[str], other: Counter[str], rules: Rules) -> Iterator[Problem]:

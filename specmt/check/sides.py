@@ -28,6 +28,7 @@ KEYED: Final = frozenset(("json", "yaml", "strings", "stringsdict", "properties"
 _BLOCKS: Final = ("", "code", "HTML", "JSX", "image", "math")
 _HEADING: Final = re.compile(r"#{1,6} |={1,6} |.*\n([=~^*+#`.:'\"-])\1{2,}$")
 
+_QUOTE: Final = re.compile(r"\n[ \t]*(?:>[ \t]?)+")
 _WORD: Final = re.compile(r"\w{4,}")
 _MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
 """Names, placeholders, paths and numbers."""
@@ -165,8 +166,9 @@ def blocks_of(document: Document) -> list[Text]:
     lines, place, found = LineNumbers(text), 0, []
     for part in parts:
         if part.start >= place and part.reason in _BLOCKS:
-            raw = text[part.start : part.end]
             before = text[text.rfind("\n", 0, part.start) + 1 : part.start]
+            raw = text[part.start : part.end]
+            raw = _QUOTE.sub("\n", raw) if ">" in before else raw
             kind = part.reason or ("heading" if _HEADING.match(before + raw) else "")
             found.append(Text(lines(part.start), "", raw, kind=kind))
         place = max(place, part.end)
@@ -185,9 +187,14 @@ def by_order(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
             yield Match(source[ones.start], None, after=line)
 
 
+def marks_of(text: str) -> Counter[str]:
+    """Returns names, placeholders, paths and numbers of a text."""
+    return Counter(_MARK.findall(text))
+
+
 def _shape(block: Text) -> Shape:
     words = frozenset(map(str.lower, _WORD.findall(block.raw)))
-    return Shape(block.kind, len(block.raw), Counter(_MARK.findall(block.raw)), words)
+    return Shape(block.kind, len(block.raw), marks_of(block.raw), words)
 
 
 def _grouped(texts: Sequence[Text]) -> Mapping[str, list[Text]]:

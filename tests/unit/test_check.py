@@ -164,6 +164,25 @@ def without(tmp_path: Path, file_format: str, texts: list[tuple[str, str]], lost
         ("markdown", "```sh\nls # alle\necho 'Hallo Welt'\n```", "```sh\nls # all of them\necho 'Hello'\n```"),
         ("markdown", "[Haus](/de/haus/#dach)", "[House](/en/house/#roof)"),
         ("markdown", "![Bild](de/bild.png) ist groß", "![Image](en/image.png) is large"),
+        ("markdown", "Der Puffer ist leer.", 'The <abbr title="a store">buffer</abbr> is empty.'),
+        ("markdown", "Drück `[Strg] + Klick`.", "Press `[Strg] + click`."),
+        ("markdown", "Öffne `System - Lager und -Turm`.", "Open `System - Store and Tower`."),
+        ("markdown", "> Ruf `tool -a\n> tor` auf.", "> Call `tool -a tor`."),
+        ("markdown", "Die Methode `Lager.frei()` und ein `turm`", "The method `Lager.frei` and a `Turm`"),
+        (
+            "markdown",
+            "```\nHallo ##name##, danke für den Turm.\n```",
+            "```\nThank you for it, ##name##, dear tower.\n```",
+        ),
+        (
+            "markdown",
+            "Turm:\n\n```md\n---\nautor: Turm-Wart\n---\n```",
+            "Tower:\n\n```md\n---\nautor: Keeper of towers\n---\n```",
+        ),
+        ("yaml", "Das betrifft 100 % der Orte.", "This concerns all places."),
+        ("yaml", "vor %ldj", "%ld years ago"),
+        ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
+        ("yaml", "Der Turm <Wahl>", "The tower"),
     ],
 )
 def test_nothing_is_said_of_what_people_write(file_format: str, source: str, said: str, tmp_path: Path) -> None:
@@ -181,6 +200,37 @@ def test_plurals(tmp_path: Path) -> None:
     assert [(each.line, each.kind, each.text) for each in check_pair(pair)] == [
         (7, "placeholder", "'%{n}' is not in the translation")
     ]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "source", "said", "kind"),
+    [
+        ("markdown", "Ruf `tool -a` auf", "Call it", "code"),
+        (
+            "markdown",
+            "Turm:\n\n```\nHallo NAME, danke für 3 Orte.\n```",
+            "Tower:\n\n```\nThank you for all 4 NAME.\n```",
+            "code",
+        ),
+        ("markdown", "Turm:\n\n```md\n[Der Turm](a/b.md)\n```", "Tower:\n\n```md\n[The tower](a/c.md)\n```", "code"),
+        ("yaml", "Das betrifft 100 Orte.", "This concerns all places.", "number"),
+        ("yaml", "Der <b>Turm", "The </b> <b>tower", "tag"),
+        ("yaml", "Die <Wahl>Orte</Wahl>", "The places", "tag"),
+    ],
+)
+def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: str, tmp_path: Path) -> None:
+    assert kind in {each.kind for each in found(tmp_path, file_format, [(source, said)])}
+
+
+def test_what_is_lost_of_catalogues(tmp_path: Path) -> None:
+    assert [(each.kind, each.text) for each in found(tmp_path, "po", [("Ein Turm", "")])] == [
+        ("missing", "'Ein Turm' is not translated")
+    ]
+    for name, said in (("source", {"a": "Turm", "b": "Nur ein Turm im Garten"}), ("target", {})):
+        rows = "".join(f'<data name="{key}"><value>{text}</value></data>' for key, text in said.items())
+        (tmp_path / f"{name}.resx").write_text(f"<root>{rows}</root>")
+    pair = Pair(tmp_path / "source.resx", tmp_path / "target.resx", "resx", Settings(), RULES)
+    assert [each.text for each in check_pair(pair)] == ["'b' is not translated"]
 
 
 def test_images_of_a_word_processor(tmp_path: Path) -> None:
