@@ -78,6 +78,11 @@ class Content:
     markup: tuple[str, ...]
     """Its markup, targets of links and code."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one text without markup."""
+        return len(self.texts) == 1 and not self.markup
+
 
 def text_of(document: Document) -> TextDocument | None:
     """Returns the text that a document is, if it is one."""

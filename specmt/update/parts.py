@@ -14,6 +14,7 @@ from specmt.text.segment import split_sentences
 from specmt.types import Span, Tagged
 from specmt.update.plan import Step
 from specmt.update.record import Entry, digest, sentences_in
+from specmt.update.reshaped import Said
 from specmt.update.sides import Side
 
 MACHINE: Final = 8
@@ -57,12 +58,12 @@ def kept_texts(
     """
     found: dict[int, Tagged] = {}
     for number, step in enumerate(steps):
-        other = step.target if step.said is None else step.said
-        if target is None or other is None:
+        if target is None or (step.target is None and not step.said):
             continue
-        ours, theirs = source.texts(number), target.texts(other)
+        ours = source.texts(number)
+        theirs = [_said(step.said, target, formats)] if step.said else target.texts(step.target or 0)
         pairs: Iterable[tuple[int, Tagged]] = ()
-        if (step.action in ("keep", "exchange") or step.said is not None) and len(ours) == len(theirs):
+        if (step.action in ("keep", "exchange") or step.said) and len(ours) == len(theirs):
             pairs = enumerate(theirs)
         elif step.action == "write" and step.entry is not None and reuses:
             pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
@@ -70,6 +71,16 @@ def kept_texts(
             if not ours[place].tags and not said.tags:
                 found[source.blocks[number].segments[place]] = said
     return found
+
+
+def _said(parts: Sequence[Said], target: Side, formats: FormatOptions) -> Tagged:
+    """Returns a translation that is in blocks of the target, or in parts of them."""
+    texts = []
+    for part in parts:
+        [text] = target.texts(part.target)
+        cut = split_sentences(text.text, formats.target)[part.start : part.end]
+        texts.append("".join(sentence + gap for sentence, gap in cut).strip())
+    return Tagged(" ".join(texts))
 
 
 def _same_parts(

@@ -11,6 +11,7 @@ from specmt.update.matching import Matches, gaps, in_order, match
 from specmt.update.nesting import containers, emptied, without_room
 from specmt.update.pairing import Paired
 from specmt.update.record import NONE, Entry, Item, Origin
+from specmt.update.reshaped import Said, reshaped
 
 Action = Literal["keep", "write", "transplant", "exchange", "draft", "leave"]
 """``write``: the block is translated or copied anew. ``transplant``: its markup alone changed, which is exchanged if
@@ -66,8 +67,8 @@ class Step:
     is_sure: bool = True
     """Whether its target is its translation."""
 
-    said: int | None = None
-    """The number of the block of the target that has its translation under a key that it had before."""
+    said: tuple[Said, ...] = ()
+    """Where in the target its translation is, if not in its own block."""
 
 
 @dataclass(slots=True)
@@ -142,6 +143,10 @@ def plan(
     there = [number for number, each in enumerate(known) if each.origin != "-"]
     found = match([known[number].target_item for number in there], target)
     partner = {there[old]: new for new, old in found.items()}
+    others = {each.number: each for each in reshaped(known, source, target, before, partner)}
+    moved = {old for each in others.values() for old in each.old}
+    before = {number: old for number, old in before.items() if old not in moved}
+    before |= {number: each.old[0] for number, each in others.items() if each.is_first}
     of_source = {number: partner[old] for number, old in before.items() if old in partner}
     rest = _rest(of_source, source, target, set(partner.values()), pair)
     sure = {each.source for each in rest if each.is_sure}
@@ -156,25 +161,20 @@ def plan(
         decided = decide(item, entry, None if other is None else target[other], options, is_new=is_new)
         if number in joined:
             decided = Step("leave", "-", note=JOINED)
+        elif number in others:
+            entry = others[number].entry
+            decided = Step("write", others[number].origin, said=others[number].said)
         is_sure = number in sure or (entry is not None and other is not None)
         steps.append(replace(decided, target=other, entry=entry, is_sure=is_sure))
-    taken = set(before.values())
-    renamed = {each.source: old for old, each in enumerate(known) if old not in taken and each.sentences}
-    for number, item in enumerate(source):
-        old = renamed.get(item.text, -1) if item.key and steps[number] == Step("write", "m", is_sure=False) else -1
-        if old in partner:
-            entry, other = known[old], partner[old]
-            origin = entry.origin if target[other].text == entry.target else "h"
-            steps[number] = Step("write", origin, entry=entry, said=other)
     for number, around in enumerate(containers(source)):
         if steps[number].action == "write" and any(steps[each].action == "leave" for each in around):
             steps[number] = Step("leave", "-", entry=steps[number].entry, note=DELETED)
-    used = set(of_source.values())
+    taken, used = set(before.values()), set(of_source.values())
     barred = without_room(source, target, {*range(len(target))} - used)
-    removed: set[int] = set()
+    removed = {partner[old] for old in moved} - used
     notes = [(number, REPLACED) for number in sorted(barred) if target[number].sentences]
     for old, number in partner.items():
-        if old in taken or number in used or number in barred:
+        if old in taken or old in moved or number in used or number in barred:
             continue
         is_edited = known[old].origin in ("h", "o") or target[number].text != known[old].target
         if options.obsolete == "remove" or (options.obsolete is None and not is_edited):

@@ -59,6 +59,9 @@ class Item:
     copied: str = NONE
     """Of a block of a source: the hash that a copy of it in a target has."""
 
+    is_plain: bool = False
+    """Whether it is one text without markup."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -115,12 +118,13 @@ def source_item(kind: str, key: str, content: Content, language: str) -> Item:
     """Returns what a block of a source is."""
     texts, markup = (digest(each) if each else NONE for each in (content.texts, _apart(content.markup)))
     copied = _target_digest(content)
-    return Item(kind, key, texts, markup, _sentences(content.texts, language), copied)
+    return Item(kind, key, texts, markup, _sentences(content.texts, language), copied, content.is_plain)
 
 
 def target_item(kind: str, key: str, content: Content, language: str) -> Item:
     """Returns what a block of a target is; its markup is part of what it says."""
-    return Item(kind, key, _target_digest(content), NONE, _sentences(content.texts, language))
+    sentences = _sentences(content.texts, language)
+    return Item(kind, key, _target_digest(content), NONE, sentences, is_plain=content.is_plain)
 
 
 def sentences_in(texts: Iterable[str], language: str) -> list[str]:

@@ -295,3 +295,27 @@ def test_source_and_target_without_a_record_that_are_swapped(tmp_path: Path) -> 
     assert pair.target.read_text() == german
     pair.target.write_text(english)
     assert pair.update(german) == english
+
+
+def test_paragraphs_are_split_and_merged_with_their_translations(page: Pair) -> None:
+    page.edit("UND EIN ZWEITER.", "And my second.")
+    page.update()
+    made = page.update(PAGE.replace("Satz. Und", "Satz.\n\nUnd"))
+    assert made == MADE.replace("SATZ. UND EIN ZWEITER.", "SATZ.\n\nAnd my second.")
+    assert not page.asked
+    assert page.origins() == "mhhcmm"
+    assert [each.translated[0][8:] for each in page.record.entries[1:3]] == ["", "h"]
+    made = page.update(PAGE.replace("Katzen.\n\nEin", "Katzen. Ein"))
+    expected = MADE.replace("UND EIN ZWEITER.", "And my second.").replace("KATZEN.\n\nEIN", "KATZEN. EIN")
+    assert made == expected
+    assert not page.asked
+    assert page.origins() == "mhcm"
+    assert page.update(PAGE.replace("Katzen.\n\nEin", "Katzen. Ein") + "\n") == expected
+
+
+def test_a_paragraph_of_other_sentences_than_its_source_is_not_cut(page: Pair) -> None:
+    page.edit("DER ERSTE SATZ. UND EIN ZWEITER.", "All in one sentence.")
+    page.update()
+    made = page.update(PAGE.replace("Satz. Und", "Satz.\n\nUnd"))
+    assert "All in one sentence." in made
+    assert page.remarks[0].startswith("3: outdated")
