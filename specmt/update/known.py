@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple, final
 
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions, Segment
 from specmt.types import Span, Tagged
-from specmt.update.pairing import SURE, pair
-from specmt.update.record import Item
+from specmt.update.pairing import SURE
+from specmt.update.plan import partners
+from specmt.update.record import NONE, Item
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
@@ -42,7 +43,7 @@ def known_texts(files: Files, options: FormatOptions, *, approved: bool = False)
     data, name = read_whole(files.target), str(files.source)
     source = Side(read_whole(files.source), name, files.file_format, options, is_source=True)
     target = Side(data, files.name, files.file_format, options, is_source=False)
-    if not approved and files.file_format not in _BY_SOURCE and any(each.context for each in target.document.segments):
+    if not approved and files.file_format not in _BY_SOURCE and all(each.context for each in target.document.segments):
         yield from _by_key(source.document.segments, target.document.segments, name)
         return
     pairs = _approved(files, data, source, target) if approved else _paired(files, source, target)
@@ -128,16 +129,8 @@ def _places(items: list[Item]) -> defaultdict[tuple[str, str, str], deque[int]]:
 
 
 def _paired(files: Files, source: Side, target: Side) -> Iterator[Span]:
-    keyed = {(each.kind, each.key): number for number, each in enumerate(target.blocks) if each.key}
-    if keyed:
-        yield from (
-            (number, keyed[each.kind, each.key])
-            for number, each in enumerate(source.blocks)
-            if (each.kind, each.key) in keyed
-        )
-        return
-    found = pair(*([side.shape(number) for number in range(len(side.blocks))] for side in (source, target)))
-    asked = {number for number, said in enumerate(source.contents) if said.texts}
+    found = partners(source.items, target.items, partial(source.paired, target))
+    asked = {number for number, each in enumerate(source.items) if each.text != NONE and not each.key}
     sure = [(each.source, each.target) for each in found if each.is_sure and each.source in asked]
     if len(sure) < SURE * len(asked):
         raise DataError(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 from specmt.formats.outline import OPENING
 from specmt.update.matching import Matches, gaps, in_order, match
 from specmt.update.nesting import containers, emptied, without_room
-from specmt.update.pairing import Paired
+from specmt.update.pairing import Pair, Paired
 from specmt.update.record import NONE, Entry, Item, Origin
 from specmt.update.reshaped import Said, reshaped
 
@@ -83,10 +84,6 @@ class Plan:
     """What is said of blocks of the target that have no source any more."""
 
 
-Pair = Callable[[Sequence[int], Sequence[int]], Iterable[Paired]]
-"""Returns which of some blocks of the source and of the target are translations of each other, by their numbers."""
-
-
 def decide(source: Item, entry: Entry | None, target: Item | None, options: PlanOptions, *, is_new: bool) -> Step:
     """Returns what is done with a block.
 
@@ -148,7 +145,7 @@ def plan(
     before = {number: old for number, old in before.items() if old not in moved}
     before |= {number: each.old[0] for number, each in others.items() if each.is_first}
     of_source = {number: partner[old] for number, old in before.items() if old in partner}
-    rest = _rest(of_source, source, target, set(partner.values()), pair)
+    rest = partners(source, target, pair, of_source, set(partner.values()))
     sure = {each.source for each in rest if each.is_sure}
     rest = [each for each in rest if (each.is_sure and each.is_marked) or entries is None]
     of_source |= {each.source: each.target for each in rest if each.target is not None}
@@ -188,13 +185,17 @@ def plan(
     )
 
 
-def _rest(
-    of_source: dict[int, int], source: Sequence[Item], target: Sequence[Item], taken: set[int], pair: Pair
+def partners(
+    source: Sequence[Item],
+    target: Sequence[Item],
+    pair: Pair,
+    of_source: Mapping[int, int] = MappingProxyType({}),
+    taken: Collection[int] = (),
 ) -> list[Paired]:
-    """Returns partners that the record does not know: by key, else as they are paired between the same neighbours.
+    """Returns partners that are not known: by key, else as they are paired between the same neighbours.
 
-    :param of_source: the partners that it knows
-    :param taken: what of the target it knows
+    :param of_source: those that are known
+    :param taken: what of the target is known
     """
     keyed = {(each.kind, each.key): number for number, each in enumerate(target) if each.key and number not in taken}
     found = [

@@ -15,7 +15,7 @@ from specmt.formats.blocks import Block, Content, blocks_in, content, text_of
 from specmt.formats.document import Document, FormatOptions, LineNumbers
 from specmt.formats.known import BILINGUAL
 from specmt.types import Tagged
-from specmt.update.pairing import Shape, shape
+from specmt.update.pairing import Paired, Shape, pair, shape
 from specmt.update.record import Item, blob_id, source_item, target_item
 
 _MARK: Final = re.compile(rb"^(<{7} |={7}\r?$|>{7} )", re.MULTILINE)
@@ -82,6 +82,13 @@ class Side:
     def shape(self, number: int) -> Shape:
         """Returns what of a block is the same in every language."""
         return shape(self.blocks[number].kind, self.contents[number])
+
+    def paired(self, target: Side, ours: Sequence[int], theirs: Sequence[int]) -> list[Paired]:
+        """Returns which of some blocks are translations of each other, by the shapes of both."""
+        return [
+            each._replace(source=ours[each.source], target=None if each.target is None else theirs[each.target])
+            for each in pair([*map(self.shape, ours)], [*map(target.shape, theirs)])
+        ]
 
     def text(self, number: int) -> str:
         """Returns a block as it is written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, final
@@ -18,9 +18,8 @@ from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
-from specmt.update.pairing import Paired, pair
 from specmt.update.parts import MACHINE, exchanged_markup, kept_texts, mended
-from specmt.update.plan import Pair, Plan, PlanOptions, Step, anew, plan
+from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Entry, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
@@ -125,8 +124,8 @@ class Update:
             return None
         assert self.target is not None
         old = Side(was, str(self.files.source), self.files.file_format, self._formats, is_source=True)
-        made = plan(None, old.items, self.target.items, replace(self.options, adopt=True), self._pair(old))
         side = self.target
+        made = plan(None, old.items, side.items, replace(self.options, adopt=True), partial(old.paired, side))
         entries = [
             entry_of(item, step, None if step.target is None else side.items[step.target])
             for item, step in zip(old.items, made.steps, strict=True)
@@ -135,22 +134,6 @@ class Update:
         named = self.files.file_format, self._formats.source, self._formats.target
         return Record(*named, old.blob, side.blob, entries)
 
-    def _pair(self, source: Side) -> Pair:
-        """Returns what pairs blocks of a source with those of the target.
-
-        :raises DataError: (where it is called) too few of many are surely translations of each other
-        """
-
-        def paired(ours: Sequence[int], theirs: Sequence[int]) -> list[Paired]:
-            assert self.target is not None
-            pairs = pair([*map(source.shape, ours)], [*map(self.target.shape, theirs)])
-            return [
-                each._replace(source=ours[each.source], target=None if each.target is None else theirs[each.target])
-                for each in pairs
-            ]
-
-        return paired
-
     def _plan(self) -> Plan:
         if self.target is None:
             steps = [Step("write", "c" if each.text == NONE else "m") for each in self.source.items]
@@ -158,7 +141,7 @@ class Update:
         known = None if self.known is None else self.known.entries
         if known is None:
             check_languages(self.files, self._formats, self.source, self.target)
-        made = plan(known, self.source.items, self.target.items, self.options, self._pair(self.source))
+        made = plan(known, self.source.items, self.target.items, self.options, partial(self.source.paired, self.target))
         if known is None:
             check_pairs(self.files, made, self.source)
         return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])

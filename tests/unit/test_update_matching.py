@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specmt.formats.blocks import Content
 from specmt.text.patience import patience
 from specmt.update.matching import match
-from specmt.update.pairing import pair, shape
+from specmt.update.pairing import Shape, pair, shape
 from specmt.update.plan import PlanOptions, plan
 from specmt.update.record import Entry, Item
 from tests.growth import assert_linear
@@ -103,3 +103,36 @@ def test_files_are_paired() -> None:
     assert [(each.source, each.target) for each in found] == [(0, 0), (1, 1), (2, 3), (3, 4)]
     assert [each.is_sure for each in found] == [True, False, False, True]
     assert [each.is_marked for each in found] == [False, True, True, False]
+
+
+def test_pairing_takes_linear_time() -> None:
+    def check(size: int) -> None:
+        texts = [f"Ein Satz{f' über {number}' if number % 5 == 0 else ''}." for number in range(size)]
+        blocks = [shape("p", Content((text,), ())) for text in texts]
+        found = pair(blocks, blocks[: size // 4] + blocks[size // 4 + 5 :])
+        assert [each.target for each in found[-20:]] == [*range(size - 25, size - 5)]
+
+    assert_linear(check, 80)
+
+
+def test_marks_say_what_is_sure() -> None:
+    def side(*blocks: tuple[str, str, str]) -> list[Shape]:
+        return [shape(kind, Content((text,), tuple(link.split()))) for kind, text, link in blocks]
+
+    ours = side(
+        ("p", "Siehe {t1}hier.", "[ ](b/c.md)"),
+        ("p", "Die Jahre 1, 2 und 3.", ""),
+        ("p", "Ende gut.", ""),
+        ("p", "Das Jahr 5.", ""),
+        ("paragraph", "... und so", ""),
+    )
+    theirs = side(
+        ("p", "See {t2}here.", "[ ](d.md)"),  # a link within the site is of that language
+        ("p", "Years 1, 2 and three.", ""),  # one is spelt out, and its neighbours are the same
+        ("p", "All is well.", ""),
+        ("p", "Year 6.", ""),
+        ("item", "... and so", ""),
+    )
+    found = pair(ours, theirs)
+    assert [each.target for each in found] == [0, 1, 2, 3, 4]
+    assert [each.is_sure for each in found] == [True, True, False, False, False]
