@@ -130,10 +130,11 @@ def _places(items: list[Item]) -> defaultdict[tuple[str, str, str], deque[int]]:
 
 def _paired(files: Files, source: Side, target: Side) -> Iterator[Span]:
     found = partners(source.items, target.items, partial(source.paired, target))
+    found = [each for each in found if each.is_sure and source.items[each.source].text != NONE]
     asked = {number for number, each in enumerate(source.items) if each.text != NONE and not each.key}
-    sure = [(each.source, each.target) for each in found if each.is_sure and each.source in asked]
-    if len(sure) < SURE * len(asked):
+    sure = len(asked & {each.source for each in found})
+    if sure < SURE * len(asked):
         raise DataError(
-            f"{files.name}: is not surely a translation of {files.source}: {len(sure)} of {len(asked)} blocks are."
+            f"{files.name}: is not surely a translation of {files.source}: {sure} of {len(asked)} blocks are."
         )
-    yield from ((one, other) for one, other in sure if other is not None)
+    yield from ((each.source, each.target) for each in found if each.target is not None)

@@ -57,6 +57,10 @@ def test_pages_are_paired_by_structure_and_those_of_other_pages_are_refused(tmp_
     found = texts(tmp_path, "md", GERMAN, ENGLISH)
     assert found[:2] == [("Anfang", "Start", 1), ("Das ist gut, 2026.", "This is good, 2026.", 3)]
     assert len(found) == 5
+    heads = [f"---\ntitle: {title}\n---\n\n" for title in ("Titel", "Title")]
+    assert texts(tmp_path, "md", heads[0] + GERMAN, heads[1] + ENGLISH)[:2] == [
+        ("Titel", "Title", 2), ("Anfang", "Start", 5)
+    ]  # fmt: skip
     with pytest.raises(DataError, match=r"en\.md: is not surely a translation of .*de\.md: \d of 5 blocks are"):
         texts(tmp_path, "md", GERMAN, "- One\n- Two 3\n\n# End 5\n\nOther text, 7 of 8.\n")
 
