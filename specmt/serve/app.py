@@ -16,10 +16,11 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 import specmt
-from specmt.serve import deepl, deepl_glossaries, libretranslate, look, worker
+from specmt.serve import deepl, deepl_documents, deepl_glossaries, libretranslate, look, worker
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
 from specmt.serve.glossaries import MOST_BYTES
+from specmt.serve.orders import Orders
 from specmt.serve.origins import Origins
 from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
@@ -69,10 +70,12 @@ def create_app(
             expiry.cancel()
             with suppress(asyncio.CancelledError):
                 await expiry
+            await orders.stop()
             # Not in a thread of those that there are: texts may have them all.
             await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), service.stop)
 
     uploads = Uploads()
+    orders = Orders(uploads)
     app = FastAPI(
         title="specmt",
         version=specmt.__version__,
@@ -82,17 +85,17 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service, app.state.uploads, app.state.origins = service, uploads, origins
+    app.state.service, app.state.uploads, app.state.orders, app.state.origins = service, uploads, orders, origins
     if has_keys or origins.allowed:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=["*"] if has_keys else origins.allowed,
-            allow_methods=["GET", "POST", *(["DELETE"] if has_keys else [])],
+            allow_methods=["GET", "POST", *(["PUT", "PATCH", "DELETE"] if has_keys else [])],
             allow_headers=["*"],
             expose_headers=["ETag"],
         )
-    for router in (libretranslate.router, deepl.router, deepl_glossaries.router, look.router):
-        app.include_router(router)
+    for routes in (libretranslate, deepl, deepl_documents, deepl_glossaries, look):
+        app.include_router(routes.router)
     app.add_api_route("/readyz", _ready, tags=["Operation"], summary="Whether the models are loaded")
     if metrics:
         app.add_api_route("/metrics", _metrics, tags=["Operation"], summary="Figures for Prometheus")

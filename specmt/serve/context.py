@@ -9,6 +9,7 @@ from fastapi import Request
 
 from specmt.serve.asked import Caller
 from specmt.serve.errors import RefusedError
+from specmt.serve.orders import Orders
 from specmt.serve.service import Service
 from specmt.serve.uploads import Uploads
 
@@ -25,6 +26,13 @@ def uploads_of(request: Request) -> Uploads:
     uploads = request.app.state.uploads
     assert isinstance(uploads, Uploads)
     return uploads
+
+
+def orders_of(request: Request) -> Orders:
+    """Returns the documents that are translated while nobody waits."""
+    orders = request.app.state.orders
+    assert isinstance(orders, Orders)
+    return orders
 
 
 def caller_of(request: Request, key: str | None) -> Caller:

@@ -27,8 +27,9 @@ _CHOICES: Final = {
     "tag_handling": ("html", "xml"),
     "tag_handling_version": ("v1", "v2"),
     "formality": ("default", "prefer_more", "prefer_less"),
+    "model_type": ("quality_optimized", "latency_optimized", "prefer_quality_optimized"),
 }
-"""What is understood; formality is a mere wish."""
+"""What is understood; formality is a mere wish, and so is the type of model: there is one for each pair."""
 
 _UNKNOWN: Final = ("custom_instructions", "glossary_ids", "style_id", "translation_memory_id")
 """What would have to change translations, and cannot."""
@@ -56,6 +57,7 @@ UNLIMITED: Final = 1_000_000_000_000
             "split_sentences": {"enum": ["0", "1", "nonewlines"]},
             "preserve_formatting": {"type": "boolean"},
             "show_billed_characters": {"type": "boolean"},
+            "model_type": {"enum": list(_CHOICES["model_type"])},
             "auth_key": STRING,
         },
         ["text", "target_lang"],
@@ -68,14 +70,13 @@ async def translate(request: Request) -> Response:
     if not texts:
         raise RefusedError(400, "Parameter 'text' not specified.")
     target = find_target(service, given)
-    wanted = given.text("source_lang")
-    source = service.languages.find(wanted) if wanted else None
-    if wanted and source is None:
-        raise _unsupported("source_lang", wanted)
+    source = find_source(service, given)
+    model_type = (given.text("model_type") or "").removeprefix("prefer_")
     manner, shows_billed = _manner(given, service, caller, (source, target)), given.flag("show_billed_characters")
     size = service.check(texts)
     split = given.text("split_sentences") or "1"
-    etag = await beside(size, service.etag, ["v2", texts, source, target, manner.identity, split, shows_billed])
+    identity = ["v2", texts, source, target, manner.identity, split, shows_billed, model_type]
+    etag = await beside(size, service.etag, identity)
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     joins = split != "1" and manner.kind == "text"
@@ -88,6 +89,8 @@ async def translate(request: Request) -> Response:
         translation: dict[str, object] = {"detected_source_language": language.upper(), "text": answer.text}
         if shows_billed:
             translation["billed_characters"] = len(text)
+        if model_type:
+            translation["model_type_used"] = model_type
         translations.append(translation)
     return await beside(size, JSONResponse, {"translations": translations}, 200, {"ETag": etag})
 
@@ -99,7 +102,7 @@ async def languages(request: Request) -> Any:
     authorize(request, given)
     side = given.text("type") or "source"
     if side not in ("source", "target"):
-        raise _unsupported("type", side)
+        raise unsupported("type", side)
     codes = service.languages.sources if side == "source" else service.languages.targets
     more = {} if side == "source" else {"supports_formality": False}
     return [{"language": code.upper(), "name": name_of(code)} | more for code in codes]
@@ -130,6 +133,18 @@ def authorize(request: Request, given: Parameters) -> Caller:
     return caller_of(request, key)
 
 
+def find_source(service: Service, given: Parameters) -> str | None:
+    """Returns the language that texts are said to be in; ``None`` if it is to be found out.
+
+    :raises RefusedError: it is none of ours.
+    """
+    wanted = given.text("source_lang")
+    source = service.languages.find(wanted) if wanted else None
+    if wanted and source is None:
+        raise unsupported("source_lang", wanted)
+    return source
+
+
 def find_target(service: Service, given: Parameters) -> str:
     """Returns the language that is asked for.
 
@@ -140,8 +155,21 @@ def find_target(service: Service, given: Parameters) -> str:
         raise RefusedError(400, "Parameter 'target_lang' not specified.")
     target = service.languages.find(wanted)
     if target is None or target not in service.languages.targets:
-        raise _unsupported("target_lang", wanted)
+        raise unsupported("target_lang", wanted)
     return target
+
+
+def check_wishes(given: Parameters) -> None:
+    """
+    :raises RefusedError: something is asked for that there is not.
+    """
+    for name, choices in _CHOICES.items():
+        value = given.text(name)
+        if value and value not in choices:
+            raise unsupported(name, value)
+    for name in _UNKNOWN:
+        if given.has(name):
+            raise RefusedError(400, f"Parameter '{name}' not supported.")
 
 
 def _manner(given: Parameters, service: Service, caller: Caller, pair: tuple[str | None, str]) -> Manner:
@@ -149,13 +177,7 @@ def _manner(given: Parameters, service: Service, caller: Caller, pair: tuple[str
 
     :raises RefusedError: something is asked for that there is not.
     """
-    for name, choices in _CHOICES.items():
-        value = given.text(name)
-        if value and value not in choices:
-            raise _unsupported(name, value)
-    for name in _UNKNOWN:
-        if given.has(name):
-            raise RefusedError(400, f"Parameter '{name}' not supported.")
+    check_wishes(given)
     given.flag("preserve_formatting")  # which everything does
     kind = given.text("tag_handling") or "text"
     ignored, inside, splitting = (
@@ -165,7 +187,7 @@ def _manner(given: Parameters, service: Service, caller: Caller, pair: tuple[str
     return Manner(
         kind,
         TagRules(ignored=ignored, inside=inside, splitting=splitting, detects=detects),
-        _terms(given, service, caller, pair),
+        find_terms(given, service, caller, pair),
         given.text("split_sentences") != "0",
     )
 
@@ -178,17 +200,19 @@ def _names(given: Parameters, name: str, kind: str) -> frozenset[str]:
     return frozenset(each.lower() if kind == "html" else each for each in found)
 
 
-def _terms(given: Parameters, service: Service, caller: Caller, pair: tuple[str | None, str]) -> Terms | None:
+def find_terms(given: Parameters, service: Service, caller: Caller, pair: tuple[str | None, str]) -> Terms | None:
+    """Returns the terms that are to hold, if any.
+
+    :raises RefusedError: there is no such glossary, or not for these languages.
+    """
     name = given.text("glossary_id")
     if not name:
         return None
     if pair[0] is None:
         raise RefusedError(400, "Parameter 'source_lang' not specified, which a glossary needs.")
-    terms = service.glossaries.find(caller.owner, name)
-    if terms.pair != pair:
-        raise RefusedError(400, f"The glossary is for {' to '.join(terms.pair)}, not for {pair[0]} to {pair[1]}.")
-    return terms
+    return service.glossaries.find(caller.owner, name).find((pair[0], pair[1]))
 
 
-def _unsupported(name: str, value: str) -> RefusedError:
+def unsupported(name: str, value: str) -> RefusedError:
+    """Returns that there is no such value of a parameter."""
     return RefusedError(400, f"Value for '{name}' not supported: {value[:40]}")

@@ -97,15 +97,21 @@ async def translate_texts(
 
 
 async def translate_document(
-    service: LineTranslator, document: bytes, file_format: str, source: str | None, target: str, caller: Caller
-) -> bytes:
+    service: LineTranslator,
+    document: bytes,
+    file_format: str,
+    source: str | None,
+    target: str,
+    caller: Caller,
+    cutter: Cutter | None = None,
+) -> Written:
     """Translates a document.
 
     :raises RefusedError: it is damaged, or too large, or as :meth:`LineTranslator.translate_lines`.
     """
     work = Work([document], file_format, source, target, service.options)
-    (found,) = await _Desk(service, work, caller).run()
-    return found.data
+    (found,) = await _Desk(service, work, caller, cutter).run()
+    return found
 
 
 async def rank_texts(

@@ -37,7 +37,7 @@ _STATUS_OF: Final = {413: 400, 456: 403}
 def body_of(path: str, error: RefusedError) -> tuple[int, dict[str, str], dict[str, str]]:
     """Returns status, body and headers of a refusal, in the words of the contract that a path belongs to."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    if path.startswith("/v2/"):
+    if path.startswith(("/v2/", "/v3/")):
         return error.status, {"message": error.message}, headers
     return _STATUS_OF.get(error.status, error.status), {"error": error.message}, headers
 

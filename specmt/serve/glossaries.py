@@ -19,7 +19,7 @@ MOST: Final = 100
 """How many glossaries a key may have."""
 
 MOST_BYTES: Final = 1 << 20
-"""The most bytes of the entries of a glossary."""
+"""The most bytes of the entries of a glossary, of all its languages together."""
 
 MOST_BYTES_OF_TERM: Final = 1024
 
@@ -30,15 +30,12 @@ _NO_TEXT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 @dataclass(frozen=True)
 class Terms:
-    """A glossary, which never changes."""
+    """The terms of a pair of languages, which never change."""
 
-    name: str
     pair: tuple[str, str]
     """The languages of the terms and of their translations."""
 
     entries: Mapping[str, str]
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    created: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @cached_property
     def tsv(self) -> str:
@@ -51,21 +48,45 @@ class Terms:
         return hashlib.sha256(self.tsv.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class Glossary:
+    """Terms of one pair of languages, or of several; it never changes either, but gives way to another of its id."""
+
+    name: str
+    terms: Mapping[tuple[str, str], Terms]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    created: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    def find(self, pair: tuple[str, str]) -> Terms:
+        """Returns the terms of a pair of languages.
+
+        :raises RefusedError: there are none.
+        """
+        found = self.terms.get(pair)
+        if found is None:
+            pairs = " and ".join(" to ".join(each) for each in self.terms) or "no languages"
+            raise RefusedError(400, f"The glossary is for {pairs}, not for {' to '.join(pair)}.")
+        return found
+
+
 @final
 class Glossaries:
     """The glossaries of all clients."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, Terms]] = {}
+        self._of: dict[str, dict[str, Glossary]] = {}
 
-    def add(self, owner: str, terms: Terms) -> None:
-        """Keeps a glossary.
+    def put(self, owner: str, glossary: Glossary) -> None:
+        """Keeps a glossary, in the place of the one that has its id.
 
         :param owner: whose it is
-        :raises RefusedError: there are too many already.
+        :raises RefusedError: it is too large, or there are too many already.
         """
-        self.check_room(owner)
-        self._of.setdefault(owner, {})[terms.id] = terms
+        if sum(len(each.tsv.encode()) for each in glossary.terms.values()) > MOST_BYTES:
+            raise _too_large()
+        if glossary.id not in self._of.get(owner, ()):
+            self.check_room(owner)
+        self._of.setdefault(owner, {})[glossary.id] = glossary
 
     def check_room(self, owner: str) -> None:
         """
@@ -74,7 +95,7 @@ class Glossaries:
         if len(self._of.get(owner, ())) >= MOST:
             raise RefusedError(456, f"Quota exceeded: there are {MOST} glossaries, the most that a key may have.")
 
-    def find(self, owner: str, name: str) -> Terms:
+    def find(self, owner: str, name: str) -> Glossary:
         """Returns the glossary of an id.
 
         :raises RefusedError: there is none.
@@ -84,7 +105,7 @@ class Glossaries:
             raise RefusedError(404, "Glossary not found")
         return found
 
-    def all(self, owner: str) -> list[Terms]:
+    def all(self, owner: str) -> list[Glossary]:
         """Returns the glossaries of an owner, the oldest first."""
         return list(self._of.get(owner, {}).values())
 
@@ -105,7 +126,7 @@ def read_entries(text: str, entries_format: str) -> dict[str, str]:
     :raises RefusedError: they are something else, or too many.
     """
     if len(text.encode()) > MOST_BYTES:
-        raise RefusedError(413, f"Invalid glossary entries provided: they exceed the limit ({MOST_BYTES} bytes)")
+        raise _too_large()
     rows = _csv(text) if entries_format == "csv" else (line.rstrip("\r").split("\t") for line in text.split("\n"))
     entries: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
@@ -138,6 +159,10 @@ def _checked(text: str, number: int) -> str:
     if _NO_TEXT.search(text):
         raise _wrong(number, "has a control character")
     return text
+
+
+def _too_large() -> RefusedError:
+    return RefusedError(413, f"Invalid glossary entries provided: they exceed the limit ({MOST_BYTES} bytes)")
 
 
 def _wrong(number: int, what: str) -> RefusedError:

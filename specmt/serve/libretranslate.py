@@ -108,6 +108,11 @@ async def health() -> Any:
     return {"status": "ok"}
 
 
+@router.get("/spec", include_in_schema=False)
+async def spec(request: Request) -> Any:
+    return request.app.openapi()
+
+
 @router.get("/frontend/settings", summary="What a page needs to know")
 async def settings(request: Request) -> Any:
     service = service_of(request)

@@ -46,7 +46,7 @@ class Origins:
             origin = "null"  # an image or a link, of which browsers do not say whose it is
         if not origin or self._is_own(origin, headers.get(b"host", b"").decode("latin-1")):
             return
-        is_private = scope["method"] == "DELETE" or scope["path"].startswith("/v2/glossar")
+        is_private = scope["method"] == "DELETE" or scope["path"].startswith(("/v2/glossar", "/v3/"))
         if is_private or not {"*", origin} & set(self.allowed):
             raise RefusedError(403, f"Pages of {origin[:100]} may not ask this server.")
 

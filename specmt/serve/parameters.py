@@ -117,6 +117,16 @@ class Parameters:
             raise RefusedError(400, f"Invalid request: {name} must be a whole number of at least 0")
         return value
 
+    def objects(self, name: str) -> list[Parameters]:
+        """Returns the objects of a list; none where there is no list.
+
+        :raises RefusedError: it is something else.
+        """
+        value = self._values.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise RefusedError(400, f"Invalid request: {name} must be a list of objects")
+        return [Parameters(each) for each in value]
+
     def file(self, name: str) -> UploadFile | None:
         """Returns an uploaded file."""
         value = self._single(name)

@@ -9,16 +9,18 @@ import time
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 from urllib.parse import quote
 
 from specmt.formats.known import HEAD
-from specmt.serve.documents import format_of, translate_document
+from specmt.serve.asked import Manner
+from specmt.serve.documents import Written, format_of, translate_document
 from specmt.serve.errors import RefusedError
 from specmt.serve.fair import Slots
 
 if TYPE_CHECKING:
     from specmt.serve.asked import Caller
+    from specmt.serve.glossaries import Terms
     from specmt.serve.service import Service
 
 SECONDS: Final = 1800.0
@@ -46,6 +48,48 @@ def attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name)}"
 
 
+class Upload(NamedTuple):
+    """A document that is to be translated."""
+
+    content: bytes
+    file_format: str
+    stem: str
+    """Of its name, in which letters are left alone."""
+
+    suffix: str
+
+    @classmethod
+    def read(cls, name: str, content: bytes) -> Upload:
+        """
+        :raises RefusedError: it is no document of a known kind.
+        """
+        stem, dot, suffix = re.split(r"[/\\]", name[-_NAME:])[-1].rpartition(".")
+        suffix = dot + suffix.lower()
+        file_format = format_of(stem + suffix, content[:HEAD])
+        if file_format is None:
+            raise RefusedError(400, "Invalid request: file format not supported, by its file extension")
+        if not content:
+            raise RefusedError(400, "Invalid request: empty file")
+        stem = unicodedata.normalize("NFC", stem)  # which browsers on macOS do not send
+        letters = (each if each == "-" or unicodedata.category(each)[0] in "LMN" else "_" for each in stem)
+        return cls(content, file_format, re.sub("_+", "_", "".join(letters))[:60], suffix)
+
+    def name(self, target: str) -> str:
+        """Returns what its translation is called."""
+        return f"{self.stem}_{target}{self.suffix}"
+
+    async def translate(
+        self, source: str | None, target: str, service: Service, caller: Caller, terms: Terms | None = None
+    ) -> Written:
+        """
+        :raises RefusedError: it is damaged, or too large, or as `Service.translate`.
+        """
+        if self.file_format == "text":
+            return await _translate_text(self.content, source, target, service, caller, terms)
+        cutter = await service.cutter(terms)
+        return await translate_document(service, self.content, self.file_format, source, target, caller, cutter)
+
+
 @final
 class Uploads:
     """The documents that were translated lately."""
@@ -54,7 +98,7 @@ class Uploads:
         self._seconds = seconds
         self._clock = clock
         self._size = 0
-        self._unpacking = Slots(UNPACKED, OF_CLIENT)
+        self.unpacking: Final = Slots(UNPACKED, OF_CLIENT)
         self._documents: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # the oldest first
 
     async def translate(
@@ -64,23 +108,11 @@ class Uploads:
 
         :raises RefusedError: it is no document of a known kind, or as `Service.translate`.
         """
-        stem, dot, suffix = re.split(r"[/\\]", name[-_NAME:])[-1].rpartition(".")
-        suffix = dot + suffix.lower()
-        file_format = format_of(stem + suffix, content[:HEAD])
-        if file_format is None:
-            raise RefusedError(400, "Invalid request: file format not supported")
-        if not content:
-            raise RefusedError(400, "Invalid request: empty file")
+        upload = Upload.read(name, content)
         with caller.account.charged(len(content)):
-            async with self._unpacking.of(caller.client):
-                if file_format == "text":
-                    written = await _translate_text(content, source, target, service, caller)
-                else:
-                    written = await translate_document(service, content, file_format, source, target, caller)
-        stem = unicodedata.normalize("NFC", stem)  # which browsers on macOS do not send
-        letters = (each if each == "-" or unicodedata.category(each)[0] in "LMN" else "_" for each in stem)
-        plain = re.sub("_+", "_", "".join(letters))[:60]
-        return self.keep(f"{secrets.token_urlsafe(16)}.{plain}_{target}{suffix}", written)
+            async with self.unpacking.of(caller.client):
+                written = await upload.translate(source, target, service, caller)
+        return self.keep(f"{secrets.token_urlsafe(16)}.{upload.name(target)}", written.data)
 
     def keep(self, name: str, content: bytes) -> str:
         """Keeps a document for a while; returns its name."""
@@ -96,6 +128,14 @@ class Uploads:
         self.expire()
         found = self._documents.get(name)
         return None if found is None else found[1]
+
+    def take(self, name: str) -> bytes | None:
+        """Returns a document that is still there, and keeps it no longer."""
+        found = self.find(name)
+        if found is not None:
+            del self._documents[name]
+            self._size -= len(found)
+        return found
 
     def expire(self) -> None:
         """Drops what is too old."""
@@ -113,7 +153,9 @@ class Uploads:
         self._size -= len(content)
 
 
-async def _translate_text(content: bytes, source: str | None, target: str, service: Service, caller: Caller) -> bytes:
+async def _translate_text(
+    content: bytes, source: str | None, target: str, service: Service, caller: Caller, terms: Terms | None
+) -> Written:
     """Translates plain text little by little.
 
     :raises RefusedError: it is not UTF-8, or as `Service.translate`.
@@ -122,14 +164,14 @@ async def _translate_text(content: bytes, source: str | None, target: str, servi
         text = content.decode()
     except UnicodeDecodeError as error:
         raise RefusedError(400, f"Invalid request: not UTF-8 at byte offset {error.start}") from None
-    found = await asyncio.to_thread(service.find_pairs, [text], source, target)
+    ((pair, detected),) = await asyncio.to_thread(service.find_pairs, [text], source, target)
     written = bytearray()
 
     async def translate() -> None:
         place = 0
         while place < len(text):
             end = text.rfind("\n", place, place + CHUNK) + 1 or text.find("\n", place) + 1 or len(text)
-            (answer,) = await service.translate([text[place:end]], found[0][0][0], target, caller)
+            (answer,) = await service.translate([text[place:end]], pair[0], target, caller, Manner(terms=terms))
             written.extend(answer.text.encode())
             place = end
 
@@ -138,4 +180,4 @@ async def _translate_text(content: bytes, source: str | None, target: str, servi
         await asyncio.wait_for(translate(), seconds)
     except asyncio.TimeoutError:
         raise RefusedError(503, f"This took longer than {seconds:g} seconds") from None
-    return bytes(written)
+    return Written(bytes(written), detected)

@@ -18,7 +18,7 @@ from specmt.serve.cache import Cache, size_of
 from specmt.serve.clients import MOST_CLIENTS, Account, Keys, Limits, Rate
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
-from specmt.serve.glossaries import Glossaries, Terms, read_entries
+from specmt.serve.glossaries import Glossaries, Glossary, Terms, read_entries
 from specmt.serve.languages import Languages
 from specmt.serve.metrics import Metrics
 from specmt.serve.room import Claim, Room
@@ -89,19 +89,20 @@ def test_entries_are_the_same_in_both_formats() -> None:
 
 def test_glossaries_belong_to_a_key_and_are_bounded() -> None:
     glossaries = Glossaries()
-    terms = [Terms(str(number), ("de", "en"), {"Hund": "dog"}) for number in range(MOST_GLOSSARIES + 1)]
-    for each in terms[:-1]:
-        glossaries.add("a", each)
+    pair = "de", "en"
+    made = [Glossary(str(number), {pair: Terms(pair, {"Hund": "dog"})}) for number in range(MOST_GLOSSARIES + 1)]
+    for each in made[:-1]:
+        glossaries.put("a", each)
     with pytest.raises(RefusedError) as caught:
-        glossaries.add("a", terms[-1])
+        glossaries.put("a", made[-1])
     assert caught.value.status == 456
-    glossaries.add("b", terms[-1])
-    assert glossaries.all("b") == [terms[-1]] and glossaries.all("c") == []
+    glossaries.put("b", made[-1])
+    assert glossaries.all("b") == [made[-1]] and glossaries.all("c") == []
     with pytest.raises(RefusedError) as caught:
-        glossaries.find("a", terms[-1].id)
+        glossaries.find("a", made[-1].id)
     assert caught.value.status == 404
-    glossaries.remove("a", terms[0].id)
-    glossaries.add("a", terms[-1])
+    glossaries.remove("a", made[0].id)
+    glossaries.put("a", made[-1])
     assert [each.name for each in glossaries.all("a")] == [str(number) for number in range(1, MOST_GLOSSARIES + 1)]
 
 
