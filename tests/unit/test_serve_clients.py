@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import deepl
 import httpx
 import pytest
+from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from libretranslatepy import LibreTranslateAPI
 
 from specmt.models.hub import load_model
@@ -40,6 +42,9 @@ def test_deepl(client: httpx.Client) -> None:
     one = api.translate_text(GERMAN, target_lang="EN-GB")
     assert isinstance(one, deepl.TextResult)
     assert (one.text, one.detected_source_lang, one.billed_characters) == (REVERSED, "DE", len(GERMAN))
+    assert one.model_type_used is None
+    fast = api.translate_text(GERMAN, target_lang="EN-GB", model_type="prefer_quality_optimized")
+    assert isinstance(fast, deepl.TextResult) and fast.model_type_used == "quality_optimized"
     many = api.translate_text([GERMAN, "a b"], source_lang="DE", target_lang="EN-US", split_sentences="nonewlines")
     assert isinstance(many, list)
     assert [each.text for each in many] == [REVERSED, "b a"]
@@ -63,6 +68,7 @@ def real() -> Iterator[httpx.Client]:
         yield found
 
 
+PAIR = {"source_lang": "de", "target_lang": "en", "entries": "Hund\tdog"}
 TERMS = {"Hund": "hound", "Bahnhof": "railway halt"}
 SENTENCE = "Wo ist der Bahnhof? Der Hund schläft nicht."
 
@@ -127,6 +133,82 @@ def test_deepl_glossaries(real: httpx.Client) -> None:
     assert [each.name for each in api.list_glossaries()] == ["Tabelle"]
     with pytest.raises(deepl.AuthorizationException):
         deepl.DeepLClient("nobody", server_url=url).list_glossaries()
+
+
+def test_deepl_glossaries_of_several_languages(real: httpx.Client) -> None:
+    url = str(real.base_url).rstrip("/")
+    api, stranger = (deepl.DeepLClient(key, server_url=url) for key in ("sesam", "other"))
+    back = {each: term for term, each in TERMS.items()}
+    made = api.create_multilingual_glossary("Beide", [Entries("DE", "EN", TERMS), Entries("EN", "DE", back)])
+    assert [(each.source_lang, each.target_lang, each.entry_count) for each in made.dictionaries] == [
+        ("DE", "EN", 2),
+        ("EN", "DE", 2),
+    ]
+
+    def pairs() -> list[tuple[str, str, int]]:
+        found = api.get_multilingual_glossary(made.glossary_id).dictionaries
+        return [(each.source_lang, each.target_lang, each.entry_count) for each in found]
+
+    def entries(source: str, target: str) -> str:
+        (found,) = api.get_multilingual_glossary_entries(made, source, target).dictionaries
+        return str(found.entries)
+
+    def say() -> str:
+        found = api.translate_text(SENTENCE, source_lang="DE", target_lang="EN-US", glossary=made)
+        assert isinstance(found, deepl.TextResult)
+        return found.text
+
+    assert "hound" in say() and "railway halt" in say()
+    renamed = api.update_multilingual_glossary_name(made, "Alle")
+    assert (renamed.name, renamed.creation_time) == ("Alle", made.creation_time)
+    assert pairs() == [("DE", "EN", 2), ("EN", "DE", 2)]
+    api.update_multilingual_glossary_dictionary(made, Entries("DE", "EN-GB", {"Hund": "dachshund", "Katze": "cat"}))
+    assert entries("DE", "EN") == "Hund\tdachshund\nBahnhof\trailway halt\nKatze\tcat"
+    assert "dachshund" in say() and "railway halt" in say()
+    api.replace_multilingual_glossary_dictionary_from_csv(made, "DE", "EN", "Hund,whippet\n")
+    assert entries("DE", "EN") == "Hund\twhippet"
+    assert "whippet" in say() and "railway halt" not in say()
+
+    handle = api.translate_document_upload(
+        f"<p>{SENTENCE}", source_lang="DE", target_lang="EN-US", filename="a.html", glossary=made
+    )
+    while not (status := api.translate_document_get_status(handle)).done:
+        assert status.ok
+    document = api.translate_document_download(handle)
+    assert document is not None and b"whippet" in document.content
+
+    for name in (made.glossary_id, "none"):  # v2 is of one pair of languages
+        with pytest.raises(deepl.GlossaryNotFoundException):
+            api.get_glossary(name)
+        with pytest.raises(deepl.GlossaryNotFoundException):
+            stranger.update_multilingual_glossary_name(name, "x")
+    api.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
+    assert (pairs(), api.get_glossary(made.glossary_id).entry_count) == ([("DE", "EN", 1)], 1)
+    with pytest.raises(deepl.GlossaryNotFoundException, match="dictionary"):
+        api.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="DE")
+    with pytest.raises(deepl.DeepLException, match="not for en to de"):
+        api.translate_text("a", source_lang="EN", target_lang="DE", glossary=made.glossary_id)
+
+    api.delete_multilingual_glossary(made)
+    assert made.glossary_id not in [each.glossary_id for each in api.list_multilingual_glossaries()]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"name": "a"}, "Parameter 'dictionaries' not specified"),
+        ({"dictionaries": [PAIR]}, "Parameter 'name' not specified"),
+        ({"name": "a", "dictionaries": "Hund"}, "must be a list of objects"),
+        ({"name": "a", "dictionaries": [PAIR, PAIR]}, "de to en again"),
+        ({"name": "a", "dictionaries": [PAIR | {"entries": ["Hund"]}]}, "entries must be text"),
+        ({"name": "a", "dictionaries": [PAIR | {"entries": "\ud800\tdog"}]}, "surrogate"),
+    ],
+)
+def test_a_glossary_of_several_needs_all_that_it_is(real: httpx.Client, body: dict[str, object], why: str) -> None:
+    headers = {"Authorization": "DeepL-Auth-Key sesam"}
+    response = real.post("/v3/glossaries", content=json.dumps(body), headers=headers)
+    assert response.status_code == 400 and why in response.json()["message"]
+    assert all(each["name"] != "a" for each in real.get("/v3/glossaries", headers=headers).json()["glossaries"])
 
 
 @pytest.mark.parametrize("left_out", ["name", "source_lang", "target_lang", "entries"])

@@ -114,6 +114,7 @@ def test_languages_health_and_settings(client: httpx.Client) -> None:
     assert settings["charLimit"] == 2000
     assert ".txt" in settings["supportedFilesFormat"]
     paths = client.get("/openapi.json").json()["paths"]
+    assert client.get("/spec").json()["paths"] == paths
     assert paths["/translate"]["post"]["requestBody"]
     assert {code for path in paths.values() for each in path.values() for code in each["responses"]} == {
         "200", "201", "204", "default",
@@ -367,6 +368,7 @@ def test_documents(client: httpx.Client, expected: str) -> None:
 def test_head_is_answered_as_get_without_a_body(client: httpx.Client, log: list[str]) -> None:
     paths = ["/", "/docs", "/page/page.js", "/health", "/readyz", "/languages", "/frontend/settings", "/openapi.json"]
     paths += ["/v2/languages", "/v2/usage", "/v2/glossary-language-pairs", "/v2/glossaries", "/v2/glossaries/none"]
+    paths += ["/v3/glossaries", "/v3/glossaries/none", "/v3/glossaries/none/entries"]
     paths += ["/translate?q=Ja.&source=de&target=en", "/download_file/none", "/suggest", "/nothing", "/metrics"]
     for path in paths:
         got, head = client.get(path), client.head(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,18 @@ def test_glossaries_belong_to_a_key_and_are_bounded() -> None:
     glossaries.remove("a", made[0].id)
     glossaries.put("a", made[-1])
     assert [each.name for each in glossaries.all("a")] == [str(number) for number in range(1, MOST_GLOSSARIES + 1)]
+
+
+def test_the_languages_of_a_glossary_are_bounded_together() -> None:
+    glossaries, pairs = Glossaries(), (("de", "en"), ("en", "de"))
+    half = {str(number): "dog" * 200 for number in range(1000)}
+    made = Glossary("a", {pairs[0]: Terms(pairs[0], half)})
+    glossaries.put("a", made)
+    with pytest.raises(RefusedError) as caught:
+        glossaries.put("a", replace(made, terms={pair: Terms(pair, half) for pair in pairs}))
+    assert (caught.value.status, glossaries.all("a")) == (413, [made])
+    glossaries.put("a", renamed := replace(made, name="b"))
+    assert glossaries.all("a") == [renamed]
 
 
 def test_keys_come_from_a_file(tmp_path: Path) -> None:

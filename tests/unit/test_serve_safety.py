@@ -34,6 +34,7 @@ from tests.unit.test_serve_engine import OPTIONS, Gated, Waiting, eventually, ru
 
 BODY = {"q": "a b", "source": "de", "target": "en"}
 TERMS = {"name": "n", "source_lang": "de", "target_lang": "en", "entries": "a\tb"}
+DEEPL = {"source_lang": "de", "target_lang": "en"}
 FOREIGN = "https://evil.example"
 
 
@@ -42,23 +43,25 @@ def load(decode: Callable[[Sequence[list[int]]], list[Hypothesis]] = reverse) ->
 
 
 def statuses(client: httpx.Client, **headers: str) -> list[int]:
-    """Asks for a translation, a language, the glossaries, and the removal of one."""
+    """Asks for a translation, a language, a document, the glossaries, and the removal of one."""
     key = {"api_key": "sesam"}
     form = client.post("/translate", data=BODY | key, headers=headers)  # needs no preflight
     found = [form, client.post("/detect", json={"q": "a"} | key, headers=headers)]
     headers["Authorization"] = "DeepL-Auth-Key sesam"
-    found += [client.get("/v2/glossaries", headers=headers), client.delete("/v2/glossaries/none", headers=headers)]
+    found.append(client.post("/v2/document", files={"file": ("a.txt", b"a")}, data=DEEPL, headers=headers))
+    found += [client.get(f"/{version}/glossaries", headers=headers) for version in ("v2", "v3")]
+    found += [client.delete(f"/{version}/glossaries/none", headers=headers) for version in ("v2", "v3")]
     return [each.status_code for each in found]
 
 
 @pytest.mark.parametrize(
     ("allowed", "keys", "foreign", "answer"),
     [
-        ([], None, [403, 403, 403, 403], None),
-        ([FOREIGN], None, [200, 200, 403, 403], FOREIGN),
-        (["*"], None, [200, 200, 403, 403], "*"),
-        (["https://other.example"], None, [403, 403, 403, 403], None),
-        ([], Keys({"sesam": None}), [200, 200, 200, 404], "*"),
+        ([], None, [403] * 7, None),
+        ([FOREIGN], None, [200] * 3 + [403] * 4, FOREIGN),
+        (["*"], None, [200] * 3 + [403] * 4, "*"),
+        (["https://other.example"], None, [403] * 7, None),
+        ([], Keys({"sesam": None}), [200] * 5 + [404] * 2, "*"),
     ],
 )
 def test_pages_of_others_ask_with_keys_or_where_they_are_listed(
@@ -66,12 +69,15 @@ def test_pages_of_others_ask_with_keys_or_where_they_are_listed(
 ) -> None:
     with serving(load, keys=keys, origins=Origins(allowed=allowed)) as client:
         own = str(client.base_url).rstrip("/")
-        assert statuses(client) == statuses(client, Origin=own) == [200, 200, 200, 404]
+        assert statuses(client) == statuses(client, Origin=own) == [200] * 5 + [404] * 2
         assert statuses(client, Origin=FOREIGN) == foreign
         said = client.post("/translate", json=BODY | {"api_key": "sesam"}, headers={"Origin": FOREIGN}).headers
         assert said.get("access-control-allow-origin") == answer
         asked = {"Origin": FOREIGN, "Access-Control-Request-Method": "POST"}
         assert (client.options("/translate", headers=asked).status_code == 200) == (answer is not None)
+        for method in ("PUT", "PATCH"):
+            told = client.options("/v3/glossaries/none", headers=asked | {"Access-Control-Request-Method": method})
+            assert (told.status_code == 200) == (keys is not None)
         image = client.get("/translate", params=BODY | {"api_key": "sesam"}, headers={"Sec-Fetch-Site": "cross-site"})
         assert (image.status_code == 200) == ("*" in allowed or keys is not None)
 
