@@ -18,8 +18,8 @@ from specmt.languages import primary
 from specmt.pairs import read_pairs, write_tmx
 from specmt.project import NAME, find_project
 from specmt.text.lines import Output
-from specmt.update.known import Known, known_texts
-from specmt.update.store import Files, record_beside, record_in
+from specmt.update.known import Known, known_texts, translations_in
+from specmt.update.store import Files, record_beside
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,11 +118,7 @@ def _in_project(source: str | None, target: str | None) -> tuple[tuple[str, str]
         raise UsageError(f"`from` must be {project.source_language}, as in {NAME}, but is {source} instead.")
 
     def known() -> Iterator[Known]:
-        for pair in project.pairs():
-            if pair.to == wanted[0] and pair.target.exists():
-                record = record_in(project.folder, pair.to, pair.source.relative_to(project.folder))
-                options = pair.settings.options(FormatOptions(source=project.source_language, target=pair.to))
-                files = Files(pair.source, pair.target, record, pair.file_format)
-                yield from known_texts(files, options, approved=True)
+        for files, options in translations_in(project, wanted[0]):
+            yield from known_texts(files, options, approved=True)
 
     return (project.source_language, wanted[0]), known()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -34,7 +35,7 @@ from specmt.options import DecodingOptions, check_effects
 from specmt.pairs import read_pairs
 from specmt.project import Project, find_project
 from specmt.types import Line, Translation
-from specmt.update.known import Approved, approved_in
+from specmt.update.known import Approved, approved_in, translations_in
 from specmt.update.outcome import Counts
 from specmt.update.plan import PlanOptions
 from specmt.update.renamed import find_renamed, move
@@ -162,12 +163,15 @@ class _Group:
     orphans: list[Files]
     """Records whose sources are gone."""
 
+    known: Callable[[], Iterable[tuple[Files, FormatOptions]]]
+    """Returns translations in which people may have approved some texts."""
+    memory: Sequence[Path]
+
     def approved(self) -> Iterator[Pair]:
-        """Yields what people approved in them, and what the translation memory has."""
-        yield from approved_in((job.files, job.formats) for job in self.jobs)
-        if self.options.memory is not None and self.jobs:
-            formats = self.jobs[0].formats
-            yield from read_pairs(self.options.memory, formats.source, formats.target)
+        """Yields what people approved, and what translation memories have."""
+        yield from approved_in(self.known())
+        for path in self.memory if self.jobs else ():
+            yield from read_pairs(path, self.jobs[0].formats.source, self.jobs[0].formats.target)
 
 
 def _named(
@@ -203,7 +207,9 @@ def _named(
     used = {job.files.record for job in jobs}
     records = into.rglob(f"{FOLDER}/*{END}") if into.is_dir() else ()
     orphans = [Files(path, target_of(path), path, "") for path in sorted(records) if path not in used]
-    return _Group(folder.source, jobs, model, loading, options, orphans)
+    memory = () if options.memory is None else (options.memory,)
+    own = partial(map, attrgetter("files", "formats"), jobs)
+    return _Group(folder.source, jobs, model, loading, options, orphans, own, memory)
 
 
 def _in_project(
@@ -232,10 +238,13 @@ def _in_project(
             record = record_in(project.folder, to, pair.source.relative_to(project.folder))
             jobs.append(_Job(_files(task, record), formats, _of_format(asked, pair.file_format)))
         told = replace(options, glossary=options.glossary or project.glossary.get(to))
-        told = replace(told, memory=options.memory or next(iter(project.memory), None))
+        memory = project.memory if options.memory is None else (options.memory,)
+        told = replace(told, memory=next(iter(memory), None))
         languages = {"source": loading["source"] or project.source_language, "target": loading["target"] or to}
         orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
-        groups.append(_Group(project.source_language, jobs, model or project.model, loading | languages, told, orphans))
+        known = partial(translations_in, project, to)
+        name, loaded = model or project.model, loading | languages
+        groups.append(_Group(project.source_language, jobs, name, loaded, told, orphans, known, memory))
     return groups
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final, NamedTuple, final
 
 from specmt.errors import DataError
+from specmt.formats.dialects import dialect_in
 from specmt.formats.document import FormatOptions, Segment
+from specmt.project import Project
 from specmt.types import Span, Tagged
 from specmt.update.pairing import SURE
 from specmt.update.plan import partners
 from specmt.update.record import NONE, Item
 from specmt.update.sides import Side
-from specmt.update.store import Files, read_whole, recall
+from specmt.update.store import Files, read_whole, recall, record_in
 
 _BY_SOURCE: Final = ("po", "qt", "tmx")
 """The formats whose keys are no keys without the texts; a file of those has both languages, too."""
@@ -98,6 +101,17 @@ class Approved(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def translations_in(project: Project, to: str) -> Iterator[tuple[Files, FormatOptions]]:
+    """Yields the translations into a language that a project has, and how they are read."""
+    for pair in project.pairs():
+        if pair.to == to and pair.target.exists():
+            record = record_in(project.folder, to, pair.source.relative_to(project.folder))
+            options = pair.settings.options(FormatOptions(source=project.source_language, target=to))
+            if options.dialect == "auto":
+                options = replace(options, dialect=dialect_in(pair.source.parent))
+            yield Files(pair.source, pair.target, record, pair.file_format), options
 
 
 def approved_in(pairs: Iterable[tuple[Files, FormatOptions]]) -> Iterator[tuple[str, str]]:

@@ -73,8 +73,11 @@ def test_what_one_of_several_documents_lacks(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    project = 'version = 1\nfrom = "de"\nto = ["en"]\n[[files]]\nsource = "docs/**/*.md"\ntarget = "{to}/{path}"\n'
+    project = 'version = 1\nfrom = "de"\nto = ["en"]\nmemory = ["a.tsv", "b.tsv"]\n[[files]]\n'
+    project += 'source = "docs/**/*.md"\ntarget = "{to}/{path}"\n'
     (tmp_path / "specmt.toml").write_text(project)
+    for name, pair in (("a.tsv", "Sechs.\tSix.\n"), ("b.tsv", "Neun.\tNine.\n")):
+        (tmp_path / name).write_text(pair)
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path / "docs")
     monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
@@ -89,11 +92,17 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert capsys.readouterr().err == "specmt: note: 1 document, 0 of them as before: 1 translated\n"
     assert specmt("accept", tmp_path / "en" / "b.md:1") == 0
     capsys.readouterr()
+    # What people approved in pages that are not named, and all memories, are known, too.
+    Path("d.md").write_text("Drei.\n\nSechs.\n\nNeun.\n")
+    (tmp_path / "en" / "b.md").write_text("Three.\n")
+    assert specmt("update", "b.md") == specmt("update", "d.md") == 0
+    assert (tmp_path / "en" / "d.md").read_text() == "Three.\n\nSix.\n\nNine.\n"
+    capsys.readouterr()
     Path("b.md").rename("c.md")
     assert specmt("update") == 0
     assert "b.md is now " in capsys.readouterr().err
     assert not (tmp_path / "en" / "b.md").exists()
-    assert (tmp_path / "en" / "c.md").read_text() == "DREI.\n"
+    assert (tmp_path / "en" / "c.md").read_text() == "Three.\n"
     # A run that was ended when only the translation had been moved.
     record = tmp_path / ".specmt" / "record" / "en" / "docs" / "c.md.rec"
     record.rename(record.with_name("b.md.rec"))
@@ -102,7 +111,7 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     Path("c.md").rename("b.md")
     assert specmt("update") == 0
     assert specmt("update", "--quiet") == 0
-    assert (tmp_path / "en" / "b.md").read_text() == "DREI.\n"
+    assert (tmp_path / "en" / "b.md").read_text() == "Three.\n"
     monkeypatch.chdir("/")
     capsys.readouterr()
     fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")
