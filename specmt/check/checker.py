@@ -41,6 +41,9 @@ _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^
 _PAGE: Final = re.compile(r"\W*(?:markdown|mdx?|rst|asciidoc|adoc)\b")
 """How code begins that is a page, of which the text is translated."""
 
+_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
+"""What is in a text that is to be translated."""
+
 _OF_MARKUP: Final = ("block", "code", "link", "placeholder", "tag")
 """What another parser compares where markup is to be the same."""
 
@@ -151,6 +154,8 @@ def _lost(match: Match, file_format: str) -> Iterator[Problem]:
     source = match.source
     if file_format == "resx" and len(source.raw.split()) < LEAST_WORDS:
         return  # what is the same in a language is not in its file
+    if file_format in KEYED and not _LETTERS.search(read(source.raw).words):
+        return
     if file_format in KEYED:
         yield Problem("missing", f"{source.key!r} is not translated")
     elif file_format in BILINGUAL:

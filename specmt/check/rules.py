@@ -58,7 +58,7 @@ _LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:(?:-| (?:[-–/&>→] ?)?)[^
 """The name of a button, which is no code."""
 
 _CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
-_IN_QUOTES: Final = re.compile(r"(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')")
+_IN_QUOTES: Final = re.compile(r"(?<=>)[^<>{}=]*(?=<)|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')")
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 _SENTENCE: Final = re.compile(r"[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
 _WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
@@ -77,6 +77,9 @@ _NUMBER: Final = re.compile(
 
 _ALL: Final = re.compile(r"(?<![\d.,])100\s?%")
 """All of something, which may be said in words."""
+
+_PHONE: Final = re.compile(r"\+\d[\d ()/-]{6,}")
+"""The number of a telephone, which is an example."""
 
 _SMALL: Final = ("zero", "one", "two")
 
@@ -177,8 +180,9 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
     one, other = read(source), read(target)
     for said, found, raw in ((one, other, source), (other, one, target)):
         for each in found.found["placeholder"]:
-            if each[:1] == "%" and not said.found["placeholder"][each]:  # as %ld in %ldy
-                said.found["placeholder"] += Counter({each: raw.count(each)})
+            if not said.found["placeholder"][each]:  # as %ld in %ldy, or in code
+                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", "".join(raw.split())))
+                said.found["placeholder"] += Counter({each: count})
     words = _WORD.findall(other.words)
     if words == _WORD.findall(one.words) and len(words) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, words)):
         yield Problem("untranslated", "the text is that of the source")
@@ -201,6 +205,7 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     """Yields the numbers that are lost or changed; those of names are none, and one more explains what is said."""
     if not (_ALL.search(one) and _ALL.search(other)):
         one, other = _ALL.sub("", one), _ALL.sub("", other)
+    one, other = _PHONE.sub("", one), _PHONE.sub("", other)
     found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
     lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(raw[1])]
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
@@ -284,6 +289,7 @@ def _links(one: Counter[str], other: Counter[str], rules: Rules) -> Iterator[Pro
     for each in list(lost):
         near = next((to for to in new if _place(to) == _place(each)), None)
         near = near or next((to for to in new if "" in (_place(each), _place(to))), None)
+        near = near or next((to for to in new if not is_misspelt(_place(each), _place(to))), None)
         if near is not None:
             lost.remove(each)
             new.remove(near)

@@ -28,6 +28,10 @@ KEYED: Final = frozenset(("json", "yaml", "strings", "stringsdict", "properties"
 _BLOCKS: Final = ("", "code", "HTML", "JSX", "image", "math")
 _HEADING: Final = re.compile(r"#{1,6} |={1,6} |.*\n([=~^*+#`.:'\"-])\1{2,}$")
 
+_GOES_ON: Final = re.compile(r"[ \t\\]*\r?\n[ \t>]*")
+"""What is between the lines of a paragraph."""
+
+_IN_TAGS: Final = re.compile(r"<[^<>]*>|\]\([^()]*\)")
 _QUOTE: Final = re.compile(r"\n[ \t]*(?:>[ \t]?)+")
 _WORD: Final = re.compile(r"\w{4,}")
 _MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
@@ -141,7 +145,7 @@ def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
     """
     ours, theirs = _grouped(source), _grouped(target)
     for key, group in ours.items():
-        found, form = theirs.get(key, []), _FORM.fullmatch(key)
+        found, form = theirs.get(key) or theirs.get(f"{key}.other", []), _FORM.fullmatch(key)
         name = form[3] if form else ""
         others = ours.get(f"{form[1]}{form[2]}other") if form else None
         if len(found) == len(group):
@@ -163,14 +167,18 @@ def blocks_of(document: Document) -> list[Text]:
     parts = sorted(inner.parts if inner is not None else (), key=lambda part: (part.start, -part.end))
     if not any(part.reason == "" for part in parts):
         return texts_of(document, ())
-    lines, place, found = LineNumbers(text), 0, []
+    lines, place = LineNumbers(text), 0
+    found: list[Text] = []
     for part in parts:
         if part.start >= place and part.reason in _BLOCKS:
             before = text[text.rfind("\n", 0, part.start) + 1 : part.start]
             raw = text[part.start : part.end]
             raw = _QUOTE.sub("\n", raw) if ">" in before else raw
             kind = part.reason or ("heading" if _HEADING.match(before + raw) else "")
-            found.append(Text(lines(part.start), "", raw, kind=kind))
+            if found and kind == found[-1].kind == "" and _GOES_ON.fullmatch(text, place, part.start):
+                found[-1] = found[-1]._replace(raw=f"{found[-1].raw} {raw}")
+            else:
+                found.append(Text(lines(part.start), "", raw, kind=kind))
         place = max(place, part.end)
     return found
 
@@ -194,7 +202,7 @@ def marks_of(text: str) -> Counter[str]:
 
 def _shape(block: Text) -> Shape:
     words = frozenset(map(str.lower, _WORD.findall(block.raw)))
-    return Shape(block.kind, len(block.raw), marks_of(block.raw), words)
+    return Shape(block.kind, len(_IN_TAGS.sub("", block.raw)), marks_of(block.raw), words)
 
 
 def _grouped(texts: Sequence[Text]) -> Mapping[str, list[Text]]:

@@ -179,6 +179,14 @@ def without(tmp_path: Path, file_format: str, texts: list[tuple[str, str]], lost
             "Turm:\n\n```md\n---\nautor: Turm-Wart\n---\n```",
             "Tower:\n\n```md\n---\nautor: Keeper of towers\n---\n```",
         ),
+        (
+            "markdown",
+            "Der Turm\nist `{x}` alt\nund hoch.\n\n> Ja\n> so.",
+            "The tower is {x} old and high.\n\n> Yes so.",
+        ),
+        ("markdown", "Nimm `<b>Der Turm</b>`", "Take `<b>Tower</b>`"),
+        ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://other.org/b) there"),
+        ("yaml", "zum Beispiel +49 170 1234567", "for example +61 4 9876 5432"),
         ("yaml", "Das betrifft 100 % der Orte.", "This concerns all places."),
         ("yaml", "vor %ldj", "%ld years ago"),
         ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
@@ -216,10 +224,19 @@ def test_plurals(tmp_path: Path) -> None:
         ("yaml", "Das betrifft 100 Orte.", "This concerns all places.", "number"),
         ("yaml", "Der <b>Turm", "The </b> <b>tower", "tag"),
         ("yaml", "Die <Wahl>Orte</Wahl>", "The places", "tag"),
+        ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://hau.de/a) there", "link"),
+        ("markdown", "Eins.\n\n# Der Garten\n\nZwei.", "One.\n\nTwo.", "block"),
     ],
 )
 def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: str, tmp_path: Path) -> None:
     assert kind in {each.kind for each in found(tmp_path, file_format, [(source, said)])}
+
+
+def test_a_text_may_have_plural_forms_and_no_words(tmp_path: Path) -> None:
+    (tmp_path / "de.yml").write_text("de:\n  a: Milliarde\n  b: 'v%{x}'\n  c: Turm\n")
+    (tmp_path / "en.yml").write_text("en:\n  a:\n    one: billion\n    other: billions\n")
+    pair = Pair(tmp_path / "de.yml", tmp_path / "en.yml", "yaml", Settings(), RULES)
+    assert [each.text for each in check_pair(pair)] == ["'c' is not translated"]
 
 
 def test_what_is_lost_of_catalogues(tmp_path: Path) -> None:
