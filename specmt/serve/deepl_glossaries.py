@@ -38,7 +38,7 @@ async def glossary_language_pairs(request: Request) -> Any:
 
 @router.post(
     "/v2/glossaries",
-    summary="Make a glossary of a pair of languages",
+    summary="Make a glossary",
     status_code=201,
     openapi_extra=schema({"name": STRING, **_DICTIONARY}, ["name", "source_lang", "target_lang", "entries"]),
 )
@@ -67,7 +67,7 @@ async def entries(request: Request, glossary_id: str) -> Response:
 
 @router.post(
     "/v3/glossaries",
-    summary="Make a glossary of several pairs of languages",
+    summary="Make one of several pairs of languages",
     status_code=201,
     openapi_extra=schema({"name": STRING, "dictionaries": _DICTIONARIES}, ["name", "dictionaries"], kinds=_JSON),
 )

@@ -114,6 +114,14 @@ def test_a_failure_is_told_and_costs_nothing(client: httpx.Client, text: bytes, 
     assert used(ours) == before
 
 
+def test_a_failure_is_forgotten_after_a_time(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orders, "SECONDS", 0.0)
+    handle = send(api(client), b"\xff")
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        while True:
+            end_of(api(client), handle)
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
