@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 from specmt.errors import InputNotFoundError, UsageError
 from specmt.formats import format_in_folder, names
 from specmt.formats.anchors import rebase
-from specmt.formats.dialects import DIALECTS
+from specmt.formats.dialects import DIALECTS, dialect_in
 from specmt.formats.document import FormatOptions, TagRules
 from specmt.formats.known import HEAD
 from specmt.languages import is_code, primary
@@ -85,7 +85,16 @@ class Settings:
         """Returns how documents are read."""
         tags = replace(options.tags, ignored=options.tags.ignored | {*self.elements}) if self.elements else TagRules()
         keys = self.keys or options.keys
-        return replace(options, dialect=self.dialect, anchors=self.anchors, keys=keys, tags=tags)
+        return replace(
+            options, dialect=self.dialect, anchors=self.anchors, keys=keys, skip_keys=self.skip_keys, tags=tags
+        )
+
+
+def options_of(path: Path, languages: tuple[str, str], settings: Settings) -> FormatOptions:
+    """Returns how a document is read."""
+    options = settings.options(FormatOptions(source=languages[0], target=languages[1]))
+    dialect = dialect_in(path.resolve().parent) if options.dialect == "auto" else options.dialect
+    return replace(options, dialect=dialect)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from specmt.check.sides import (
     by_key,
     by_order,
     marks_of,
-    options_of,
     read_side,
     texts_of,
     within,
@@ -30,7 +29,7 @@ from specmt.errors import DataError
 from specmt.formats import shape
 from specmt.formats.encoding import decode
 from specmt.languages import primary
-from specmt.project import Settings
+from specmt.project import Settings, options_of
 from specmt.update.plan import PlanOptions
 from specmt.update.store import Files
 from specmt.update.update import open_update

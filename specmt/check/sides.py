@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 
 from specmt.formats import read_document
 from specmt.formats.blocks import text_of
-from specmt.formats.dialects import dialect_in
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
+from specmt.formats.document import Document, LineNumbers, Segment
 from specmt.formats.inline import render, written
 from specmt.formats.plurals import CATEGORIES
-from specmt.project import Settings
+from specmt.project import Settings, options_of
 from specmt.update.pairing import Shape, cheapest
 
 BILINGUAL: Final = frozenset(("po", "xliff", "qt", "tmx", "xcstrings"))
@@ -80,13 +79,6 @@ def read_side(
     """
     options = replace(options_of(path, languages, settings), insists=True, mdx=mdx)
     return read_document(data, str(path), file_format, options)
-
-
-def options_of(path: Path, languages: tuple[str, str], settings: Settings) -> FormatOptions:
-    """Returns how a document is read."""
-    options = settings.options(FormatOptions(source=languages[0], target=languages[1]))
-    dialect = dialect_in(path.resolve().parent) if options.dialect == "auto" else options.dialect
-    return replace(options, dialect=dialect)
 
 
 def texts_of(document: Document, skip_keys: Sequence[str]) -> list[Text]:

@@ -179,8 +179,15 @@ class FormatOptions:
     tags: TagRules = TagRules()
     """What elements of HTML and XML are."""
 
+    skip_keys: tuple[str, ...] = ()
+    """The keys of catalogues whose texts stay as they are, or the last parts of these."""
+
     columns: tuple[str, ...] = ()
     """The columns of a table that are translated: name or number, and after = another for the translation."""
+
+    def skips(self, key: str) -> bool:
+        """Whether the text of a key stays as it is."""
+        return not {key, key.rpartition(".")[2]}.isdisjoint(self.skip_keys)
 
     def is_fuzzy(self, translations: Iterable[Tagged]) -> bool:
         """Whether the translation that these make up is marked to be reviewed."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final, NamedTuple, final
 
 from specmt.errors import DataError
-from specmt.formats.dialects import dialect_in
 from specmt.formats.document import FormatOptions, Segment
-from specmt.project import Project
+from specmt.project import Project, options_of
 from specmt.types import Span, Tagged
 from specmt.update.pairing import SURE
 from specmt.update.plan import partners
@@ -108,9 +106,7 @@ def translations_in(project: Project, to: str) -> Iterator[tuple[Files, FormatOp
     for pair in project.pairs():
         if pair.to == to and pair.target.exists():
             record = record_in(project.folder, to, pair.source.relative_to(project.folder))
-            options = pair.settings.options(FormatOptions(source=project.source_language, target=to))
-            if options.dialect == "auto":
-                options = replace(options, dialect=dialect_in(pair.source.parent))
+            options = options_of(pair.source, (project.source_language, to), pair.settings)
             yield Files(pair.source, pair.target, record, pair.file_format), options
 
 

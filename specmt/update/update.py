@@ -186,7 +186,8 @@ class Update:
         for block, step in zip(self.source.blocks, self.plan.steps, strict=True):
             for number in block.segments if step.action in ("write", "draft") else ():
                 segment = self.source.document.segments[number]
-                if number not in self._known and (step.action == "write" or self._is_new(segment, step.entry)):
+                is_known = number in self._known or self._formats.skips(segment.context)
+                if not is_known and (step.action == "write" or self._is_new(segment, step.entry)):
                     segments[number] = segment
         return segments
 

@@ -18,6 +18,7 @@ from specmt.formats.blocks import splice
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES
 from specmt.options import DecodingOptions
+from specmt.project import Settings
 from specmt.update.plan import PlanOptions
 from specmt.update.record import Record
 from specmt.update.sides import Side
@@ -195,3 +196,13 @@ def test_rows_and_what_is_around_paragraphs_are_blocks(name: str, text: str, cou
     run = Run(Sample(name, text, [], {}))
     assert len(run.source.blocks) == count
     assert all(run.without(number) for number, block in enumerate(run.source.blocks) if block.segments)
+
+
+def test_keys_that_a_project_leaves_out_stay_as_they_are(tmp_path: Path) -> None:
+    settings = Settings(skip_keys=("id", "app.name"))
+    pair = Pair(tmp_path, "de.json", options=settings.options(FormatOptions()))
+    source = '{"app": {"name": "Haus", "text": "Baum", "id": "eins"}, "name": "Neun"}'
+    wanted = '{"app": {"name": "Haus", "text": "BAUM", "id": "eins"}, "name": "NEUN"}'
+    assert pair.update(source) == wanted
+    assert pair.update(source.replace("eins", "zwei")) == wanted.replace("eins", "zwei")
+    assert pair.asked == []
