@@ -40,8 +40,8 @@ _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^
 _PAGE: Final = re.compile(r"\W*(?:markdown|mdx?|rst|asciidoc|adoc)\b")
 """How code begins that is a page, of which the text is translated."""
 
-_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
-"""What is in a text that is to be translated."""
+_LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
+"""A word, as a text has that is to be translated."""
 
 _OF_MARKUP: Final = ("block", "code", "link", "placeholder", "tag")
 """What another parser compares where markup is to be the same."""
@@ -151,7 +151,7 @@ def _line(message: str) -> int:
 
 def _lost(match: Match, file_format: str) -> Iterator[Problem]:
     source = match.source
-    if file_format == "resx" and len(source.raw.split()) < LEAST_WORDS:
+    if file_format == "resx" and len(_LETTERS.findall(source.raw)) < LEAST_WORDS:
         return  # what is the same in a language is not in its file
     if file_format in KEYED and not _LETTERS.search(read(source.raw).words):
         return

@@ -40,8 +40,12 @@ _SAME: Final = {"strong": "b", "em": "i"}
 _FREE: Final = frozenset(("br", "p", "wbr", "span"))
 """Elements of which a translation may have others."""
 
+_BLOCKS: Final = frozenset(("details", "div", "dl", "figure", "ol", "section", "table", "tbody", "thead", "tr", "ul"))
 _XLIFF: Final = frozenset(("x", "g", "bx", "ex", "bpt", "ept", "ph", "it", "mrk", "pc", "sc", "ec", "sm", "em"))
 _POSITION: Final = re.compile(r"(?<=%)\d+\$")
+_WIDTH: Final = re.compile(r"(?<=%\d)[a-zA-Z]\Z")
+"""A unit behind a number of Qt, as in %1d."""
+
 _QUOTED: Final = re.compile(r"""([\"'`]).*?\1|/\*.*?\*/""", re.DOTALL)
 """Arguments of shortcodes, which are paths and texts of a language."""
 
@@ -54,11 +58,13 @@ _ADDRESS: Final = re.compile(r"[/@]|^www\.")
 _HOST: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^/@\s]*@)?(?:[\w-]+\.)*?([\w-]+\.(?:co\.)?\w+)(?=[/:?#]|\Z)", re.IGNORECASE
 )
-_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:(?:-| (?:[-–/&>→] ?)?)[^\W\d_]+)*")
+_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:(?:-| (?:[-–/&>→] ?)?)[^\W\d_]+)*:?")
 """The name of a button, which is no code."""
 
 _CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
-_IN_QUOTES: Final = re.compile(r"(?<=>)[^<>{}=]*(?=<)|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')")
+_IN_QUOTES: Final = re.compile(
+    r"(?<=>)[^<>{}=]*(?=<)|(?<=[>}])[^<>{}=.#;:()\n]*(?=[<{])|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')"
+)
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 _SENTENCE: Final = re.compile(r"[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
 _WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
@@ -70,6 +76,7 @@ LEAST_WORDS: Final = 4
 
 _LEAST_LENGTH: Final = 20
 _RATIO: Final = 3.0
+_MORE: Final = 30
 _NUMBER: Final = re.compile(
     r"the number (?P<number>(?![^\W\d_])(?!\S*[^\W\d_]{3}).*?)(?: \(.*\))? is (?:(?P<missing>not )|in).*"
 )
@@ -80,6 +87,8 @@ _ALL: Final = re.compile(r"(?<![\d.,])100\s?%")
 
 _PHONE: Final = re.compile(r"\+\d[\d ()/-]{6,}")
 """The number of a telephone, which is an example."""
+
+_EXAMPLE: Final = re.compile(r"\W*(?:e\.?g|z\. ?B|for example|for instance|zum Beispiel)\b", re.IGNORECASE)
 
 _SMALL: Final = ("zero", "one", "two")
 
@@ -150,10 +159,11 @@ def read(raw: str) -> Said:
             if _REFERENCE.match(token.text):
                 said.found["link"][f"./{token.text}"] += 1
             elif token.text != "%%":
-                said.found[kind][_QUOTED.sub("''", "".join(_POSITION.sub("", token.text).split()))] += 1
-        elif not _LABEL.fullmatch(token.text.strip("`")):
-            code = html.unescape(_CODE_TAG.sub("", token.text))
-            said.found[kind][" ".join(code.strip("`").split())] += 1
+                said.found[kind][_QUOTED.sub("''", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))] += 1
+        else:
+            code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split()).strip("'\"")
+            if not _LABEL.fullmatch(code):
+                said.found[kind][code] += 1
         words.append(" ")
     said.words = _MARKUP.sub("", "".join(words) + raw[place:])
     return said
@@ -178,13 +188,15 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
     :param form: the plural form that it is, if it is one
     """
     one, other = read(source), read(target)
-    for said, found, raw in ((one, other, source), (other, one, target)):
+    for mine, found, raw in ((one, other, source), (other, one, target)):
         for each in found.found["placeholder"]:
-            if not said.found["placeholder"][each]:  # as %ld in %ldy, or in code
+            if not mine.found["placeholder"][each]:  # as %ld in %ldy, or in code
                 count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", "".join(raw.split())))
-                said.found["placeholder"] += Counter({each: count})
+                mine.found["placeholder"] += Counter({each: count})
     words = _WORD.findall(other.words)
-    if words == _WORD.findall(one.words) and len(words) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, words)):
+    said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
+    is_same = words == _WORD.findall(one.words)
+    if is_same and len(said) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, said)):
         yield Problem("untranslated", "the text is that of the source")
         return
     for kind in ("placeholder", "tag"):
@@ -196,7 +208,7 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
     if "\ufffd" in target and "\ufffd" not in source:
         yield Problem("character", "'\\ufffd' is in the translation only")
     lengths = [len(each.words.strip()) for each in (one, other)]
-    if min(lengths) >= _LEAST_LENGTH and max(lengths) > _RATIO * min(lengths):
+    if min(lengths) >= _LEAST_LENGTH and max(lengths) > _RATIO * min(lengths) + _MORE:
         yield Problem("length", f"the source has {lengths[0]} characters, the translation {lengths[1]}")
     yield from _terms(one, other, source, target, rules)
 
@@ -206,6 +218,8 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     if not (_ALL.search(one) and _ALL.search(other)):
         one, other = _ALL.sub("", one), _ALL.sub("", other)
     one, other = _PHONE.sub("", one), _PHONE.sub("", other)
+    if _EXAMPLE.match(one) and _EXAMPLE.match(other):
+        return
     found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
     lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(raw[1])]
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
@@ -234,13 +248,14 @@ def _differing(kind: str, one: Counter[str], other: Counter[str], form: str) -> 
 
 
 def _in_block(tags: Counter[str]) -> Counter[str]:
-    """Returns tags without those of components that begin in one block and end in another."""
+    """Returns tags without those of components and blocks that begin in one text and end in another."""
     names = {tag: tag.strip("</>") for tag in tags}
     return Counter(
         {
             tag: count
             for tag, count in tags.items()
-            if not names[tag][:1].isupper() or tags[f"<{names[tag]}>"] == tags[f"</{names[tag]}>"]
+            if not (names[tag][:1].isupper() or names[tag] in _BLOCKS)
+            or tags[f"<{names[tag]}>"] == tags[f"</{names[tag]}>"]
         }
     )
 
@@ -260,7 +275,7 @@ def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Probl
 
 def same_code(one: str, other: str) -> bool:
     """Whether code differs in words and sentences alone, and in no word by a letter or two."""
-    if _SENTENCE.search(one) and " ".join(_without_text(one)) == " ".join(_without_text(other)):
+    if any(_SENTENCE.search(one) and without(one) == without(other) for without in (_without_text, _without_words)):
         return True
     sides = [_TOKEN.findall(_IN_QUOTES.sub("", each)) for each in (one, other)]
     changed = {(a, b) for a, b in zip(*sides, strict=False) if a != b}
@@ -270,6 +285,12 @@ def same_code(one: str, other: str) -> bool:
 
 def _without_text(code: str) -> list[str]:
     return _TOKEN.findall(_SENTENCE.sub("x", code))
+
+
+def _without_words(code: str) -> list[str]:
+    """Returns code that has no language, as a letter has none; what has one is as it was."""
+    is_text = code.lstrip("`~ ").startswith("\n")
+    return [each for each in _TOKEN.findall(code) if not (is_text and (each.isalpha() or each in "-/.,:;!?()'’"))]
 
 
 def is_misspelt(one: str, other: str) -> bool:
