@@ -323,3 +323,9 @@ FAULTS = [
 def test_the_check_finds_what_is_wrong(source: str, target: str) -> None:
     assert list(compare(blocks_of(source), blocks_of(target)))
     assert not list(compare(blocks_of(source), blocks_of(source)))
+
+
+def test_code_that_names_pre_does_not_begin_it() -> None:
+    document = read("In `<pre>` steht Code.\n\nText mit <pre>.\n\ncode\n\n</pre>\n\nUnd Schluss.\n")
+    said = [each.source.text for each in document.segments if each.state != "skipped"]
+    assert said == ["In {t1} steht Code.", "Text mit {t1}.", "Und Schluss."]
