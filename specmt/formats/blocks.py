@@ -46,7 +46,7 @@ _AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
 """A line that begins or ends a part of AsciiDoc, as behind a blank line or attributes."""
 
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
-_SAID: Final = re.compile(r"[ \t]*(?:#|//|/\*|\*|;|!|<!--|--)")
+_SAID: Final = re.compile(r"[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
 """How a line begins that says something about the entry behind it."""
 
 _FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)

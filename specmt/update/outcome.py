@@ -73,7 +73,10 @@ def arranged(
     """
     gone = {place for place, note in plan.notes if file_format == "po" and note in (GONE, OBSOLETE)}
     # Entries that are not used any more are at the end.
-    order = sorted(plan.order, key=lambda each: each[1] in gone)
+    last = gone | {
+        place for place, _ in enumerate(target.blocks) if file_format == "po" and target.text(place)[:2] == "#~"
+    }
+    order = sorted(plan.order, key=lambda each: each[1] in last)
     pieces: list[int | str] = []
     for number, other in order:
         action = "keep" if number is None else plan.steps[number].action

@@ -150,6 +150,7 @@ def plan(
     rest = [each for each in rest if (each.is_sure and each.is_marked) or entries is None]
     of_source |= {each.source: each.target for each in rest if each.target is not None}
     joined = {each.source for each in rest if each.target is None}
+    named = {(each.kind, each.key) for each in target if each.key}
     steps: list[Step] = []
     for number, item in enumerate(source):
         entry, other = known[before[number]] if number in before else None, of_source.get(number)
@@ -161,6 +162,8 @@ def plan(
         elif number in others:
             entry = others[number].entry
             decided = Step("write", others[number].origin, said=others[number].said)
+        elif other is None and entry is None and (item.kind, item.key) in named:
+            decided = Step("leave", "-")  # a key that the source has more often than the target
         is_sure = number in sure or (entry is not None and other is not None)
         steps.append(replace(decided, target=other, entry=entry, is_sure=is_sure))
     for number, around in enumerate(containers(source)):

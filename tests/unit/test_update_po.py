@@ -67,6 +67,9 @@ def test_entries_follow_their_source(catalogue: Pair) -> None:
     again = catalogue.update(NEW + "\n")
     assert again == made
     assert not catalogue.asked
+    more = catalogue.update(f'{NEW}\nmsgid "vier"\nmsgstr ""\n')
+    assert [each.msgid for each in polib.pofile(more)] == ["eins", "neu", "drei", "vier", "zwei"]
+    assert more.index("#~ msgid") > more.index("VIER")
 
 
 def test_entries_without_a_translation_get_one(tmp_path: Path) -> None:
