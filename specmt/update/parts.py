@@ -12,6 +12,7 @@ from specmt.formats.document import FormatOptions
 from specmt.text.patience import patience
 from specmt.text.segment import split_sentences
 from specmt.types import Span, Tagged
+from specmt.update.packages import with_tags
 from specmt.update.plan import Step
 from specmt.update.record import Entry, digest, sentences_in
 from specmt.update.reshaped import Said
@@ -68,9 +69,26 @@ def kept_texts(
         elif step.action == "write" and step.entry is not None and reuses:
             pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
         for place, said in pairs:
-            if not ours[place].tags and not said.tags:
+            if step.action == "write" and not step.said:
+                found[source.blocks[number].segments[place]] = with_tags(said, ours[place])
+            elif not ours[place].tags and not said.tags:
                 found[source.blocks[number].segments[place]] = said
     return found
+
+
+def has_other_columns(source: Side, number: int, target: Side, step: Step, formats: FormatOptions) -> bool:
+    """Whether a row of a table is as it was, but for cells that came or went."""
+    if step.entry is None or step.target is None or not source.text(number).lstrip(" >").startswith("|"):
+        return False
+    ours, theirs = source.texts(number), target.texts(step.target)
+    same = [*_same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)]
+    return len(ours) != len(theirs) and len(same) == min(len(ours), len(theirs))
+
+
+def is_new(text: str, entry: Entry | None, formats: FormatOptions) -> bool:
+    """Whether a text has a sentence that its block did not have."""
+    said = {digest([each], MACHINE) for each in sentences_in([text], formats.source)}
+    return entry is None or not said <= {*entry.sentences}
 
 
 def _said(parts: Sequence[Said], target: Side, formats: FormatOptions) -> Tagged:
@@ -86,10 +104,10 @@ def _said(parts: Sequence[Said], target: Side, formats: FormatOptions) -> Tagged
 def _same_parts(
     now: Sequence[str], entry: Entry, ours: Sequence[Tagged], theirs: Sequence[Tagged], formats: FormatOptions
 ) -> Iterator[tuple[int, Tagged]]:
-    """Yields the segments of a block whose sentences the machine translated before, and their translations."""
+    """Yields the segments of a block whose sentences were translated before, and their translations."""
     made = _spans(theirs, formats.target)
     count = len(entry.sentences)
-    if entry.origin != "m" or count != len(entry.translated) or not made or made[-1][1] != count:
+    if entry.origin not in ("m", "h", "o") or count != len(entry.translated) or not made or made[-1][1] != count:
         return
     by_span = dict(zip(made, theirs, strict=True))
     was = {new: old for old, new in patience(entry.sentences, now)}

@@ -18,9 +18,9 @@ from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
-from specmt.update.parts import MACHINE, exchanged_markup, kept_texts, mended
+from specmt.update.parts import MACHINE, exchanged_markup, has_other_columns, is_new, kept_texts, mended
 from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
-from specmt.update.record import NONE, Entry, Origin, Record, digest, sentences_in
+from specmt.update.record import NONE, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
@@ -168,13 +168,16 @@ class Update:
         """Returns a step that can be taken: markup is only exchanged where one part of it differs."""
         if step.action == "keep" and step.target is not None and self._is_untranslated(step.target):
             return replace(step, action="write", origin="m", note="")
-        if step.action != "transplant":
+        if step.action not in ("transplant", "draft"):
             return step
-        assert self.target is not None and step.target is not None
+        assert self.target is not None and step.target is not None and step.entry is not None
+        if step.action == "draft":
+            is_row = has_other_columns(self.source, number, self.target, step, self._formats)
+            is_cut = is_row and not self.options.again
+            return replace(step, action="write", origin=step.entry.origin, note="") if is_cut else step
         if (text := exchanged_markup(self.source, number, self.target, step.target, self._formats)) is not None:
             self._exchanged[number] = text
             return replace(step, action="exchange")
-        assert step.entry is not None
         return replace(anew(self.source.items[number], step.entry), target=step.target, entry=step.entry)
 
     def _segments(self) -> list[Segment]:
@@ -187,14 +190,9 @@ class Update:
             for number in block.segments if step.action in ("write", "draft") else ():
                 segment = self.source.document.segments[number]
                 is_known = number in self._known or self._formats.skips(segment.context)
-                if not is_known and (step.action == "write" or self._is_new(segment, step.entry)):
+                if not is_known and (step.action == "write" or is_new(segment.source.text, step.entry, self._formats)):
                     segments[number] = segment
         return segments
-
-    def _is_new(self, segment: Segment, entry: Entry | None) -> bool:
-        """Whether a segment has a sentence that its block did not have."""
-        said = (digest([each], MACHINE) for each in sentences_in([segment.source.text], self._formats.source))
-        return entry is None or not {*said} <= {*entry.sentences}
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         """Takes the translations of what was asked; returns the whole document where there is no target yet."""
@@ -224,6 +222,9 @@ class Update:
         """Has sentences of the machine in what people wrote follow the source."""
         assert self.target is not None
         for number, step in enumerate(self.plan.steps):
+            if step.action == "write" and step.origin in ("h", "o"):
+                new = [self._drafts[each] for each in self.source.blocks[number].segments if each in self._drafts]
+                self._fresh.update(digest([each], MACHINE) for each in sentences_in(new, self._formats.target))
             segment = next(iter(self.source.blocks[number].segments), -1)
             if step.action != "draft" or segment in self._left or segment not in self._drafts:
                 continue

@@ -319,3 +319,22 @@ def test_a_paragraph_of_other_sentences_than_its_source_is_not_cut(page: Pair) -
     made = page.update(PAGE.replace("Satz. Und", "Satz.\n\nUnd"))
     assert "All in one sentence." in made
     assert page.remarks[0].startswith("3: outdated")
+
+
+TABLE = "| A | B |\n|---|---|\n| Eins `x` | Zwei |\n| Drei | Vier |\n"
+WIDER = "| A | Neu | B |\n|---|---|---|\n| Eins `x` | Neues | Zwei |\n| Drei | Mehr | Vier |\n"
+
+
+def test_columns_come_and_go_beside_what_people_wrote(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update(TABLE)
+    pair.edit("EINS `x`", "one `x`")
+    pair.update()
+    made = pair.update(WIDER)
+    assert made == WIDER.upper().replace("EINS `X`", "one `x`")
+    assert sorted(pair.asked) == ["Mehr", "Neu", "Neues"]
+    assert pair.origins() == "mhm"
+    assert pair.update(TABLE) == TABLE.upper().replace("EINS `X`", "one `x`")
+    assert not pair.asked
+    pair.update(TABLE.replace("Zwei", "Anderes"))
+    assert pair.origins() == "mom"
