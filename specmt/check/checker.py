@@ -37,8 +37,10 @@ from specmt.update.update import open_update
 _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
 """Comments and texts in code."""
 
-_PAGE: Final = re.compile(r"\W*(?:markdown|mdx?|rst|asciidoc|adoc)\b")
-"""How code begins that is a page, of which the text is translated."""
+_FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
+_PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
+_TEXTS: Final = ("", "text", "txt", "mermaid")
+"""Languages of code that is translated, and of what has words that are."""
 
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
 """A word, as a text has that is to be translated."""
@@ -192,8 +194,11 @@ def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
 
 
 def _is_same_code(one: str, other: str) -> bool:
-    is_page = _PAGE.match(one) and _PAGE.match(other)
-    return same_code(_plain(one), _plain(other)) or (is_page is not None and marks_of(one) == marks_of(other))
+    languages = [match["language"] if (match := _FENCE.match(each)) else None for each in (one, other)]
+    one, other = (_FENCE.sub("", each) for each in (one, other))
+    if languages[0] in _PAGES and marks_of(one) == marks_of(other):
+        return True
+    return same_code(_plain(one), _plain(other), is_text=languages[0] in _TEXTS)
 
 
 def _plain(code: str) -> str:

@@ -58,12 +58,15 @@ _ADDRESS: Final = re.compile(r"[/@]|^www\.")
 _HOST: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^/@\s]*@)?(?:[\w-]+\.)*?([\w-]+\.(?:co\.)?\w+)(?=[/:?#]|\Z)", re.IGNORECASE
 )
-_LABEL: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:(?:-| (?:[-–/&>→] ?)?)[^\W\d_]+)*:?")
-"""The name of a button, which is no code."""
+_LABEL: Final = re.compile(
+    r"[^\W\d_a-z][^\W\d_]+(?:(?:-|[,:.!?»«”“\"]* (?:[-–+/&>→] )?[»«„“\"-]?)[^\W\d_]+)*[:.!?»«”“\"]*"
+)
+"""The name of a button, keys or a sentence, which are no code."""
 
+_QUOTES: Final = re.compile(r"\A(['\"])([^'\"]*)\1\Z")
 _CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
 _IN_QUOTES: Final = re.compile(
-    r"(?<=>)[^<>{}=]*(?=<)|(?<=[>}])[^<>{}=.#;:()\n]*(?=[<{])|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')"
+    r"(?<=>)[^<>{}=]*(?=<)|(?<=[>}])[^<>{}=;\n]*(?=[<{])|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')"
 )
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 _SENTENCE: Final = re.compile(r"[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
@@ -85,6 +88,7 @@ _NUMBER: Final = re.compile(
 _ALL: Final = re.compile(r"(?<![\d.,])100\s?%")
 """All of something, which may be said in words."""
 
+_SEPARATORS: Final = str.maketrans(",.", ".,")
 _PHONE: Final = re.compile(r"\+\d[\d ()/-]{6,}")
 """The number of a telephone, which is an example."""
 
@@ -161,7 +165,8 @@ def read(raw: str) -> Said:
             elif token.text != "%%":
                 said.found[kind][_QUOTED.sub("''", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))] += 1
         else:
-            code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split()).strip("'\"")
+            code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split())
+            code = _QUOTES.sub(r"\2", code)
             if not _LABEL.fullmatch(code):
                 said.found[kind][code] += 1
         words.append(" ")
@@ -221,7 +226,8 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     if _EXAMPLE.match(one) and _EXAMPLE.match(other):
         return
     found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
-    lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(raw[1])]
+    target = f"{raw[1]} {raw[1].translate(_SEPARATORS)}"  # where it may be in code
+    lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(target)]
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
         yield Problem("number", match[0])
 
@@ -273,9 +279,13 @@ def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Probl
                 new.remove(near)
 
 
-def same_code(one: str, other: str) -> bool:
-    """Whether code differs in words and sentences alone, and in no word by a letter or two."""
-    if any(_SENTENCE.search(one) and without(one) == without(other) for without in (_without_text, _without_words)):
+def same_code(one: str, other: str, *, is_text: bool = False) -> bool:
+    """Whether code differs in words and sentences alone, and in no word by a letter or two.
+
+    :param is_text: whether words are none of a program
+    """
+    without = _without_words if is_text else _without_text
+    if _SENTENCE.search(one) and without(one) == without(other):
         return True
     sides = [_TOKEN.findall(_IN_QUOTES.sub("", each)) for each in (one, other)]
     changed = {(a, b) for a, b in zip(*sides, strict=False) if a != b}
@@ -288,9 +298,7 @@ def _without_text(code: str) -> list[str]:
 
 
 def _without_words(code: str) -> list[str]:
-    """Returns code that has no language, as a letter has none; what has one is as it was."""
-    is_text = code.lstrip("`~ ").startswith("\n")
-    return [each for each in _TOKEN.findall(code) if not (is_text and (each.isalpha() or each in "-/.,:;!?()'’"))]
+    return [each for each in _TOKEN.findall(code) if not (each.isalpha() or each in "-/.,:;!?()'’")]
 
 
 def is_misspelt(one: str, other: str) -> bool:

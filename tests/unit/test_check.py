@@ -198,6 +198,7 @@ def without(tmp_path: Path, file_format: str, texts: list[tuple[str, str]], lost
             "Tower:\n\n```astro\n<p>{a + 8} {b}</p>\n```",
         ),
         ("yaml", "Der Turm</div>", "The tower"),
+        ("markdown", "Der Wert 0,5 ist gut.", "The value `0.5` is good."),
         ("yaml", "z. B. 123 456 und mehr", "e.g. 93/815 and more"),
         ("yaml", "HH mm ss, ddd d MMM yyyy TT", "HH mm ss, ddd d MMM yyyy TT"),
         ("yaml", "seit %1d %2h", "since %1T %2h"),
