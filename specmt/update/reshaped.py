@@ -1,8 +1,8 @@
-"""Blocks of a source that were split or merged, or have another key: where the translations of their sentences are."""
+"""Blocks of a source that were split, merged, or have another key or kind: where their translations are."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -53,21 +53,21 @@ def reshaped(
     before: Mapping[int, int],
     partner: Mapping[int, int],
 ) -> Iterator[Reshaped]:
-    """Yields the blocks of a source that were split, merged or named otherwise.
+    """Yields the blocks of a source that were split, merged or named otherwise, or are of another kind.
 
     :param before: the numbers of entries by those of blocks of the source
     :param partner: the numbers of blocks of the target by those of entries
     """
     taken = set(before.values())
-    renamed = {
-        each.source: old
-        for old, each in enumerate(known)
-        if old not in taken and old in partner and each.key and target[partner[old]].is_plain
-    }
+    renamed: defaultdict[tuple[str, bool], deque[int]] = defaultdict(deque)
+    for old, each in enumerate(known):
+        if old not in taken and old in partner and target[partner[old]].is_plain:
+            renamed[each.source, bool(each.key)].append(old)
     for number, item in enumerate(source):
-        if item.key and item.is_plain and number not in before and item.text in renamed:
-            old = renamed[item.text]
-            yield replace(_of(number, (old,), known, target, partner, (Said(partner[old]),)), old=(), is_first=False)
+        if item.is_plain and number not in before and renamed[item.text, bool(item.key)]:
+            old = renamed[item.text, bool(item.key)].popleft()
+            made = _of(number, (old,), known, target, partner, (Said(partner[old]),))
+            yield replace(made, old=(), is_first=False) if item.key else made
     for one, parts in _runs(known, source):
         other = partner.get(one, -1)
         is_free = all(before.get(number, one) == one for number in parts)

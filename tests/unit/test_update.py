@@ -338,3 +338,12 @@ def test_columns_come_and_go_beside_what_people_wrote(tmp_path: Path) -> None:
     assert not pair.asked
     pair.update(TABLE.replace("Zwei", "Anderes"))
     assert pair.origins() == "mom"
+
+
+def test_a_heading_of_another_level_keeps_its_translation(page: Pair) -> None:
+    page.edit("# TITEL", "# The title")
+    page.update()
+    made = page.update(PAGE.replace("# Titel", "## Titel"))
+    assert made == MADE.replace("# TITEL", "## The title")
+    assert not page.asked
+    assert page.origins() == "hmcmm"
