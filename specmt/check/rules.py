@@ -69,7 +69,7 @@ _IN_QUOTES: Final = re.compile(
     r"(?<=>)[^<>{}=]*(?=<)|(?<=[>}])[^<>{}=;\n]*(?=[<{])|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')"
 )
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
-_SENTENCE: Final = re.compile(r"[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
+_SENTENCE: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
 _WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
 _OF_TEXT: Final = re.compile(r"[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
 """A word that sentences have and lists of names have not."""
