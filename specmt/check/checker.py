@@ -93,13 +93,13 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     except DataError as error:
         yield Finding(pair.shown, _line(str(error)), "parse", str(error).removeprefix(f"{pair.target}: "))
         return
-    skipped = pair.settings.skip_keys
+    skips = options_of(pair.source, languages, pair.settings).skips
     if both:
-        matches = list(within(target))
+        matches = list(within(target, skips))
         known = {(match.source.key, match.source.raw) for match in matches}
-        matches += [Match(each, None) for each in texts_of(source, skipped) if (each.key, each.raw) not in known]
+        matches += [Match(each, None) for each in texts_of(source, skips) if (each.key, each.raw) not in known]
     elif pair.file_format in KEYED:
-        matches = list(by_key(texts_of(source, skipped), texts_of(target, skipped)))
+        matches = list(by_key(texts_of(source, skips), texts_of(target, skips)))
     else:
         matches = list(by_order(blocks_of(source), blocks_of(target)))
     seen = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -81,13 +81,16 @@ def read_side(
     return read_document(data, str(path), file_format, options)
 
 
-def texts_of(document: Document, skip_keys: Sequence[str]) -> list[Text]:
-    """Returns the texts of a document, without those of some keys."""
+def texts_of(document: Document, skips: Callable[[str], bool]) -> list[Text]:
+    """Returns the texts of a document.
+
+    :param skips: whether those of a key are left out
+    """
     text = _text(document)
     return [
         Text(each.line, each.context, _said(each, text), each.accelerators[0])
         for each in _whole(document)
-        if not {each.context, each.context.rpartition(".")[2]} & {*skip_keys}
+        if not skips(each.context)
     ]
 
 
@@ -117,11 +120,11 @@ def _raw(segment: Segment, text: str) -> str:
     return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
 
 
-def within(document: Document) -> Iterator[Match]:
-    """Yields the texts of a document that has translations, with these."""
+def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:
+    """Yields the texts of a document that has translations, with these; the parameters are those of ``texts_of``."""
     text = _text(document)
     for each in _whole(document):
-        if each.state == "skipped":
+        if each.state == "skipped" or skips(each.context):
             continue
         said = html.unescape(each.written[1]) if each.written[0] else each.target
         source = Text(each.line, each.context, _said(each, text), each.accelerators[0])
@@ -158,7 +161,7 @@ def blocks_of(document: Document) -> list[Text]:
     text, inner = _text(document), text_of(document)
     parts = sorted(inner.parts if inner is not None else (), key=lambda part: (part.start, -part.end))
     if not any(part.reason == "" for part in parts):
-        return texts_of(document, ())
+        return texts_of(document, lambda _: False)
     lines, place = LineNumbers(text), 0
     found: list[Text] = []
     for part in parts:

@@ -255,6 +255,16 @@ def test_a_text_may_have_plural_forms_and_no_words(tmp_path: Path) -> None:
     assert [each.text for each in check_pair(pair)] == ["'c' is not translated"]
 
 
+@pytest.mark.parametrize("file_format", ["json", "po"])
+def test_keys_are_left_out(file_format: str, tmp_path: Path) -> None:
+    pages = {"json": '{"a": {"id": "Turm"}, "b": "Turm"}', "po": "\n\n".join(
+        f'msgctxt "{key}"\nmsgid "{text}"\nmsgstr ""' for key, text in (("a.id", "Turm"), ("b", "Turm")))}  # fmt: skip
+    for name, text in (("source", pages[file_format]), ("target", "{}" if file_format == "json" else pages["po"])):
+        (tmp_path / name).write_text(text)
+    pair = Pair(tmp_path / "source", tmp_path / "target", file_format, Settings(skip_keys=("id",)), RULES)
+    assert [each.kind for each in check_pair(pair)] == ["missing"]
+
+
 def test_what_is_lost_of_catalogues(tmp_path: Path) -> None:
     assert [(each.kind, each.text) for each in found(tmp_path, "po", [("Ein Turm", "")])] == [
         ("missing", "'Ein Turm' is not translated")
