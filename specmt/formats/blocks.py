@@ -100,7 +100,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     lines = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
     if lines[-1] == len(text) and len(lines) > 1:
         lines.pop()
-    starts = _starts(text, lines, marks)
+    starts = lines if file_format == "yaml" else _starts(text, lines, marks)
     values = [(mark.start, mark.end) for mark in marks if mark.kind == "value"]
     unit = _UNITS.get(file_format)
     units = values if unit is None else [match.span() for match in unit.finditer(text)]

@@ -177,7 +177,9 @@ def plan(
         if old in taken or old in moved or number in used or number in barred:
             continue
         is_edited = known[old].origin in ("h", "o") or target[number].text != known[old].target
-        if options.obsolete == "remove" or (options.obsolete is None and not is_edited):
+        # What is no text is not kept for its own sake.
+        is_kept = is_edited or (options.obsolete == "keep" and known[old].origin != "c")
+        if options.obsolete == "remove" or not is_kept:
             removed.add(number)
         elif target[number].kind not in (*OPENING, "end"):
             notes.append((number, GONE if is_edited else OBSOLETE))

@@ -206,3 +206,15 @@ def test_keys_that_a_project_leaves_out_stay_as_they_are(tmp_path: Path) -> None
     assert pair.update(source) == wanted
     assert pair.update(source.replace("eins", "zwei")) == wanted.replace("eins", "zwei")
     assert pair.asked == []
+
+
+def test_remarks_and_anchors_of_yaml_stay_on_their_lines(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.yml")
+    source = (
+        "de:\n  a: &a\n    x: Eins # c\n    n: 5 # d\n  b:\n    <<: *a # e\n    y: *a\n  c: {d: Drei, e: Vier} # f\n"
+    )
+    made = pair.update(source)
+    assert pair.update(source.replace("  c:", "  z: Neu # g\n  c:")) == made.replace("  c:", "  z: NEU # g\n  c:")
+    assert pair.update(source, obsolete="remove") == made
+    plain = re.sub(r" &a|  b:\n.*\n.*\n", "", source)
+    assert pair.update(plain) == re.sub(r" &a|  b:\n.*\n.*\n", "", made)
