@@ -29,6 +29,10 @@ _BY_SOURCE: Final = frozenset(("po", "qt"))
 """The formats whose entries are named by what they translate."""
 
 _UNITS: Final = {
+    "po": re.compile(
+        r"^(?:msgctxt.*\n(?:\".*\n)*)?msgid .*\n(?:\".*\n|msgid_plural.*\n)*(?:msgstr.*(?:\n\".*)*\n?)+|(?:^#~.*\n?)+",
+        re.MULTILINE,
+    ),
     "fluent": re.compile(
         r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
     ),
@@ -108,7 +112,8 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     if file_format in _PROSE:
         bounds = _paragraphs(text, starts, runs, file_format)
     else:
-        bounds = _entries(text, starts, sorted({*runs, *_runs(values, starts, ())}))
+        whole = units if file_format == "po" else values
+        bounds = _entries(text, starts, sorted({*runs, *_runs(whole, starts, ())}))
     blocks: list[Block] = []
     firsts = [first for first, _ in runs]
     ends = [*starts, len(text)]
@@ -240,10 +245,10 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
 
 def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str, str]:
     """Returns the kind and the key of a block."""
-    if not segments:
-        return "markup", ""
     if file_format == "po" and (named := _MESSAGE.search(text)) is not None:
         return "entry", "".join(_QUOTED.findall(named[1] or "")) + "\4" + "".join(_QUOTED.findall(named[2]))
+    if not segments:
+        return "markup", ""
     if file_format in _BY_SOURCE:
         return "entry", " ".join(dict.fromkeys(f"{each.context}\4{each.source.text}" for each in segments))
     if any(each.context for each in segments):

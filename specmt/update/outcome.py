@@ -73,9 +73,8 @@ def arranged(
     """
     gone = {place for place, note in plan.notes if file_format == "po" and note in (GONE, OBSOLETE)}
     # Entries that are not used any more are at the end.
-    last = gone | {
-        place for place, _ in enumerate(target.blocks) if file_format == "po" and target.text(place)[:2] == "#~"
-    }
+    places = range(len(target.blocks)) if file_format == "po" else ()
+    last = gone | {place for place in places if target.text(place).lstrip().startswith("#~")}
     order = sorted(plan.order, key=lambda each: each[1] in last)
     pieces: list[int | str] = []
     for number, other in order:
