@@ -1,4 +1,4 @@
-"""Blocks: spans that tile a document, and documents that are made of such blocks, old and new.
+"""Blocks: spans that tile a document.
 
 A block is an entry of a catalogue with what is said before it, a paragraph, an item of a list, a row of a table, or
 what opens or closes a container of a tree; as whole lines, where these have nothing else. So blocks can be left out,
@@ -22,7 +22,7 @@ from specmt.formats.outline import OPENING, Mark, outline
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tag, Tagged
 
-_PROSE: Final = frozenset(("markdown", "rst", "asciidoc", "subtitles"))
+PROSE: Final = frozenset(("markdown", "rst", "asciidoc", "subtitles"))
 """The formats in which blank lines are between blocks."""
 
 _BY_SOURCE: Final = frozenset(("po", "qt"))
@@ -42,21 +42,17 @@ _UNITS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||\S.*?:{2,4}(?=\s))")
+ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||\S.*?:{2,4}(?=\s))")
 _ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)")
 """How a row of a table begins, whatever is in it."""
 
-_AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
+AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
 """A line that begins or ends a part of AsciiDoc, as behind a blank line or attributes."""
 
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
 _SAID: Final = re.compile(r"[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
 """How a line begins that says something about the entry behind it."""
 
-_FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
-_OPENS: Final = re.compile(r"[{\[(,]\s*\Z|<\?php\s*\Z|\A\s*\Z")
-_REMARK: Final = re.compile(r"[ \t]*(?://|#)[^\n\"']*\Z")
-_CLOSES: Final = re.compile(r"\s*[}\])]")
 _COMMA: Final = re.compile(r"[ \t]*,")
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
@@ -109,7 +105,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     unit = _UNITS.get(file_format)
     units = values if unit is None else [match.span() for match in unit.finditer(text)]
     runs = _runs(_spans(document.segments, lines, is_tree=bool(marks)), starts, units)
-    if file_format in _PROSE:
+    if file_format in PROSE:
         bounds = _paragraphs(text, starts, runs, file_format)
     else:
         whole = units if file_format == "po" else values
@@ -223,11 +219,11 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
         opened = _FENCE.match(said)
         if line < head:
             starts_here = not said.startswith((" ", "\t", "-")) or line == head - 1
-        elif has_items and ((has_rows and _ROW.match(said)) or (line in begins and _ITEM.match(said))):
+        elif has_items and ((has_rows and _ROW.match(said)) or (line in begins and ITEM.match(said))):
             starts_here = True
         else:
             starts_here = not is_blank and (was_blank or line == head)
-        if file_format == "asciidoc" and _AROUND.match(said):
+        if file_format == "asciidoc" and AROUND.match(said):
             if (mark := said.strip()) in around:
                 del around[around.index(mark) :]
                 starts_here = True
@@ -253,12 +249,12 @@ def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str
         return "entry", " ".join(dict.fromkeys(f"{each.context}\4{each.source.text}" for each in segments))
     if any(each.context for each in segments):
         return "entry", " ".join(dict.fromkeys(each.context for each in segments))
-    if file_format not in _PROSE:
+    if file_format not in PROSE:
         return "line", ""
     heading = _HEADING.match(text)
     if heading:
         return f"heading{len(heading[1])}", ""
-    return "item" if _ITEM.match(text) else "paragraph", ""
+    return "item" if ITEM.match(text) else "paragraph", ""
 
 
 def rendered(
@@ -278,53 +274,6 @@ def rendered(
     edits = inner.edits(left, lambda *_: None)
     parts = edited_parts(inner.text, edits, [(block.start, block.end) for block in blocks])
     return [part if block.start < block.end else "" for part, block in zip(parts, blocks, strict=True)]
-
-
-def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
-    """Returns a document that is made of blocks of its own, kept byte for byte, and of new ones.
-
-    What must stand between two that were not neighbours is put there: blank lines, commas.
-    """
-    inner = text_of(document)
-    assert inner is not None
-    ending = "\r\n" if "\r\n" in inner.text else "\n"
-    is_strict = re.match(r"\s*[{\[]", inner.text) is not None
-    is_listed = is_strict or inner.text.startswith("<?php")
-    made: list[str] = []
-    before: int | str | None = None
-    for piece in pieces:
-        text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
-        if not text:
-            continue
-        if ending == "\n" and isinstance(piece, str):
-            text = text.replace("\r\n", "\n")
-        if made and not (isinstance(before, int) and piece == before + 1):
-            made[-1] = _joined(
-                made[-1], text, ending, is_listed=is_listed, is_strict=is_strict, is_prose=file_format in _PROSE
-            )
-        made.append(text)
-        before = piece
-    if made and before != len(blocks) - 1:
-        tail = inner.text[len(inner.text.rstrip("\r\n")) :]
-        made[-1] = made[-1].rstrip("\r\n") + tail
-    return inner.encoding.encode("".join(made))
-
-
-def _joined(text: str, after: str, ending: str, *, is_listed: bool, is_strict: bool, is_prose: bool) -> str:
-    """Returns a block as it stands before another one that was not behind it."""
-    body = text.rstrip("\r\n")
-    gap = text[len(body) :] or ("" if is_strict or text.endswith(">") else ending)
-    if is_listed and body.strip():
-        code = _REMARK.sub("", body)
-        if _CLOSES.match(after):
-            body = code.removesuffix(",") + body[len(code) :] if is_strict else body
-        elif not _OPENS.search(code):
-            body = f"{code},{body[len(code) :]}"
-    is_inner = _ITEM.match(text) and _ITEM.match(after)
-    is_inner = is_inner or _AROUND.match(after) or _AROUND.match(body, body.rfind("\n") + 1)
-    if is_prose and not is_inner and not (_FRONT_LINE.match(text) and _FRONT_LINE.match(after)) and gap.count("\n") < 2:
-        gap = ending * 2
-    return body + gap
 
 
 def content(document: Document, block: Block, *, is_source: bool) -> Content:

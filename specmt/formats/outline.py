@@ -18,6 +18,9 @@ from specmt.languages import is_code
 TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 """A token of JSON."""
 
+XML: Final = frozenset(("android", "resx", "xliff", "qt", "tmx"))
+"""The formats of XML that have entries."""
+
 _DEEPEST: Final = 32
 """So many containers around another one make it a value."""
 
@@ -170,5 +173,5 @@ _READERS: Final[dict[str, Callable[[str, _Tree], None]]] = {
     "json": _json,
     "xcstrings": partial(_json, most=2),
     "yaml": _yaml,
-    **dict.fromkeys(("android", "resx", "xliff", "qt", "tmx"), _xml),
+    **dict.fromkeys(XML, _xml),
 }

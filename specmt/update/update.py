@@ -10,9 +10,10 @@ from typing import Final, final
 
 from specmt.documents import Remark, Remember, Selection, TranslatesLines, translate_documents
 from specmt.errors import DataError
-from specmt.formats.blocks import rendered, splice
+from specmt.formats.blocks import rendered
 from specmt.formats.document import Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
+from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_record

@@ -12,9 +12,10 @@ import pytest
 from specmt.documents import translate_documents
 from specmt.errors import DataError
 from specmt.formats import names, read_document
-from specmt.formats.blocks import blocks_in, splice
+from specmt.formats.blocks import blocks_in
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from tests.documents import O, Shouting, W, package
 from tests.growth import assert_linear

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from specmt.errors import DataError
-from specmt.formats.blocks import splice
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES
+from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.project import Settings
 from specmt.update.plan import PlanOptions
@@ -218,3 +218,9 @@ def test_remarks_and_anchors_of_yaml_stay_on_their_lines(tmp_path: Path) -> None
     assert pair.update(source, obsolete="remove") == made
     plain = re.sub(r" &a|  b:\n.*\n.*\n", "", source)
     assert pair.update(plain) == re.sub(r" &a|  b:\n.*\n.*\n", "", made)
+
+
+def test_entries_are_on_lines_of_their_own(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.properties")
+    pair.update("a=Ein <b>")
+    assert pair.update("a=Ein <b>\nc=Zwei <b>") == "a=EIN <b>\nc=ZWEI <b>"

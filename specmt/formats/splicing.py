@@ -1,0 +1,80 @@
+"""Documents that are made of blocks, old and new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, text_of
+from specmt.formats.document import Document
+from specmt.formats.outline import XML
+
+_OPENS: Final = re.compile(r"[{\[(,]\s*\Z|<\?php\s*\Z|\A\s*\Z")
+_REMARK: Final = re.compile(r"[ \t]*(?://|#)[^\n\"']*\Z")
+_CLOSES: Final = re.compile(r"\s*[}\])]")
+_FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
+
+
+def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
+    """Returns a document that is made of blocks of its own, kept byte for byte, and of new ones.
+
+    What must stand between two that were not neighbours is put there: blank lines, commas.
+    """
+    inner = text_of(document)
+    assert inner is not None
+    ending = "\r\n" if "\r\n" in inner.text else "\n"
+    kind = _kind(inner.text, file_format)
+    made: list[str] = []
+    before: int | str | None = None
+    for piece in pieces:
+        text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
+        if not text:
+            continue
+        if ending == "\n" and isinstance(piece, str):
+            text = text.replace("\r\n", "\n")
+        if made and not (isinstance(before, int) and piece == before + 1):
+            made[-1] = _joined(made[-1], text, ending, kind)
+        made.append(text)
+        before = piece
+    if made and before != len(blocks) - 1:
+        tail = inner.text[len(inner.text.rstrip("\r\n")) :]
+        made[-1] = made[-1].rstrip("\r\n") + tail
+    return inner.encoding.encode("".join(made))
+
+
+def _kind(text: str, file_format: str) -> Literal["prose", "json", "php", "xml", "lines"]:
+    """Returns what a document is made of, as far as it matters between blocks."""
+    if file_format in PROSE:
+        return "prose"
+    if re.match(r"\s*[{\[]", text):
+        return "json"
+    if text.startswith("<?php"):
+        return "php"
+    return "xml" if file_format in XML else "lines"
+
+
+def _joined(text: str, after: str, ending: str, kind: str) -> str:
+    """Returns a block as it stands before another one that was not behind it."""
+    body = text.rstrip("\r\n")
+    gap = text[len(body) :] or ("" if kind in ("json", "xml") else ending)
+    if kind in ("json", "php") and body.strip():
+        code = _REMARK.sub("", body)
+        if _CLOSES.match(after):
+            body = code.removesuffix(",") + body[len(code) :] if kind == "json" else body
+        elif not _OPENS.search(code):
+            body = f"{code},{body[len(code) :]}"
+    if kind == "prose" and gap.count("\n") < 2 and not _is_inner(text, after):
+        gap = ending * 2
+    return body + gap
+
+
+def _is_inner(text: str, after: str) -> bool:
+    """Whether no blank line is between blocks of prose."""
+    last = text.rstrip("\r\n").rpartition("\n")[2]
+    return bool(
+        (ITEM.match(text) and ITEM.match(after))
+        or (_FRONT_LINE.match(text) and _FRONT_LINE.match(after))
+        or AROUND.match(after)
+        or AROUND.match(last)
+    )
