@@ -232,10 +232,8 @@ def kept_texts(update: Update) -> list[str]:
     assert update.target is not None
     if update.target.is_package:
         return []
-    # What programs say of an entry of PO follows the source, and commas are between entries.
-    told = re.compile(r"^#(?:[.:,]|(?=[\r\n])).*\n" if update.files.file_format == "po" else r"(?!)", re.MULTILINE)
     return [
-        told.sub("", update.target.text(other)).strip().rstrip(",")
+        staying(update, other).strip().rstrip(",")
         for number, other in update.plan.order
         if other is not None
         and (
@@ -244,6 +242,19 @@ def kept_texts(update: Update) -> list[str]:
             else update.plan.steps[number].action in ("keep", "draft")
         )
     ]
+
+
+def staying(update: Update, number: int) -> str:
+    """Returns what of a block is not its source's: places and notes are in PO, text and places in Qt and XLIFF."""
+    assert update.target is not None
+    text = update.target.text(number)
+    if not update.target.blocks[number].segments:
+        return text
+    if update.files.file_format in ("qt", "xliff"):
+        found = re.search(r"<(translation|target)\b[^>]*>.*</\1>", text, re.DOTALL)
+        return "" if found is None else found[0].partition(">")[2]
+    told = r"^#(?:[.:,]|(?=[\r\n])).*\n" if update.files.file_format == "po" else r"(?!)"
+    return re.sub(told, "", text, flags=re.MULTILINE)
 
 
 @click.command()
