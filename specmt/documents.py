@@ -11,7 +11,7 @@ from itertools import count, groupby
 from typing import Final, Protocol
 
 from specmt.again import Again, again, damage
-from specmt.formats.document import FAILED, Document, Segment, fail, write
+from specmt.formats.document import FAILED, KEPT, Document, Segment, fail, write
 from specmt.options import DecodingOptions
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
@@ -25,7 +25,6 @@ _MOST_KNOWN: Final = 200_000
 LEFT: Final = "a sentence is left in its language"
 """What is told of a segment of which a part could not be translated."""
 
-_KEPT: Final = "kept as it was"
 _WORD: Final = re.compile(r"\S+")
 
 
@@ -333,7 +332,7 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
         source = segments[plan.number].source
         damages = [said.damage for said, _ in plan.parts if said.damage]
         if damages and all(said.damage for said, _ in plan.parts if said.source):
-            tell(plan.number, f"{_KEPT}: {damages[0]}")
+            tell(plan.number, f"{KEPT}: {damages[0]}")
             continue
         for said, _ in plan.parts:
             if said.damage:
@@ -351,7 +350,7 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
             fail(error, [plan.number], tell)
     told: list[tuple[int, str]] = []
     data = write(pending.document, translations, lambda *each: told.append(each))
-    bad = [number for number, what in told if what.startswith(_KEPT) and not what.startswith(FAILED)]
+    bad = [number for number, what in told if what.startswith(KEPT) and not what.startswith(FAILED)]
     held = dict(zip(bad, once_more([segments[number].source for number in bad]), strict=True)) if bad else {}
     if better := {number: translation for number, translation in held.items() if translation is not None}:
         told.clear()
@@ -359,7 +358,7 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
         data = write(pending.document, translations, lambda *each: told.append(each))
     for number, what in told:
         tell(number, what)
-    refused = {number for number, said in notes.items() if any(what.startswith(_KEPT) for what in said)}
+    refused = {number for number, said in notes.items() if any(what.startswith(KEPT) for what in said)}
     for plan in pending.plans:
         if plan.number in refused:
             summary.kept += 1

@@ -24,7 +24,7 @@ from specmt.cli.progress import share_bar
 from specmt.cli.tasks import Task
 from specmt.errors import DataError, OutputError
 from specmt.formats import read_document
-from specmt.formats.document import MAX_BYTES, Document, FormatOptions, TagRules
+from specmt.formats.document import KEPT, MAX_BYTES, Document, FormatOptions, TagRules
 from specmt.options import DecodingOptions
 from specmt.text.lines import Output, open_input, reading
 from specmt.types import Line, Stats
@@ -100,7 +100,7 @@ def translate_tasks(
             stats += each.stats
     stats.seconds = time.perf_counter() - started
     if options.check:
-        stats.warnings += sum(warning.text.startswith(("kept", LEFT)) for warning in total.warnings)
+        stats.warnings += sum(warning.text.startswith((KEPT, LEFT)) for warning in total.warnings)
     if not quiet:
         note(_sentence(total, len(rows)))
     if report is not None:

@@ -19,8 +19,13 @@ from specmt.types import Span, Tagged
 MAX_BYTES: Final = 128 << 20
 """The largest document that is read, and the most that one may unpack to; it is held in memory as a whole."""
 
-FAILED: Final = "kept as it was: it cannot be written"
+KEPT: Final = "kept as it was"
+"""How begins what is told of a segment that stays in its language though it is text, for which `--strict` fails."""
+
+FAILED: Final = f"{KEPT}: it cannot be written"
 """What is told of a segment where the program fails."""
+
+_NOT_UNDERSTOOD: Final = "not understood"
 
 State = Literal["new", "fuzzy", "translated", "skipped"]
 """Whether a segment has a translation, one to be looked at again, none, or is not to be translated."""
@@ -107,7 +112,7 @@ def unread(text: str, parts: Iterable[Part]) -> list[Part]:
     place, found = 0, []
     for part in [*sorted(parts, key=lambda part: part.start), Part(len(text), len(text), "")]:
         if any(map(str.isalpha, text[place : part.start])):
-            found.append(Part(place, part.start, "not understood"))
+            found.append(Part(place, part.start, _NOT_UNDERSTOOD))
         place = max(place, part.end)
     return found
 
@@ -118,7 +123,8 @@ def unread_segments(text: str, parts: Iterable[Part], line: Callable[[int], int]
     :param line: returns the number of the line of a place
     """
     for part in unread(text, parts):
-        said, reason = Tagged(text[part.start : part.end].strip()), f"left as it is: it is {part.reason}"
+        said, left = Tagged(text[part.start : part.end].strip()), "left as it is"
+        reason = f"{KEPT if part.reason == _NOT_UNDERSTOOD else left}: it is {part.reason}"
         yield Segment(said, line(part.start), lambda *_: (), state="skipped", reason=reason)
 
 
@@ -254,7 +260,7 @@ class TextDocument:
                 ]
                 written[number] = translation
             except RefusedError as error:
-                tell(number, f"kept as it was: {error}")
+                tell(number, f"{KEPT}: {error}")
             except Exception as error:
                 fail(error, [number], tell)
         if written:

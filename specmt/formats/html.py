@@ -10,7 +10,7 @@ from functools import partial
 from html import unescape
 from typing import Final
 
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
 from specmt.formats.encoding import Encoding, decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
@@ -223,7 +223,7 @@ class _Page:
             guard=lambda pieces, _: [outer, *pieces, outer],
         ):
             if segment.state == "new" and LEFT_OVER.search(segment.source.text):
-                reason = "left as it is: it has a part of a template that is not understood"
+                reason = f"{KEPT}: it has a part of a template that is not understood"
                 segment = replace(segment, state="skipped", reason=reason)
             yield segment
 

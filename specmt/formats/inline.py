@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, Literal, final
 
 from specmt.errors import DataError
-from specmt.formats.document import Edit, Pieces, Segment, State, Tell
+from specmt.formats.document import KEPT, Edit, Pieces, Segment, State, Tell
 from specmt.formats.glued import Item, apart, glue, pair
 from specmt.formats.icu import Branch, split
 from specmt.types import Span, Tag, Tagged
@@ -334,7 +334,7 @@ def in_place(
     try:
         parts += inline.branches() if forms else ()
     except ValueError as error:
-        reason = f"left as it is: {error}"
+        reason = f"{KEPT}: {error}"
     whole = ("" if not parts else inline.plain(), "")
     for branch, part in parts or [(None, inline)]:
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.scalars import TEXT, composed, quoted, start_of, written
@@ -121,7 +121,7 @@ class _Reader:
             return
         line = self._lines(node.start_mark.index)
         if _ICU.search(core):
-            reason = "left as it is: it has a plural or select of ICU"
+            reason = f"{KEPT}: it has a plural or select of ICU"
             yield Segment(Tagged(core), line, lambda *_: (), "skipped", context=path, reason=reason)
             return
         head, tail = value[: len(value) - len(value.lstrip())], value[len(value.rstrip()) :]

@@ -11,7 +11,7 @@ import tree_sitter_php
 from tree_sitter import Language, Node, Parser
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place, render
 from specmt.formats.plurals import count_of_forms
@@ -117,7 +117,7 @@ class _Reader:
         elif node.type in ("string", "encapsed_string") and not is_whole:
             yield from self._string(node, path, has_forms=has_forms)
         elif node.type in _LEFT and not is_whole and re.search("[\"'<]", self._raw(node)):
-            reason = f"left as it is: {_LEFT[node.type]}"
+            reason = f"{KEPT}: {_LEFT[node.type]}"
             line = self._lines(node.start_byte)
             yield Segment(Tagged(self._raw(node)), line, lambda *_: (), "skipped", context=path, reason=reason)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, final
 from xml.parsers import expat
 
 from specmt.formats.commonmark import DIRECTIVE, OF_TEXT
-from specmt.formats.document import Part, Segment, TextDocument
+from specmt.formats.document import KEPT, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT
 from specmt.types import Span, Tagged
@@ -250,7 +250,7 @@ class Checked:
                 if fault.lines[0] <= self.segments[number].line <= fault.lines[1]
             }
             for number, what in (wrong or dict.fromkeys(left, faults[0].text)).items():
-                told[number, f"kept as it was: {what}"] = None
+                told[number, f"{KEPT}: {what}"] = None
                 del left[number]
         for number, what in told:
             tell(number, what)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from specmt.errors import DataError, UsageError
-from specmt.formats.document import Document, Edit, FormatOptions, Part, Segment, State, Tell, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, Part, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.types import Span, Tagged
 
@@ -52,7 +52,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 )
                 continue
             is_left = before != "" and len(plans) > 1
-            reason = f"left as it is: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
+            reason = f"{KEPT}: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
             edits = partial(_edits, span, raw, said, delimiter, before)
             state: State = "skipped" if is_left else "translated" if existing else "new"
             segments.append(Segment(Tagged(said.strip()), line, edits, state, target=existing, reason=reason))

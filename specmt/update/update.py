@@ -11,7 +11,7 @@ from typing import Final, final
 from specmt.documents import Remark, Remember, Selection, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats.blocks import rendered
-from specmt.formats.document import Document, FormatOptions, Segment
+from specmt.formats.document import KEPT, Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
@@ -200,7 +200,7 @@ class Update:
         self._left = {number for number in self.asked if number not in translations}
 
         def told(number: int, what: str) -> None:
-            if what.startswith("kept"):
+            if what.startswith(KEPT):
                 self._left.add(number)
             if number in translations:
                 tell(number, what)

@@ -124,6 +124,20 @@ def test_a_segment_that_fails_is_reported(
     assert out.read_text() == path.read_text()
 
 
+def test_text_that_stays_counts_and_what_is_no_text_does_not(tiny_model: Path, tmp_path: Path) -> None:
+    cases = {
+        "icu.yml": ("de:\n  a: '{n, plural, one {ein Hund} other {Hunde}}'\n", 65),
+        "icu.arb": ('{"@@locale": "de", "a": "{n, plural, one {ein Hund}"}', 65),
+        "code.md": ("`der Hund`\n\n    die Katze\n", 0),
+    }
+    for name, (text, code) in cases.items():
+        path = tmp_path / name
+        path.write_text(text)
+        command = ["translate", str(path), "-o", str(tmp_path / f"out-{name}"), *model_options(tiny_model)]
+        assert run([*command, "--strict"]) == code, name
+        assert run(command) == 0
+
+
 def test_a_document_that_changes_while_it_is_read(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

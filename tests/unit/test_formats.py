@@ -527,7 +527,7 @@ def test_tables_with_short_lines_and_cells_without_letters() -> None:
     several = read("csv", b'"a,b;c";d;e\nEins;Zwei;\nDrei;Vier\n', columns=("1", "2=3"))
     assert translate(several) == b'"a,b;c";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'.replace(b'"a,b;c";d', b'"A,B;C";d')
     assert [segment.reason for segment in several.segments if segment.reason] == [
-        "left as it is: the line has 2 columns, and not 3"
+        "kept as it was: the line has 2 columns, and not 3"
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_file_with_the_target_language_is_left() -> None:
     document = read("yaml", b"de:\n  a: Haus\nen:\n  a: house\n")
     assert [segment.reason for segment in document.segments] == ["left as it is: the file has the target language"]
     (segment,) = read("yaml", b"a: 'x {n, plural, other {Haus}}'\n").segments
-    assert segment.reason == "left as it is: it has a plural or select of ICU"
+    assert segment.reason == "kept as it was: it has a plural or select of ICU"
 
 
 def test_plurals_get_the_forms_of_the_target() -> None:

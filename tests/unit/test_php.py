@@ -44,7 +44,7 @@ def test_only_text_is_translated(data: str, expected: list[str]) -> None:
 def test_what_is_left_says_why(value: str, reason: str) -> None:
     data = f"<?php\n$lang['a'] = {value};\n".encode()
     (segment,) = read("php", data).segments
-    assert (segment.state, segment.reason, segment.line) == ("skipped", f"left as it is: {reason}", 2)
+    assert (segment.state, segment.reason, segment.line) == ("skipped", f"kept as it was: {reason}", 2)
 
 
 @pytest.mark.parametrize(
