@@ -224,3 +224,11 @@ def test_entries_are_on_lines_of_their_own(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "de.properties")
     pair.update("a=Ein <b>")
     assert pair.update("a=Ein <b>\nc=Zwei <b>") == "a=EIN <b>\nc=ZWEI <b>"
+
+
+def test_remarks_of_php_stay_whole(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.php")
+    source = "<?php\nreturn [\n    /* Siehe https://a.b/#c */\n    'a' => 'Eins',\n    'b' => 'Zwei',\n];\n"
+    made = pair.update(source)
+    more = pair.update(source.replace("'a' => 'Eins'", "'x' => 'Neu'"), obsolete="remove")
+    assert more == made.replace("'a' => 'EINS'", "'x' => 'NEU'")
