@@ -41,7 +41,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 _REFERENCE: Final = re.compile(
-    r"(?P<copied>\$t\([^()]*\)|'[{}]')|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
+    r"(?P<copied>\$t\([^()]*\)|'[{}]'|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
+    r"|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
 )
 """What is copied, and marks of wikis for words that stand out."""
 
@@ -161,11 +162,15 @@ class _Reader:
 
 
 def _nested(text: str, span: Span) -> Iterator[Item]:
-    """Yields references of i18next to other messages, braces that ICU quotes, and marks of wikis."""
-    mark = ""
+    """Yields references of i18next to other messages, braces that ICU quotes, and marks and links of wikis."""
+    mark = link = ""
     for match in _REFERENCE.finditer(text, *span):
         if match["copied"]:
             yield Item("opaque", match.span())
+        elif match["link"] or match[0] == "]]":
+            if match["link"] or link:
+                yield Item("open" if match["link"] else "close", match.span(), "link")
+            link = match["link"] or ""
         elif match[0] == mark or (match["open"] and not mark):
             yield Item("close" if mark else "open", match.span(), match[0])
             mark = "" if mark else match[0]

@@ -220,3 +220,10 @@ def test_marks_of_wikis_are_tags() -> None:
     for word in ("Siehe", "fett", "und", "kursiv", " da", "Ich", "hab", "''s", "nein", "''a", "'b'", "c''"):
         expected = expected.replace(word, word.upper())
     assert translate(document).decode() == expected
+
+
+def test_links_of_wikis_keep_their_targets() -> None:
+    source = '{"a": "siehe [[Haupt seite|die seite]] und [[Haupt seite]] da", "b": "ein ]] und [[x|"}'
+    assert shout("json", source) == (
+        '{"a": "SIEHE [[Haupt seite|DIE SEITE]] UND [[Haupt seite]] DA", "b": "EIN ]] UND [[X|"}'
+    )
