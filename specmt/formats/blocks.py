@@ -36,9 +36,10 @@ _UNITS: Final = {
     "fluent": re.compile(
         r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
     ),
+    "strings": re.compile(r'^[ \t]*/\*(?:(?!/\*)[^*]|\*(?!/))*\*/(?:[ \t]*\r?\n[ \t]*"[^\n]*)?', re.MULTILINE),
     "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*\n(?:(?!\1\S).*\n)*\1</dict>", re.MULTILINE),
 }
-"""What is an entry, where that can have several lines."""
+"""What is an entry, or a remark, where that can have several lines."""
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -108,7 +109,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     if file_format in PROSE:
         bounds = _paragraphs(text, starts, runs, file_format)
     else:
-        whole = units if file_format == "po" else values
+        whole = units if file_format in ("po", "strings") else values
         bounds = _entries(text, starts, sorted({*runs, *_runs(whole, starts, ())}))
     blocks: list[Block] = []
     firsts = [first for first, _ in runs]

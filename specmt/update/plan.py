@@ -177,8 +177,9 @@ def plan(
         if old in taken or old in moved or number in used or number in barred:
             continue
         is_edited = known[old].origin in ("h", "o") or target[number].text != known[old].target
-        # What is no text is not kept for its own sake.
-        is_kept = is_edited or (options.obsolete == "keep" and known[old].origin != "c")
+        # A value that is no text is not kept for its own sake; a remark may be a part of one that stays.
+        is_value = known[old].origin == "c" and target[number].kind in (*OPENING, "end", "value")
+        is_kept = is_edited or (options.obsolete == "keep" and not is_value)
         if options.obsolete == "remove" or not is_kept:
             removed.add(number)
         elif target[number].kind not in (*OPENING, "end"):

@@ -232,3 +232,12 @@ def test_remarks_of_php_stay_whole(tmp_path: Path) -> None:
     made = pair.update(source)
     more = pair.update(source.replace("'a' => 'Eins'", "'x' => 'Neu'"), obsolete="remove")
     assert more == made.replace("'a' => 'EINS'", "'x' => 'NEU'")
+
+
+def test_remarks_over_several_lines_stay_whole(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.strings")
+    source = '/* Erst\n   dann */\n"a" = "Eins";\n/* Noch\n   einer */\n"b" = "Zwei";\n'
+    assert '/* Erst\n   dann */\n"a" = "EINS";' in pair.update(source)
+    for changed in ("/* Erst */", "/* Neu\n   dann */", "/* Erst\n   dann\n   neu */"):
+        assert '"a" = "EINS";' in pair.update(source.replace("/* Erst\n   dann */", changed))
+        assert '"b" = "ZWEI";' in pair.update(source.replace("/* Noch\n   einer */", changed))
