@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Measures everything that docs/benchmarks.md and the README state, and writes both.
+"""Measures what docs/benchmarks.md and the README state; writes their table of speeds, and a page of all outputs.
 
 Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets, after pip install '.[peers]'; it
 takes about half an hour on two slow cores. What was measured already at the same commit, by the same command, is not
 measured again: the outputs wait in runs/benchmarks.
 
-  python scripts/benchmarks.py             # measure what is missing, then write docs/benchmarks.md and README.md
+  python scripts/benchmarks.py             # measure what is missing, then write runs/benchmarks/page.md and the tables
   python scripts/benchmarks.py --fresh     # measure all
-  python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/benchmarks.md
-  python scripts/benchmarks.py --page docs/benchmarks-avx2.md --only peers,wide,wider   # of another machine
+  python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/page.md
+  python scripts/benchmarks.py --only peers,wide,wider
 
-The page holds commands and what they print. Three measurements are commands of this script: identical, memory, start.
+That page holds commands and what they print; docs/benchmarks.md is written from it by hand. Three measurements are
+commands of this script: identical, memory, start.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.evaluation.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
-README = ROOT / "README.md"
+TABLES = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+"""What has the table of speeds."""
 PROGRAMS = {"python": [sys.executable], "specmt": [sys.executable, "-m", "specmt"]}
 
 console = Console(width=120)
@@ -169,13 +170,13 @@ def summary(record: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 
 
 def fill(readme: str, table: str) -> str:
-    """Returns the README with that table between its markers.
+    """Returns a page with that table between its markers.
 
     :raises ValueError: the markers are not there.
     """
     filled, count = re.subn(r"(<!-- speed -->\n).*?(<!-- /speed -->)", rf"\1\n{table}\n\n\2", readme, flags=re.DOTALL)
     if count != 1:
-        raise ValueError(f"README.md: there must be one `<!-- speed -->` block, but there are {count} instead.")
+        raise ValueError(f"There must be one `<!-- speed -->` block, but there are {count} instead.")
     return filled
 
 
@@ -183,8 +184,7 @@ def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
     """Returns the page, as Markdown."""
     parts = [
         "# Benchmarks",
-        "Commands and what they print. Written by `python scripts/benchmarks.py`; do not edit it by hand. The commands "
-        "take the test sets from `$SPECMT_CORPORA`.",
+        "Commands and what they print. The commands take the test sets from `$SPECMT_CORPORA`.",
         f"Machine: {format_signature(describe_machine(PACKAGES))}",
         *(["## In short", table] if table else []),
     ]
@@ -197,16 +197,14 @@ def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
 @click.group(invoke_without_command=True)
 @click.option("--fresh", is_flag=True, help="Measure again what was measured.")
 @click.option("--only", default=",".join(SECTIONS), show_default=True, help="Measure only these.")
-@click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/benchmarks.md and nothing else.")
-@click.option("--page", "path", type=click.Path(path_type=Path), help="Write this page, and nothing else.")
+@click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/page.md and nothing else.")
 @click.pass_context
-def main(context: click.Context, fresh: bool, only: str, trial: bool, path: Path | None) -> None:
-    """Measures, and writes docs/benchmarks.md and the README's table."""
+def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
+    """Measures, and writes a page of all outputs and the tables of speeds."""
     if context.invoked_subcommand is not None:
         return
-    folder = ROOT / "runs" / ("trial" if trial else (path or PAGE).stem)
+    folder = ROOT / "runs" / ("trial" if trial else "benchmarks")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / PAGE.name if trial else path or PAGE
     steps: dict[str, dict[str, Any]] = {}
     for name, (_, command, few) in SECTIONS.items():
         command = f"{command} {few}" if trial else command
@@ -223,11 +221,11 @@ def main(context: click.Context, fresh: bool, only: str, trial: bool, path: Path
     record = folder / "peers.record.json"
     table = summary(json.loads(record.read_text(encoding="utf-8")), steps["peers"]) if "peers" in steps else ""
     click.echo(table)
-    path.write_text(page(steps, table), encoding="utf-8")
-    click.echo(f"{path} is written.", err=True)
-    if path == PAGE:
-        README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
-        click.echo("The table of README.md is written.", err=True)
+    (folder / "page.md").write_text(page(steps, table), encoding="utf-8")
+    click.echo(f"{folder / 'page.md'} is written.", err=True)
+    for path in TABLES if table and not trial else ():
+        path.write_text(fill(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+        click.echo(f"The table of {path.name} is written.", err=True)
 
 
 def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:
