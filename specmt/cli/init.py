@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -20,11 +19,10 @@ from specmt.text.printable import printable
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--from", "source", metavar="LANG", help="The language that is translated from.  [default: as is found]")
 @click.option("--to", "languages", metavar="LANG", multiple=True, help="One to translate into.  [default: as is found]")
-@click.option("--yes", is_flag=True, help="Write the file without asking.")
+@click.option("--write", is_flag=True, help="Write it, too.")
 @click.option("--force", is_flag=True, help="Replace one that is there.")
-@click.option("--dry-run", is_flag=True, help="Only show it.")
-def init(folder: Path, source: str | None, languages: tuple[str, ...], yes: bool, force: bool, dry_run: bool) -> None:
-    """Propose a project file, specmt.toml, for FOLDER, show it, and write it.
+def init(folder: Path, source: str | None, languages: tuple[str, ...], write: bool, force: bool) -> None:
+    """Propose a project file, specmt.toml, for FOLDER, and show it.
 
     It says what fits the files that are there: those of Docusaurus, MkDocs, Hugo, Sphinx, Rails, Android, Qt, gettext
     and Apple, what crowdin.yml says, and names with the code of a language.
@@ -32,19 +30,17 @@ def init(folder: Path, source: str | None, languages: tuple[str, ...], yes: bool
     \b
     Examples:
       specmt init
-      specmt init --from de --to en --yes
+      specmt init --from de --to en --write
     """
     path = folder / NAME
-    if path.exists() and not (force or dry_run):
+    if write and path.exists() and not force:
         raise UsageError(f"{path}: is there already; --force replaces it.")
     proposal = propose(folder, source, languages)
     click.echo(printable(str(proposal), lines=True), nl=False)
     for rule in proposal.rules:
         counts = ", ".join(f"{to} {rule.translated[to]}" for to in proposal.languages if rule.translated[to])
         note(f"{rule.source}: {len(rule.sources)} files; translated: {counts or 'none'}")
-    if dry_run:
-        return
-    if yes or (sys.stdin.isatty() and click.confirm(f"Write {path}?", err=True)):
+    if write:
         write_whole(path, str(proposal))
     else:
-        note(f"{path} is not written; --yes does.")
+        note(f"{path} is not written; --write does.")

@@ -124,15 +124,15 @@ def test_the_file_is_shown_and_written_when_it_is_asked_for(
 ) -> None:
     write(tmp_path, "i18n/en.json", "i18n/de.json")
     path = tmp_path / "specmt.toml"
-    for option in ("--dry-run", "--force"):  # nobody answers
-        shown = execute_here(capfdbinary, "init", tmp_path, option)
-        assert shown.returncode == 0 and not path.exists()
-        assert b'target = "i18n/{dir}/{to}{ext}"\n' in shown.stdout
-        assert b"i18n/**/en.*: 1 files; translated: de 1\n" in shown.stderr
-    assert execute_here(capfdbinary, "init", tmp_path, "--yes").stdout == path.read_bytes()
+    shown = execute_here(capfdbinary, "init", tmp_path)
+    assert shown.returncode == 0 and not path.exists()
+    assert b'target = "i18n/{dir}/{to}{ext}"\n' in shown.stdout
+    assert b"i18n/**/en.*: 1 files; translated: de 1\n" in shown.stderr
+    assert execute_here(capfdbinary, "init", tmp_path, "--write").stdout == path.read_bytes()
     path.write_text("")
-    refused = execute_here(capfdbinary, "init", tmp_path, "--yes")
+    assert execute_here(capfdbinary, "init", tmp_path).returncode == 0
+    refused = execute_here(capfdbinary, "init", tmp_path, "--write")
     assert (refused.returncode, path.read_text()) == (2, "")
     assert refused.stderr.endswith(b"specmt.toml: is there already; --force replaces it.\n")
-    execute_here(capfdbinary, "init", tmp_path, "--yes", "--force")
+    execute_here(capfdbinary, "init", tmp_path, "--write", "--force")
     assert path.read_text().startswith("version = 1\n")
