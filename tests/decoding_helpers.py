@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -399,7 +398,7 @@ class WrongTree(Bushy):
     def tree(self, truth: list[int], count: int) -> list[Node]:
         first = self.wrong(truth, count)
         below = self.hide(self.block(truth, count + 1), self.random.randint(0, 9), truth, count, first)
-        return [Node(first, 0, -1.0), *(replace(node, parent=node.parent + 1) for node in below)]
+        return [Node(first, 0, -1.0), *(node._replace(parent=node.parent + 1) for node in below)]
 
 
 class ConstantTree(Bushy):

@@ -17,6 +17,7 @@ SHOWN_BY = {
     "cli/bench.py": ["bench"],
     "cli/documents.py": ["translate"],
     "cli/evaluate.py": ["evaluate"],
+    "cli/init.py": ["init"],
     "cli/job.py": ["translate"],
     "cli/memory.py": ["memory export"],
     "cli/models.py": ["translate"],  # it says how placeholders are translated

@@ -442,11 +442,9 @@ def test_what_does_not_fit_is_refused(networks: Networks, wrong: str) -> None:
 
 
 def refused(networks: Networks, drafting: Drafting, **changes: Any) -> str:
-    sentences = replace(
-        Sentences(np.full((ROWS, 80), BOS), np.ones(ROWS, dtype=np.int64), np.array([9, 20, 40])), **changes
-    )
+    sentences = Sentences(np.full((ROWS, 80), BOS), np.ones(ROWS, dtype=np.int64), np.array([9, 20, 40]))
     with pytest.raises((TypeError, ValueError)) as caught:
-        networks.verifier.run(networks.open(), sentences, drafting, iterations=1, enough=1)
+        networks.verifier.run(networks.open(), sentences._replace(**changes), drafting, iterations=1, enough=1)
     return str(caught.value)
 
 

@@ -196,7 +196,7 @@ def run_until(
     """Returns what one call of the loop makes of sentences."""
     while True:
         state, sentences = open_rows(model, sources, limits)
-        sentences = replace(sentences, hints=hints)
+        sentences = sentences._replace(hints=hints)
         drafting = tree_drafting(model, sources) if is_tree else Drafting(0)
         ran = fused_of(model).run(state, sentences, drafting, iterations=100, enough=enough)
         # On a busy machine it comes back earlier, for the sake of signals.
