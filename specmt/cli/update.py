@@ -132,7 +132,7 @@ def update(
         raise UsageError("`was` must be git:REV for several files, as each has its own.")
     run = _Run(was, damaged, is_dry=dry_run, is_alone=count == 1, quiet=quiet)
     for group in groups:
-        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet)))
+        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet), group.keep))
     if not quiet:
         note(run.sentence())
     if damaged:
@@ -166,6 +166,8 @@ class _Group:
     known: Callable[[], Iterable[tuple[Files, FormatOptions]]]
     """Returns translations in which people may have approved some texts."""
     memory: Sequence[Path]
+    keep: Sequence[str] = ()
+    """Terms that stay as they are."""
 
     def approved(self) -> Iterator[Pair]:
         """Yields what people approved, and what translation memories have."""
@@ -244,7 +246,7 @@ def _in_project(
         orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
         known = partial(translations_in, project, to)
         name, loaded = model or project.model, loading | languages
-        groups.append(_Group(project.source_language, jobs, name, loaded, told, orphans, known, memory))
+        groups.append(_Group(project.source_language, jobs, name, loaded, told, orphans, known, memory, project.keep))
     return groups
 
 
@@ -388,8 +390,9 @@ def _load(model: str | None, loading: dict[str, Any], *, quiet: bool) -> Transla
 class _Late:
     """A translator that is loaded when the first line comes."""
 
-    def __init__(self, load: Callable[[], Translator]) -> None:
+    def __init__(self, load: Callable[[], Translator], keep: Sequence[str]) -> None:
         self._load = cache(load)
+        self._given: dict[str, Any] = {"glossary": {term: [term] for term in keep}} if keep else {}
 
     def remember(self, pairs: Iterable[Pair], options: DecodingOptions) -> None:
         """Takes what drafts are copied from."""
@@ -400,4 +403,4 @@ class _Late:
         lines = iter(lines)
         first = next(lines, None)
         if first is not None:
-            yield from self._load().translate(chain([first], lines), options)
+            yield from self._load().translate(chain([first], lines), options, **self._given)

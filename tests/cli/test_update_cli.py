@@ -1,4 +1,4 @@
-"""`specmt update` and `specmt accept`, as far as they need no model."""
+"""`specmt update` and `specmt accept`, mostly as far as they need no model."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def test_what_is_outdated_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixt
     pair.edit("Two", "2")
     fails(capsys, ["accept", pair.target], 65, "has changed since the last `specmt update`")
     fails(capsys, ["accept", pair.source], 66, "has no record")
+
+
+def test_terms_that_a_project_keeps_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "specmt.toml").write_text(
+        'version = 1\nfrom = "de"\nto=["en"]\nkeep = ["Bahnhof"]\n[[files]]\nsource = "*.md"\ntarget = "{to}/{path}"\n'
+    )
+    (tmp_path / "page.md").write_text("Wo ist der Bahnhof?\n")
+    assert specmt("update", tmp_path / "page.md", "--quiet") == 0
+    assert "Bahnhof?" in (tmp_path / "en" / "page.md").read_text()
 
 
 def test_the_source_of_a_translation_in_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
