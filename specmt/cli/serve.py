@@ -131,9 +131,11 @@ def serve(
             note(f"serving {pairs} on http://{host}:{port}/")
 
     app = create_app(service, log=None if quiet else log, origins=origins, metrics=metrics, page=page)
-    run(Server(app, host, port, started=started, failed=lambda: service.failure is not None))
-    if service.failure is not None:
-        raise service.failure
+    try:
+        run(Server(app, host, port, started=started, failed=lambda: service.failure is not None))
+    finally:  # it may have ended before it began
+        if service.failure is not None:
+            raise service.failure
 
 
 def _sources(models: tuple[str, ...], loading: dict[str, Any], *, quiet: bool) -> list[Source]:

@@ -61,8 +61,12 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Texts with markup wait in a thread each.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
-        service.start()
-        await asyncio.to_thread(worker.warm)
+        try:
+            service.start()
+            await asyncio.to_thread(worker.warm)
+        except BaseException as error:  # which the server would end for without a word
+            service.fail(error)
+            raise
         expiry = asyncio.create_task(uploads.expire_for_ever())
         try:
             yield

@@ -103,7 +103,11 @@ class Service:
             self.languages.detect("")
             self._detects = True
         except BaseException as error:
-            self._error = error
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Notes what there is no use in going on after."""
+        self._error = error
 
     def stop(self) -> None:
         """Finishes what was taken in, and ends all threads."""

@@ -6,11 +6,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
 from specmt import signals
-from tests.commands import COMMAND, ENVIRONMENT, MACHINE, TIMEOUT
+from tests.commands import COMMAND, ENVIRONMENT, MACHINE, TIMEOUT, specmt
 
 MEBIBYTE = 1 << 20
 TRANSLATE = ["translate", "-q", *MACHINE]
@@ -73,6 +74,14 @@ def test_wherever_memory_ends_there_is_one_line(size: str, peak: int) -> None:
 def test_a_server_that_has_too_little_memory_ends(part: float, peak: int) -> None:
     done = execute([*COMMAND, "serve", "-q", "--port", "0"], int(part * peak))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"specmt: error: out of memory.\n")
+
+
+def test_a_server_that_cannot_begin_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("specmt.serve.worker.warm", Mock(side_effect=MemoryError))
+    assert specmt("serve", "-q", "--port", "0") == 1
+    assert capsys.readouterr().err == "specmt: error: out of memory.\n"
 
 
 def test_an_abort_for_another_reason_stays_one(peak: int) -> None:

@@ -265,16 +265,16 @@ def test_where_no_format_is_cheaper_the_verifier_drafts_for_itself(
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda d, model: replace(d, nodes=4), "chains"),
-        (lambda d, model: replace(d, block_size=5000), "look ahead"),
-        (lambda d, model: replace(d, stage=Drafting(5000)), "look ahead"),
-        (lambda d, model: replace(d, stage=d), "two stages"),
-        (lambda d, model: replace(d, network=model.network("masked")), "a decoder on the kernels"),
-        (lambda d, model: replace(d, network=model.network("autoregressive")), "like the verifier"),
-        (lambda d, model: replace(d, network=load_model(model.path, dtype="float32").verifier), "like the verifier"),
-        (lambda d, model: replace(d, state=None), "the verifier's caches"),
-        (lambda d, model: replace(d, state=model.verifier.new_state(1)), "uses its caches"),
-        (lambda d, model: replace(d, state=replace(d.state, cross=model.verifier.new_state(1).cross)), "its caches"),
+        (lambda d, model: d._replace(nodes=4), "chains"),
+        (lambda d, model: d._replace(block_size=5000), "look ahead"),
+        (lambda d, model: d._replace(stage=Drafting(5000)), "look ahead"),
+        (lambda d, model: d._replace(stage=d), "two stages"),
+        (lambda d, model: d._replace(network=model.network("masked")), "a decoder on the kernels"),
+        (lambda d, model: d._replace(network=model.network("autoregressive")), "like the verifier"),
+        (lambda d, model: d._replace(network=load_model(model.path, dtype="float32").verifier), "like the verifier"),
+        (lambda d, model: d._replace(state=None), "the verifier's caches"),
+        (lambda d, model: d._replace(state=model.verifier.new_state(1)), "uses its caches"),
+        (lambda d, model: d._replace(state=replace(d.state, cross=model.verifier.new_state(1).cross)), "its caches"),
     ],
 )
 def test_what_cannot_be_run_is_refused(

@@ -394,7 +394,7 @@ def test_record_of_a_chain() -> None:
 
 
 def test_unknown_probabilities_are_null() -> None:
-    iteration = replace(CORRECTED, nodes=[replace(node, log_prob=math.nan) for node in CORRECTED.nodes])
+    iteration = replace(CORRECTED, nodes=[node._replace(log_prob=math.nan) for node in CORRECTED.nodes])
     found = shown(Trace([THE], [iteration], [THE, DOG], True)).as_json()
     assert [node["log_prob"] for node in found["iterations"][0]["nodes"]] == [None] * 3
 
