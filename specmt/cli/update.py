@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import cache, partial
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
-from specmt.cli.documents import reading_options, told
+from specmt.cli.documents import told
+from specmt.cli.groups import Group, Job, in_project, named
 from specmt.cli.options import (
     PATH,
     DocumentOptions,
@@ -25,21 +25,16 @@ from specmt.cli.options import (
     given_options,
     model_options,
 )
-from specmt.cli.pages import Pages
-from specmt.cli.tasks import Task, find_tasks, in_languages, say_left
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.formats.dialects import DIALECTS
-from specmt.formats.document import FormatOptions
-from specmt.formats.known import CATALOGUES, is_lines
 from specmt.options import DecodingOptions, check_effects
-from specmt.pairs import read_pairs
-from specmt.project import Project, find_project
+from specmt.project import find_project
 from specmt.types import Line, Translation
-from specmt.update.known import Approved, approved_in, translations_in
+from specmt.update.known import Approved
 from specmt.update.outcome import Counts
 from specmt.update.plan import PlanOptions
 from specmt.update.renamed import find_renamed, move
-from specmt.update.store import END, FOLDER, Files, Locks, read_whole, record_beside, record_in, store, target_of
+from specmt.update.store import Files, Locks, read_whole, store
 from specmt.update.update import Update, Updated, open_update, update_all
 
 if TYPE_CHECKING:
@@ -122,9 +117,9 @@ def update(
     damaged: list[str] = []
     project = find_project(Path.cwd() if not sources else sources[0].absolute().parent) if into is None else None
     if into is not None and sources:
-        groups = [_named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
+        groups = [named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
     elif project is not None:
-        groups = _in_project(project, sources, model, loading, options, plans, documents.fuzzy_below)
+        groups = in_project(project, sources, model, loading, options, plans, documents.fuzzy_below)
     else:
         raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")
     count = sum(len(group.jobs) for group in groups)
@@ -142,135 +137,6 @@ def update(
         )
 
 
-@dataclass(frozen=True)
-class _Job:
-    files: Files
-    formats: FormatOptions
-    plans: PlanOptions
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Translations into one language."""
-
-    language: str
-    """That is translated from."""
-
-    jobs: list[_Job]
-    model: str | None
-    loading: dict[str, Any]
-    options: DecodingOptions
-    orphans: list[Files]
-    """Records whose sources are gone."""
-
-    known: Callable[[], Iterable[tuple[Files, FormatOptions]]]
-    """Returns translations in which people may have approved some texts."""
-    memory: Sequence[Path]
-    keep: Sequence[str] = ()
-    """Terms that stay as they are."""
-
-    def approved(self) -> Iterator[Pair]:
-        """Yields what people approved, and what translation memories have."""
-        yield from approved_in(self.known())
-        for path in self.memory if self.jobs else ():
-            yield from read_pairs(path, self.jobs[0].formats.source, self.jobs[0].formats.target)
-
-
-def _named(
-    sources: Sequence[Path],
-    into: Path,
-    model: str | None,
-    loading: dict[str, Any],
-    options: DecodingOptions,
-    documents: DocumentOptions,
-    plans: PlanOptions,
-    damaged: list[str],
-    *,
-    quiet: bool,
-) -> _Group:
-    """Returns the translations that the user names."""
-    from specmt.models.folder import find
-
-    file_format = documents.file_format or _lines(sources)
-    tasks, left = find_tasks([*sources], into, file_format, language=loading["source"], columns=documents.column)
-    if left and not quiet:
-        note(say_left(left))
-    tasks = in_languages(tasks, model, loading, damaged, is_sure="source" in given_options())
-    folder = find(model, source=loading["source"], target=loading["target"])
-    _, formats = reading_options((folder.source, folder.target), options, documents)
-    pages = Pages(tasks)
-    jobs = [
-        _Job(
-            _files(task, record_beside(task.target)), pages.options(task, formats), _of_format(plans, task.file_format)
-        )
-        for task in tasks
-        if task.target is not None
-    ]
-    used = {job.files.record for job in jobs}
-    records = into.rglob(f"{FOLDER}/*{END}") if into.is_dir() else ()
-    orphans = [Files(path, target_of(path), path, "") for path in sorted(records) if path not in used]
-    memory = () if options.memory is None else (options.memory,)
-    own = partial(map, attrgetter("files", "formats"), jobs)
-    return _Group(folder.source, jobs, model, loading, options, orphans, own, memory)
-
-
-def _in_project(
-    project: Project,
-    sources: Sequence[Path],
-    model: str | None,
-    loading: dict[str, Any],
-    options: DecodingOptions,
-    plans: PlanOptions,
-    fuzzy_below: float | None,
-) -> list[_Group]:
-    """Returns the translations of a project, by language."""
-    fuzzy_below = project.fuzzy_below if fuzzy_below is None else fuzzy_below
-    options = replace(options, scores=fuzzy_below is not None)
-    pairs = [*project.pairs(sources)]
-    groups = []
-    for to in dict.fromkeys(pair.to for pair in pairs):
-        own = [pair for pair in pairs if pair.to == to]
-        tasks = [Task(pair.source, pair.target, pair.file_format) for pair in own]
-        pages, jobs = Pages(tasks), []
-        for task, pair in zip(tasks, own, strict=True):
-            base = pair.settings.options(FormatOptions(source=project.source_language, target=to))
-            base = replace(base, fuzzy_below=fuzzy_below)
-            formats = replace(pages.options(task, base), rebase=project.rebase(pair))
-            asked = plans if plans.obsolete == "remove" else replace(plans, obsolete=pair.settings.obsolete)
-            record = record_in(project.folder, to, pair.source.relative_to(project.folder))
-            jobs.append(_Job(_files(task, record), formats, _of_format(asked, pair.file_format)))
-        told = replace(options, glossary=options.glossary or project.glossary.get(to))
-        memory = project.memory if options.memory is None else (options.memory,)
-        told = replace(told, memory=next(iter(memory), None))
-        languages = {"source": loading["source"] or project.source_language, "target": loading["target"] or to}
-        orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
-        known = partial(translations_in, project, to)
-        name, loaded = model or project.model, loading | languages
-        groups.append(_Group(project.source_language, jobs, name, loaded, told, orphans, known, memory, project.keep))
-    return groups
-
-
-def _orphans(project: Project, to: str, used: Collection[Path]) -> list[Files]:
-    """Returns the records of a project whose sources are gone, and where their translations are."""
-    top = record_in(project.folder, to, Path("any")).parent
-    found = []
-    for path in sorted(top.rglob(f"*{END}")):
-        source = project.folder / path.relative_to(top).with_name(path.name.removesuffix(END))
-        target = project.target_of(source, to)
-        if path not in used and not source.exists() and target is not None:
-            found.append(Files(source, target, path, ""))
-    return found
-
-
-def _files(task: Task, record: Path) -> Files:
-    assert task.source is not None and task.target is not None
-    return Files(task.source, task.target, record, task.file_format)
-
-
-def _of_format(plans: PlanOptions, file_format: str) -> PlanOptions:
-    return plans if file_format in CATALOGUES else replace(plans, obsolete=None)
-
-
 class _Run:
     """Brings translations up to date, and says what was done."""
 
@@ -283,7 +149,7 @@ class _Run:
         self._total = Counts()
         self._count = self._same = 0
 
-    def bring(self, group: _Group, late: _Late) -> None:
+    def bring(self, group: Group, late: _Late) -> None:
         """Brings some up to date.
 
         :raises DataError: the only one is damaged, or does not belong to its source.
@@ -309,7 +175,7 @@ class _Run:
                 self._total += each.counts
                 self._count += 1
 
-    def _prepared(self, group: _Group, locks: Locks) -> Iterator[Update]:
+    def _prepared(self, group: Group, locks: Locks) -> Iterator[Update]:
         for job in group.jobs:
             try:
                 if not self._is_dry:
@@ -324,7 +190,7 @@ class _Run:
             if update is not None:
                 yield update
 
-    def _follow(self, job: _Job, orphans: list[Files]) -> None:
+    def _follow(self, job: Job, orphans: list[Files]) -> None:
         """Moves the translation of a source that was renamed."""
         old = find_renamed(job.files, orphans, job.formats) if orphans else None
         if old is None:
@@ -348,11 +214,6 @@ class _Run:
         names = ("translated", "outdated", "deleted", "removed")
         done = ", ".join(f"{number} {name}" for name in names if (number := getattr(self._total, name)))
         return f"{said}: {'would be ' * self._is_dry}{done}" if done else said
-
-
-def _lines(sources: Sequence[Path]) -> str | None:
-    """Returns the format of the only file if that is one of lines, which other commands do not take for a document."""
-    return "text" if len(sources) == 1 and is_lines(sources[0].name) and not sources[0].is_dir() else None
 
 
 def _earlier(source: Path, was: str | None, target: bytes) -> bytes | None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from specmt.formats.anchors import targets_in
-from specmt.formats.document import Document, RefusedError, Segment, TextDocument, edited_parts
+from specmt.formats.document import KEPT, Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
 from specmt.formats.outline import OPENING, Mark, outline
 from specmt.formats.shape import Checked
@@ -268,7 +268,7 @@ def rendered(
 
     def told(number: int, what: str) -> None:
         tell(number, what)
-        if what.startswith("kept"):
+        if what.startswith(KEPT):
             left.pop(number, None)
 
     document.write(translations, told)
