@@ -119,13 +119,30 @@ static int is_limited(void) {
     return all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
 }
 
+// What Python says that nobody can catch. Who started a thread that ended before it began waits for it for ever. The hook
+// is in C, for such a thread has no memory for a frame of Python.
+static PyObject *hear(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *kind = PyStructSequence_GetItem(arguments, 0), *said = PyStructSequence_GetItem(arguments, 3);
+    const char *text = said != NULL && PyUnicode_Check(said) ? PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
+    if (kind != NULL && PyErr_GivenExceptionMatches(kind, PyExc_MemoryError) && text != NULL && strstr(text, "thread"))
+        leave_without_memory();
+    return PyObject_CallFunctionObjArgs(PySys_GetObject("__unraisablehook__"), arguments, NULL);
+}
+
+static PyMethodDef hook = {"hear", hear, METH_O, "Ends the program where memory ended before a thread began."};
+
 // Has libraries that abort, or crash, where memory is limited and ends, end the program in one line.
-static void watch_memory(void) {
+static int watch_memory(void) {
     static char said[4096];
-    if (!is_limited()) return;
+    if (!is_limited()) return 0;
     if (is_full_now()) leave_without_memory();
     setvbuf(stderr, said, _IOFBF, sizeof said);
     for (size_t i = 0; i < sizeof CRASHES / sizeof *CRASHES; i++) signal(CRASHES[i], leave_where_memory_ended);
+    PyObject *function = PyCFunction_NewEx(&hook, NULL, NULL);
+    int failed = function == NULL || PySys_SetObject("unraisablehook", function) != 0;
+    Py_XDECREF(function);
+    return failed ? -1 : 0;
 }
 
 static int set_handler(int number) {
@@ -143,7 +160,7 @@ static PyObject *install(PyObject *module, PyObject *none) {
     owner = getpid();
     for (size_t i = 0; i < sizeof NUMBERS_HANDLED / sizeof *NUMBERS_HANDLED; i++)
         if (set_handler(NUMBERS_HANDLED[i]) != 0) return PyErr_SetFromErrno(PyExc_OSError);
-    watch_memory();
+    if (watch_memory() != 0) return NULL;
     Py_RETURN_NONE;
 }
 
