@@ -123,10 +123,18 @@ static int is_limited(void) {
 // is in C, for such a thread has no memory for a frame of Python.
 static PyObject *hear(PyObject *module, PyObject *arguments) {
     (void)module;
-    PyObject *kind = PyStructSequence_GetItem(arguments, 0), *said = PyStructSequence_GetItem(arguments, 3);
+    PyObject *error = PyStructSequence_GetItem(arguments, 1), *said = PyStructSequence_GetItem(arguments, 3);
     const char *text = said != NULL && PyUnicode_Check(said) ? PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
-    if (kind != NULL && PyErr_GivenExceptionMatches(kind, PyExc_MemoryError) && text != NULL && strstr(text, "thread"))
-        leave_without_memory();
+    int in_thread = text != NULL && strstr(text, "thread") != NULL;
+    // Others come of it: what began not is looked for in vain where threads are counted.
+    Py_XINCREF(error);
+    while (in_thread && error != NULL && PyExceptionInstance_Check(error)) {
+        if (PyErr_GivenExceptionMatches(error, PyExc_MemoryError)) leave_without_memory();
+        PyObject *before = PyException_GetContext(error);
+        Py_DECREF(error);
+        error = before;
+    }
+    Py_XDECREF(error);
     return PyObject_CallFunctionObjArgs(PySys_GetObject("__unraisablehook__"), arguments, NULL);
 }
 

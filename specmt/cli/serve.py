@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from specmt import signals
 from specmt.cli.console import load, note, show_warnings
 from specmt.cli.options import PATH, decoding_option, number_option, place_options
 from specmt.errors import ModelError, UsageError
@@ -131,6 +132,8 @@ def serve(
             note(f"serving {pairs} on http://{host}:{port}/")
 
     app = create_app(service, log=None if quiet else log, origins=origins, metrics=metrics, page=page)
+    if signals.memory_is_full():  # before there are threads, which may end before they begin
+        raise MemoryError
     try:
         run(Server(app, host, port, started=started, failed=lambda: service.failure is not None))
     finally:  # it may have ended before it began

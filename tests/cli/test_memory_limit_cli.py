@@ -84,8 +84,9 @@ def test_a_server_that_cannot_begin_says_why(
     assert capsys.readouterr().err == "specmt: error: out of memory.\n"
 
 
-def test_a_thread_that_ends_before_it_begins_ends_the_program(peak: int) -> None:
-    started = "import threading; thread = threading.Thread(); thread._bootstrap = lambda: bytearray(1 << 50)"
+@pytest.mark.parametrize("name", ["_bootstrap", "_set_ident"])
+def test_a_thread_that_ends_before_it_begins_ends_the_program(name: str, peak: int) -> None:
+    started = f"import threading; thread = threading.Thread(); thread.{name} = lambda: bytearray(1 << 50)"
     code = f"from specmt import signals; signals.install(); {started}; thread.start()"
     done = execute([sys.executable, "-c", code], 4 * peak)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"specmt: error: out of memory.\n")
