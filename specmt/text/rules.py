@@ -62,6 +62,7 @@ _PERCENT: Final = re.compile(r" ?%(?!\w)")
 _ORDINAL: Final = re.compile(r"%([1-9][0-9]{0,5})(st|nd|rd|th)(?!\w)")
 _NAME: Final = re.compile(r"(?<!\w)(?=\w{0,100}[^\x00-\x7f])(?![a-zß-öø-ÿ])[^\W\d_]\w*")
 _STAND_IN: Final = re.compile(r"%[1-9][0-9]{0,5}")
+_LAST_STAND_IN: Final = re.compile(r"%[1-9][0-9]{0,5}\Z")
 _CLOSING: Final = re.compile("[.!?…]%([1-9][0-9]{0,5})")
 """A stand-in right behind the end of a sentence: a mark of a footnote, or further marks."""
 
@@ -261,6 +262,12 @@ class Rules:
         done = 0
         for number, (window, space) in enumerate(cut, 1):
             own = copied[done : done + len(stand_ins(window))] if copied else []
+            after, rest = cut[number : number + 1], copied[done + len(own) :]
+            # Spaces that a stand-in alone has around it are no text's.
+            if (own and own[-1].glue[1] and _LAST_STAND_IN.search(window)) or (
+                after and rest and rest[0].glue[0] and _STAND_IN.match(after[0][0])
+            ):
+                space = space.removesuffix(" ")
             each = Part(renumber(window, -done), space + separator * (number == len(cut)), copied=own, is_cut=True)
             if _LETTER.search(_STAND_IN.sub("", each.text)):
                 self._show(each)

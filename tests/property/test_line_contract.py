@@ -54,6 +54,8 @@ def seen(line: str) -> str:
 @example([], "a\ufeff\u0301", 1)
 @example([], "3 \ufeff\t b", 1)
 @example([], "a\ufeff\u200d3", 1)
+@example([], "333aaa😀", 1)
+@example([], "aa😀aaaaaaa", 1)
 @example([], "3😀a333😀", 1)  # what stands for an emoji is where a long word is cut
 def test_a_model_that_copies_gives_the_file_back(body: list[tuple[str, str]], last: str, batch: int) -> None:
     data = ("".join(line + ending for line, ending in body) + last).encode()
