@@ -4,6 +4,7 @@
   PYTHONPATH=. python scripts/roundtrip.py                          # the repositories of scripts/roundtrip.txt
   PYTHONPATH=. python scripts/roundtrip.py --folder /usr --most 400  # what a machine has
   PYTHONPATH=. python scripts/roundtrip.py --format markdown --way model
+  PYTHONPATH=. python scripts/roundtrip.py --examples spec.txt --most 999   # each example of CommonMark's a page
 
 A line of the list is a repository, `@`, a commit, and how the paths begin that count; repositories are fetched
 into --repositories, by name, without the files that are not asked for. Of each document: what is written without a
@@ -18,6 +19,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +79,13 @@ def in_folder(folder: Path) -> Iterator[Found]:
             path = Path(place, name)
             if path.is_file() and not path.is_symlink():
                 yield str(path), path.read_bytes
+
+
+def examples(spec: Path) -> Iterator[Found]:
+    """Yields the examples of CommonMark's specification."""
+    found = re.finditer(r"^`{32} example\n(.*?)^\.\n", spec.read_text(), re.DOTALL | re.MULTILINE)
+    for number, match in enumerate(found, 1):
+        yield f"{spec}/{number}.md", match[1].replace("→", "\t").encode
 
 
 def listed(lines: Iterable[str], repositories: Path) -> Iterator[Found]:
@@ -149,6 +158,7 @@ def faults(
 
 @click.command(help=__doc__)
 @click.option("--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--examples", "spec", type=click.Path(exists=True, path_type=Path), help="Those of a specification.")
 @click.option("--list", "path", default=LIST, type=click.Path(exists=True, path_type=Path), help="Of repositories.")
 @click.option("--repositories", default=Path("runs/repositories"), type=Path, help="Where they are, or will be.")
 @click.option("--format", "formats", multiple=True, help="Only these.")
@@ -158,6 +168,7 @@ def faults(
 @click.option("--seed", default=1, show_default=True)
 def main(
     folders: tuple[Path, ...],
+    spec: Path | None,
     path: Path,
     repositories: Path,
     formats: tuple[str, ...],
@@ -167,8 +178,9 @@ def main(
     seed: int,
 ) -> None:
     found: dict[str, list[Found]] = defaultdict(list)
-    lines = [] if folders else path.read_text().splitlines()
-    for each in [*(each for folder in folders for each in in_folder(folder)), *listed(lines, repositories)]:
+    lines = [] if folders or spec else path.read_text().splitlines()
+    here = [*(each for folder in folders for each in in_folder(folder)), *(examples(spec) if spec else ())]
+    for each in [*here, *listed(lines, repositories)]:
         head = each[1]()[:HEAD] if each[0].lower().endswith(IN_THEM) else b""
         kind = format_in_folder(Path(each[0]), head, None)
         if kind in (formats or names()):

@@ -139,9 +139,13 @@ def places(children: Sequence[Token], size: int) -> Iterator[tuple[Token, int, i
         is_part = child.info == "attributes" and found and found[-1][0].type in _WITH_ATTRIBUTES
         if not is_part:
             found.append((child, child.meta["at"] - back))
+    before = 0
     for number, (child, start) in enumerate(found):
         end = found[number + 1][1] if number + 1 < len(found) else size
-        yield child, start, min(end, start + len(child.content)) if child.type == "text" else end
+        if child.type == "hardbreak":
+            start = before  # theirs are without the spaces that make them
+        before = min(end, start + len(child.content)) if child.type == "text" else end
+        yield child, start, before
 
 
 _WITH_ATTRIBUTES: Final = frozenset(

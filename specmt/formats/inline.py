@@ -27,6 +27,7 @@ _DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
     "close": "close",
     "closed": "close",
 }
+_PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
 
@@ -145,9 +146,9 @@ class Inline:
     def _trim(self, items: Sequence[Item], partners: dict[int, int]) -> tuple[int, int]:
         low, high = 0, len(items)
         while low < high:
-            if self._is_edge(items[low]) or (items[low].kind == "open" and low not in partners):
+            if self._is_edge(items[low]) or (items[low].kind in _PAIRED and low not in partners):
                 low += 1
-            elif self._is_edge(items[high - 1]) or (items[high - 1].kind == "close" and high - 1 not in partners):
+            elif self._is_edge(items[high - 1]) or (items[high - 1].kind in _PAIRED and high - 1 not in partners):
                 high -= 1
             elif items[low].kind == "open" and partners[low] == high - 1:
                 low, high = low + 1, high - 1
@@ -160,7 +161,7 @@ class Inline:
         return low, high
 
     def _has_words(self, items: Sequence[Item]) -> bool:
-        return not all(self._is_edge(item) or item.kind in ("open", "close") for item in items)
+        return not all(self._is_edge(item) or item.kind in _PAIRED for item in items)
 
     def _is_edge(self, item: Item) -> bool:
         if item.kind == "text":
