@@ -3,14 +3,16 @@
 
     PYTHONPATH=. python scripts/faults.py [--seconds N] [--clients N] [--seed N]
 
-Clients vanish, documents are damaged, no file can be written, no memory is left, workers are killed, a step of the
-session fails, clocks jump, the server is stopped and goes on, the model's folder is another one. Every request must be
-answered or refused, no answer may be another than without faults, and in the end the server is ready and no larger.
+Clients vanish, documents are damaged, no file can be written, no memory is left, workers are killed, calls fail in
+every thread, clocks jump, the server is stopped and goes on, the model's folder is another one; in the end a signal
+drains the server, and in another one the thread that decodes ends. Every request must be answered or refused, no answer
+may be another than without faults, the server may not grow, and what `/readyz` says all the time must be true.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import os
@@ -18,17 +20,19 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import SpooledTemporaryFile, TemporaryDirectory
+from typing import Any
 
 import httpx
 
@@ -36,89 +40,143 @@ ROOT = Path(__file__).parents[1]
 LINES = [line for line in (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n") if line.strip()]
 PAIR = {"source": "de", "target": "en"}
 REFUSALS = {400, 413, 429, 500, 503}
+WAYS = ("text", "html", "document")
+NUMBERS = 20
+"""How many of the lines are asked for."""
+
+PICTURE = random.Random(1).randbytes(3 << 20)
+"""In every fourth document, so that it is kept in a file while it arrives."""
+
+REST = 0.5
+"""Seconds after a fault in which it may still be felt."""
+
+END_OF_THREAD = signal.SIGRTMIN
 
 
 def serve(model: str) -> None:
-    """Serves a model; SIGUSR1 fails the next step of its session, SIGUSR2 has the clock jump by an hour."""
+    """Serves a model; SIGUSR1 fails the next call in one of its threads, SIGUSR2 has the clock jump by an hour."""
     from specmt.cli.main import run
-    from specmt.feeder import SharedSession
+    from specmt.feeder import Feeder, SharedSession
+    from specmt.serve import worker
+    from specmt.serve.engine import Engine
+    from specmt.serve.markup import Work
+    from specmt.serve.service import Service
 
-    work, clock, failing, hours = SharedSession.work, time.time, threading.Event(), [0]
+    clock, failing, hours = time.time, set[tuple[Any, str]](), [0]
+    errors = RuntimeError(), MemoryError(), OSError(errno.ENOSPC, "No space left on device")
+    points = (
+        *((SharedSession, "work"), (Feeder, "cutting"), (Service, "find_pairs"), (Work, "run"), (worker, "_started")),
+        (SpooledTemporaryFile, "rollover"),
+    )
 
-    def fail_or_work(session: SharedSession, *given: object) -> None:
-        if failing.is_set():
-            failing.clear()
-            raise RuntimeError
-        work(session, *given)  # type: ignore[arg-type]
+    def may_fail(point: tuple[Any, str], error: Callable[[], BaseException]) -> None:
+        call = getattr(*point)
 
-    SharedSession.work = fail_or_work  # type: ignore[assignment,method-assign]
+        def fail_or_call(*given: Any, **more: Any) -> Any:
+            if point in failing:
+                failing.discard(point)
+                raise error()
+            return call(*given, **more)
+
+        setattr(*point, fail_or_call)
+
+    for each in points:
+        may_fail(each, lambda: random.choice(errors))
+    may_fail((Engine, "_fill"), SystemError)
     time.time = lambda: clock() + 3600 * hours[0]
-    signal.signal(signal.SIGUSR1, lambda *_: failing.set())
+    signal.signal(signal.SIGUSR1, lambda *_: failing.add(random.choice(points)))
     signal.signal(signal.SIGUSR2, lambda *_: hours.__setitem__(0, -hours[0] or random.choice((-1, 1))))
+    signal.signal(END_OF_THREAD, lambda *_: failing.add((Engine, "_fill")))
     sys.exit(run(["serve", "--port", "0", "--model", model, "--cache-size", "0", "--req-limit", "0"]))
 
 
-def document(text: str) -> bytes:
-    """Returns a DOCX of one paragraph."""
+def document(text: str, picture: bytes = b"") -> bytes:
+    """Returns a DOCX of one paragraph and perhaps a picture."""
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         body = f'<w:document xmlns:w="{space}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
         archive.writestr(zipfile.ZipInfo("word/document.xml"), body)
+        archive.writestr(zipfile.ZipInfo("word/media/image1.png"), picture)
     return out.getvalue()
 
 
 class Soak:
     """Clients of one server, and what comes of their requests."""
 
-    def __init__(self, url: str, process: int, model: Path) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[bytes], model: Path) -> None:
         self.url, self.process, self.model = url, process, model
         self.counts: Counter[str] = Counter()
         self.expected: dict[tuple[str, int], bytes] = {}
         self.ends = threading.Event()
         self.fault = ""
+        self.faults = 0
+        """How many there were."""
 
-    def ask(self, client: httpx.Client, way: str, number: int, damage: random.Random | None = None) -> bytes | None:
-        """Asks for a translation; returns what is refused as ``None``."""
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=180)
+
+    def ask(
+        self, client: httpx.Client, way: str, number: int, damage: random.Random | None = None
+    ) -> httpx.Response | None:
+        """Asks for a translation; returns ``None`` where there is no answer."""
         line = LINES[number]
         try:
             if way == "document":
-                data = document(line)
+                data = document(line, b"" if number % 4 else PICTURE)
                 if damage is not None:
                     place = damage.randrange(len(data))
                     data = data[:place] + damage.randbytes(2) + data[place + damage.choice((2, 60)) :]
-                files = {"file": ("a.docx", data)}
-                answer = client.post("/translate_file", data=PAIR, files=files)
+                answer = client.post("/translate_file", data=PAIR, files={"file": ("a.docx", data)})
                 if answer.status_code == 200:
                     answer = client.get(answer.json()["translatedFileUrl"])
             else:
                 text = f"<p>{line}</p>" if way == "html" else line
                 answer = client.post("/translate", data=PAIR | {"q": text, "format": way})
         except httpx.TransportError as error:
-            self.counts[f"lost after {self.fault}: {error}"] += 1
+            self.counts[f"lost after {self.fault}: {error!r}"] += 1
             return None
-        self.counts[f"{way} {answer.status_code}"] += 1
-        if answer.status_code not in REFUSALS | {200}:
-            self.counts["wrong status"] += 1
-        return answer.content if answer.status_code == 200 else None
+        during = f" ({self.fault})" if answer.status_code >= 500 else ""
+        self.counts[f"{'damaged ' * (damage is not None)}{way} {answer.status_code}{during}"] += 1
+        self.counts["wrong status"] += answer.status_code not in REFUSALS | {200}
+        if damage is None:
+            self.counts["wrong"] += answer.status_code == 200 and answer.content != self.expected[way, number]
+        return answer
 
-    def client(self, seed: int) -> None:
+    def learn(self) -> None:
+        """Notes what is answered without faults."""
+        with self.client() as client:
+            for key in ((way, number) for way in WAYS for number in range(NUMBERS)):
+                self.expected[key] = b""
+                answer = self.ask(client, *key)
+                assert answer is not None and answer.status_code == 200
+                self.expected[key] = answer.content
+        self.counts.clear()
+
+    def count_right(self) -> int:
+        """Returns how much is answered as it was before."""
+        with self.client() as client:
+            answers = [(self.ask(client, *key), wanted) for key, wanted in self.expected.items()]
+        return sum(answer is not None and answer.content == wanted for answer, wanted in answers)
+
+    def work(self, seed: float) -> None:
         """Asks until the soak ends."""
         draw = random.Random(seed)
-        with httpx.Client(base_url=self.url, timeout=180) as client:
+        with self.client() as client:
             while not self.ends.is_set():
-                way, number = draw.choice(("text", "text", "text", "html", "document")), draw.randrange(20)
+                way, number = draw.choice(("text", "text", "text", "html", "document")), draw.randrange(NUMBERS)
                 chance = draw.random()
-                if chance < 0.1:
+                if chance < 0.05:
                     self.vanish(draw)
+                elif chance < 0.1:
+                    self.hang_up(draw)
                 elif chance < 0.2:
                     self.ask(client, "document", number, draw)
                 else:
-                    said = self.ask(client, way, number)
-                    self.counts["wrong"] += said is not None and said != self.expected[way, number]
+                    self.ask(client, way, number)
 
     def vanish(self, draw: random.Random) -> None:
-        """Asks, wholly or in part, and waits for no answer."""
+        """Asks and waits for no answer."""
         with (
             suppress(httpx.TransportError),
             httpx.Client(base_url=self.url, timeout=draw.uniform(0.001, 0.2)) as client,
@@ -126,54 +184,138 @@ class Soak:
             client.post("/translate", data=PAIR | {"q": "\n".join(draw.choices(LINES, k=30))})
         self.counts["vanished"] += 1
 
+    def hang_up(self, draw: random.Random) -> None:
+        """Asks in part."""
+        place = httpx.URL(self.url)
+        data = document(LINES[0], PICTURE)
+        head = "POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=a\r\n"
+        part = '--a\r\nContent-Disposition: form-data; name="file"; filename="a.docx"\r\n\r\n'
+        asked = f"{head}Content-Length: {len(data)}\r\n\r\n{part}".encode() + data
+        with suppress(OSError), socket.create_connection((place.host, place.port or 80), timeout=5) as connection:
+            connection.sendall(asked[: draw.choice((draw.randrange(len(head)), draw.randrange(len(asked))))])
+        self.counts["hung up"] += 1
+
+    def watch(self) -> None:
+        """Asks whether the server is ready, and then for a translation, until the soak ends.
+
+        Where it says that it is, it may not say that it stops; and while nothing is wrong, it is, and translates.
+        """
+        draw = random.Random(0)
+        with self.client() as client:
+            while not self.ends.is_set():
+                faults, is_well = self.faults, not self.fault
+                try:
+                    status = client.get("/readyz").status_code
+                except httpx.TransportError as error:
+                    self.counts[f"lost after {self.fault}: readyz, {error!r}"] += 1
+                    continue
+                answer = self.ask(client, "text", draw.randrange(NUMBERS)) if status == 200 else None
+                said = answer.status_code if answer is not None else 0
+                is_well = is_well and faults == self.faults
+                self.counts[f"readyz {status}{' while all was well' * is_well}"] += 1
+                if (status == 200 and said == 503) or (is_well and said != 200):
+                    self.counts[f"untrue: readyz {status}, then {said}"] += 1
+                time.sleep(0.01)
+
     def limit(self, what: int, most: int) -> None:
         """Leaves the server so much of something for a second."""
-        old = resource.prlimit(self.process, what)
-        resource.prlimit(self.process, what, (most, old[1]))
+        old = resource.prlimit(self.process.pid, what)
+        resource.prlimit(self.process.pid, what, (most, old[1]))
         time.sleep(1)
-        resource.prlimit(self.process, what, old)
+        resource.prlimit(self.process.pid, what, old)
 
     def memory(self, name: str) -> int:
         """Returns the bytes that the server has."""
-        status = Path(f"/proc/{self.process}/status").read_text(encoding="utf-8")
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
         return int(next(row.split()[1] for row in status.split("\n") if row.startswith(f"{name}:"))) << 10
 
-    def kill_worker(self) -> None:
-        """Kills a process that reads a document."""
-        for child in children(self.process):
-            for worker in children(child):
+    def kill(self, find: Callable[[], list[int]]) -> None:
+        """Kills a process as soon as there is one."""
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            for found in find()[:1]:
                 with suppress(ProcessLookupError):
-                    os.kill(worker, signal.SIGKILL)
-                return
+                    os.kill(found, signal.SIGKILL)
+                    self.counts["killed"] += 1
+                    return
+
+    def servers(self) -> list[int]:
+        """Returns what processes that read documents are forked from."""
+        return [each for each in children(self.process.pid) if children(each)]
+
+    def workers(self) -> list[int]:
+        """Returns the processes that read documents."""
+        return [worker for server in self.servers() for worker in children(server)]
 
     def pause(self) -> None:
-        os.kill(self.process, signal.SIGSTOP)
-        time.sleep(2)
-        os.kill(self.process, signal.SIGCONT)
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(random.choice((0.5, 2, 12)))
+        self.process.send_signal(signal.SIGCONT)
 
-    def replace_model(self) -> None:
-        """Puts a damaged folder in the place of the model's, and that back."""
-        other = self.model.with_name("other")
-        other.mkdir(exist_ok=True)
-        for path in self.model.iterdir():
-            (other / path.name).write_bytes(b"damaged")
-        aside = self.model.with_name("aside")
+    def replace_model(self, *, is_damaged: bool) -> None:
+        """Puts a damaged folder in the place of the model's, or another model, and that back."""
+        other, aside = self.model.with_name("other"), self.model.with_name("aside")
+        shutil.copytree(ROOT / "specmt/assets/en-de", other)
+        for path in other.iterdir() if is_damaged else ():
+            path.write_bytes(b"damaged")
         self.model.rename(aside)
         other.rename(self.model)
         time.sleep(2)
         shutil.rmtree(self.model)
         aside.rename(self.model)
 
-    def faults(self) -> dict[str, Callable[[], object]]:
+    def ways(self) -> dict[str, Callable[[], object]]:
+        """Returns the faults that there are."""
         return {
             "no file can be written": lambda: self.limit(resource.RLIMIT_FSIZE, 0),
+            "no file can be opened": lambda: self.limit(resource.RLIMIT_NOFILE, 0),
             "no memory is left": lambda: self.limit(resource.RLIMIT_AS, self.memory("VmSize") + (4 << 20)),
-            "a worker is killed": self.kill_worker,
-            "a step fails": lambda: os.kill(self.process, signal.SIGUSR1),
-            "the clock jumps": lambda: os.kill(self.process, signal.SIGUSR2),
+            "a worker is killed": lambda: self.kill(self.workers),
+            "what workers come from is killed": lambda: self.kill(self.servers),
+            "a call fails": lambda: self.process.send_signal(signal.SIGUSR1),
+            "the clock jumps": lambda: self.process.send_signal(signal.SIGUSR2),
             "the server is stopped": self.pause,
-            "the model is another": self.replace_model,
+            "the model is damaged": lambda: self.replace_model(is_damaged=True),
+            "the model is another": lambda: self.replace_model(is_damaged=False),
         }
+
+    def drain(self) -> str:
+        """Has a signal end the server while it is asked; returns what is wrong with that."""
+        data = PAIR | {"q": "\n".join(LINES)}
+        with ExitStack() as stack, ThreadPoolExecutor(5) as pool:
+            clients = [stack.enter_context(self.client()) for _ in range(4)]
+            for client in clients:
+                client.get("/health")  # which connects it
+            asked = [pool.submit(client.post, "/translate", data=data) for client in clients]
+            while b" 0.0" in httpx.get(f"{self.url}/metrics").content.partition(b"num_requests_running{")[2][:40]:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            watch = pool.submit(self.watch_end)
+            self.process.terminate()
+            statuses, wrong = [each.result().status_code for each in asked], watch.result()
+        code = self.process.wait(60)
+        return wrong if statuses == [200] * 4 and code == 0 and not wrong else f"{statuses}, exit {code}, {wrong}"
+
+    def end_thread(self) -> str:
+        """Ends the thread that decodes; returns what is wrong with that."""
+        self.process.send_signal(END_OF_THREAD)
+        wrong = self.watch_end()
+        code = self.process.wait(60)
+        return wrong if code == 1 and not wrong else f"exit {code}, {wrong}"
+
+    def watch_end(self) -> str:
+        """Asks, on connections of their own, until there is no server; returns what it said that was not true."""
+        while True:
+            try:
+                with self.client() as client:
+                    is_ready = client.get("/readyz").status_code == 200
+                    said = client.post("/translate", data=PAIR | {"q": LINES[0]}).status_code
+            except httpx.TransportError:
+                if self.process.poll() is not None:
+                    return ""
+                continue
+            if is_ready and said not in (200, 500):  # what is in a thread as it ends has failed
+                return f"ready, then {said}"
 
 
 def children(process: int) -> list[int]:
@@ -185,6 +327,25 @@ def children(process: int) -> list[int]:
     return found
 
 
+@contextmanager
+def started(place: str) -> Iterator[tuple[Soak, Path]]:
+    """Yields a server that is ready, and its log."""
+    model, log = Path(place, "de-en"), Path(place, "log")
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen([sys.executable, __file__, "--serve", str(model)], stderr=errors) as process,
+    ):
+        try:
+            while b"http://" not in log.read_bytes():
+                time.sleep(0.1)
+            url = next(word for word in log.read_text().split() if word.startswith("http://")).rstrip("/,.")
+            while httpx.get(f"{url}/readyz").status_code != 200:
+                time.sleep(0.1)
+            yield Soak(url, process, model), log
+        finally:
+            process.kill()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800)
@@ -194,58 +355,51 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.serve:
         serve(arguments.serve)
-    draw = random.Random(arguments.seed)
+    draw, memory, injected = random.Random(arguments.seed), [], Counter[str]()
     with TemporaryDirectory() as place:
-        model, log = Path(place, "de-en"), Path(place, "log")
-        shutil.copytree(ROOT / "specmt/assets/de-en", model)
-        command = [sys.executable, __file__, "--serve", str(model)]
-        with log.open("wb") as errors, subprocess.Popen(command, stderr=errors) as process:
-            try:
-                while b"http://" not in log.read_bytes():
-                    time.sleep(0.1)
-                url = next(word for word in log.read_text().split() if word.startswith("http://")).rstrip("/,.")
-                soak = Soak(url, process.pid, model)
-                with httpx.Client(base_url=url, timeout=180) as client:
-                    while client.get("/readyz").status_code != 200:
-                        time.sleep(0.1)
-                    for way in ("text", "html", "document"):
-                        for number in range(20):
-                            said = soak.ask(client, way, number)
-                            assert said is not None
-                            soak.expected[way, number] = said
-                    memory, injected = [], Counter[str]()
-                    with ThreadPoolExecutor(arguments.clients) as pool:
-                        clients = [pool.submit(soak.client, draw.random()) for _ in range(arguments.clients)]
-                        until = time.monotonic() + arguments.seconds
-                        while time.monotonic() < until and process.poll() is None:
-                            name, fault = draw.choice([*soak.faults().items()])
-                            soak.fault = name
-                            fault()
-                            injected[name] += 1
-                            time.sleep(draw.uniform(0, 2))
-                            memory.append(soak.memory("VmRSS") >> 20)
-                        soak.ends.set()
-                    for each in clients:
-                        each.result()
-                    is_ready = process.poll() is None and client.get("/readyz").status_code == 200
-                    after = [soak.ask(client, *key) == said for key, said in soak.expected.items()] if is_ready else []
-            finally:
-                process.kill()
-        rest = memory[len(memory) // 4 :]
-        early, late = max(rest[: len(rest) // 2], default=0), max(rest[len(rest) // 2 :], default=0)
-        lost = sum(count for what, count in soak.counts.items() if what.startswith("lost"))
-        figures = {
-            "requests": dict(sorted(soak.counts.items())),
-            "faults": dict(injected),
-            "ready": is_ready,
-            "right_afterwards": f"{sum(after)} of {len(soak.expected)}",
-            "most_mib": (early, late),
-        }
-        if lost or not is_ready:
-            figures["log"] = [line for line in log.read_text(errors="replace").split("\n") if line[:1] != "{"][-20:]
+        shutil.copytree(ROOT / "specmt/assets/de-en", Path(place, "de-en"))
+        with started(place) as (soak, log):
+            soak.learn()
+            memory.append(soak.memory("VmRSS") >> 20)
+            with ThreadPoolExecutor(arguments.clients + 1) as pool:
+                clients = [pool.submit(soak.work, draw.random()) for _ in range(arguments.clients)]
+                clients.append(pool.submit(soak.watch))
+                until, ways = time.monotonic() + arguments.seconds, [*soak.ways().items()]
+                while time.monotonic() < until and soak.process.poll() is None:
+                    name, fault = draw.choice(ways)
+                    soak.fault, soak.faults = name, soak.faults + 1
+                    fault()
+                    injected[name] += 1
+                    time.sleep(REST)
+                    soak.fault = ""
+                    time.sleep(draw.uniform(0, 2))
+                    memory.append(soak.memory("VmRSS") >> 20)
+                soak.ends.set()
+            for each in clients:
+                each.result()
+            right = soak.count_right() if soak.process.poll() is None else 0
+            ends = {"drained": soak.drain() if right else "it has ended"}
+            said = [line for line in log.read_text(errors="replace").split("\n") if line[:1] != "{"][-40:]
+        with started(place) as (other, _):
+            ends["a thread ended"] = other.end_thread()
+    rest = memory[len(memory) // 4 :]
+    early, late = max(rest[: len(rest) // 2], default=0), max(rest[len(rest) // 2 :], default=0)
+    figures = {
+        "seconds": arguments.seconds,
+        "requests": dict(sorted(soak.counts.items())),
+        "faults": dict(sorted(injected.items())),
+        "right_afterwards": f"{right} of {len(soak.expected)}",
+        "mib_at_the_begin_and_end": (memory[0], memory[-1]),
+        "most_mib": (early, late),
+        "ends": {name: wrong or "as it should" for name, wrong in ends.items()},
+    }
+    names = ("lost", "untrue", "wrong")
+    is_kept = right == len(soak.expected) and not any(ends.values()) and late <= 1.2 * early
+    is_kept = is_kept and not any(count for what, count in soak.counts.items() if what.startswith(names))
+    if not is_kept:
+        figures["log"] = said
     print(json.dumps(figures, indent=2))
-    is_kept = is_ready and all(after) and not lost and not soak.counts["wrong"] and not soak.counts["wrong status"]
-    return not (is_kept and late <= 1.2 * early)
+    return not is_kept
 
 
 if __name__ == "__main__":

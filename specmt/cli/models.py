@@ -140,7 +140,7 @@ def _places() -> list[Path]:
 
 
 def _bytes(model: ModelFolder) -> int:
-    paths = (model.path / name for name in model.files)
+    paths = map(model.file, model.files)
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 

@@ -41,7 +41,7 @@ def describe(model: ModelFolder) -> dict[str, Any]:
     """
     drafters: dict[str, Any] = {}
     for kind, config in model.drafters.items():
-        drafters[kind] = {"config": asdict(config), "parameters": count_parameters(model.path / DRAFTERS[kind])}
+        drafters[kind] = {"config": asdict(config), "parameters": count_parameters(model.file(DRAFTERS[kind]))}
         if kind in model.calibrations:
             drafters[kind]["calibration"] = asdict(model.calibrations[kind])
     card = read_card(model)
@@ -54,11 +54,11 @@ def describe(model: ModelFolder) -> dict[str, Any]:
         "licence": find_licence(card),
         "sha256": model.sha256,
         "protect": model.protect,
-        "verifier": {"config": asdict(model.verifier), "parameters": count_parameters(model.path / VERIFIER)},
+        "verifier": {"config": asdict(model.verifier), "parameters": count_parameters(model.file(VERIFIER))},
         "drafters": drafters,
         "shortlist": None if model.shortlist is None else asdict(model.shortlist),
         "files": {
-            name: {"bytes": check_regular(model.path / name).stat().st_size, "sha256": digest}
+            name: {"bytes": check_regular(model.file(name)).stat().st_size, "sha256": digest}
             for name, digest in model.files.items()
         },
         "imported": {row.get("file", ""): row.get("sha256", "") for row in find_table(card, IMPORTED)},

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import platformdirs
 
 from specmt.engine.protocols import Kind
 from specmt.engine.weights import Weight
 from specmt.errors import ModelError, UsageError
+from specmt.files import stamp
 from specmt.languages import check_pair, find_code
 from specmt.models.config import (
     DecoderConfig,
@@ -39,6 +40,8 @@ from specmt.options import AlignmentHeads, Calibration
 from specmt.text.confidence import Confidence
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
+
+T = TypeVar("T")
 
 CONFIG: Final = "config.json"
 CARD: Final = "README.md"
@@ -127,15 +130,20 @@ class ModelFolder:
         """A hash that stands for all files of the model."""
         return hashlib.sha256(json.dumps(dict(sorted(self.files.items()))).encode()).hexdigest()
 
+    def file(self, name: str) -> Path:
+        """Returns where a file is: beside its place where it was written a moment ago (specmt.models.writing)."""
+        beside = place_beside(self.path / name, self.files.get(name, ""))
+        return beside if beside.exists() else self.path / name
+
     def verified(self, name: str, advance: Callable[[int], object] = lambda _: None) -> Path:
         """Returns the path of a file after checking its sha256.
 
         :param advance: called with each number of bytes as it is read
         :raises ModelError: the file is missing or is not what it should be.
         """
-        path = self.path / name
         if name not in self.files:
             raise ModelError(f"{self.path}: the model has no {name}.")
+        path = self.file(name)
         try:
             actual = file_sha256(check_regular(path), advance)
         except OSError as error:
@@ -151,9 +159,37 @@ class ModelFolder:
     def weights(self, name: str) -> dict[str, Weight]:
         """Returns the weights in the verified file of a network, all of them finite.
 
-        :raises ModelError: the file is missing, damaged or not what it should be.
+        :raises ModelError: the file is missing, damaged or not what it should be, or is replaced at this moment.
         """
-        return read_tensors(self.verified(name))
+        path = self.file(name)
+        before = stamp(path)
+        weights = read_tensors(self.verified(name))
+        if stamp(path) != before:
+            raise ModelError(f"{path}: has changed while it was read.")
+        return weights
+
+
+def read_settled(folder: ModelFolder, read: Callable[[ModelFolder], T]) -> T:
+    """Returns what is read of a model; it is read again where another model took its place meanwhile.
+
+    :raises ModelError: what is read is damaged.
+    """
+    while True:
+        places, failure = [*map(folder.file, folder.files)], None
+        try:
+            found = read(folder)
+        except ModelError as error:
+            failure = error
+        before, folder = folder, ModelFolder.read(folder.path)
+        if folder == before and [*map(folder.file, folder.files)] == places:
+            if failure is not None:
+                raise failure
+            return found
+
+
+def place_beside(path: Path, digest: str) -> Path:
+    """Returns where a file waits for its place, from before a configuration names it until after."""
+    return path.with_name(f"{path.name}.{digest}")
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from specmt.engine.threads import choose_threads, processor, thread_count, use_t
 from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
 from specmt.errors import ModelError
 from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
-from specmt.models.folder import CONFIG, DRAFTERS, SHORTLIST, VERIFIER, ModelFolder, find
+from specmt.models.folder import CONFIG, DRAFTERS, SHORTLIST, VERIFIER, ModelFolder, find, read_settled
 from specmt.models.parameters import Shapes, drafter_shapes, find_misfit, verifier_shapes
 from specmt.models.reads import count_weights, share_of
 from specmt.models.tensors import read_arrays, read_outline
@@ -241,7 +241,16 @@ def load_model(
     check_threads(threads)
     if signals.memory_is_full():  # where some libraries would end the process without a word
         raise MemoryError
-    folder = find(name, source=source, target=target)
+
+    def load(folder: ModelFolder) -> Model:
+        return _load(folder, device, dtype, threads, deterministic=deterministic, kernels=kernels)
+
+    return read_settled(find(name, source=source, target=target), load)
+
+
+def _load(
+    folder: ModelFolder, device: str, dtype: str, threads: int | None, *, deterministic: bool, kernels: bool
+) -> Model:
     config = folder.verifier
     use_threads(choose_threads(config.model_dim) if threads is None else threads)
     format = folder.dtype if dtype == "auto" else dtype
@@ -299,7 +308,7 @@ def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Weights:
 
     :raises ModelError: what of the file is looked at says that it is damaged or does not fit.
     """
-    path = (folder.path / name).absolute()
+    path = folder.file(name).absolute()
     with suppress(ModelError):
         outline = read_outline(path)
         shapes = {key: known.shape for key, known in outline.items()}

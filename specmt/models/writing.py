@@ -1,13 +1,15 @@
-"""Writes model folders: whole ones, and what is added to them. The configuration comes last, so that what it names is
-there whole at any time.
+"""Writes model folders: whole ones, and what is added to them. What a configuration names is there whole at any time:
+files are written beside those that they replace, and take their places once the configuration names them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +19,7 @@ import numpy as np
 from specmt.engine.arrays import Array, to_bfloat16, to_floats
 from specmt.engine.protocols import Kind
 from specmt.engine.weights import Rounded, Weight, Weights, floats
+from specmt.errors import ModelError
 from specmt.files import whole
 from specmt.models.config import DecoderConfig, DrafterConfig, ShortlistConfig, VerifierConfig
 from specmt.models.folder import (
@@ -29,6 +32,7 @@ from specmt.models.folder import (
     ModelFolder,
     calibrations_of,
     file_sha256,
+    place_beside,
     read_record,
 )
 from specmt.models.tensors import write_tensors
@@ -42,6 +46,8 @@ AT_ONCE: Final = 4096
 
 LARGEST: Final = np.float32(127)
 """The largest number in int8."""
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 def write_folder(
@@ -198,19 +204,39 @@ def _to_half(weight: Weight) -> Array:
 
 @contextmanager
 def _writing(path: Path, record: Mapping[str, Any]) -> Iterator[Callable[[str], Path]]:
-    """Yields what says where to write a file; if the block fails, the folder stays as it was.
+    """Yields what says where to write a file; until all are written, the folder stays as it was.
 
     :param record: the configuration, of whose files those stay that are not written
     """
     path.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
-    with ExitStack() as stack:  # what is begun last takes its name first
-        config = stack.enter_context(whole(path / CONFIG))
+    try:
+        with whole(path / CONFIG) as config:
+            mode = config.stat().st_mode
 
-        def place(name: str) -> Path:
-            written[name] = stack.enter_context(whole(path / name))
-            return written[name]
+            def place(name: str) -> Path:
+                written[name] = config.with_name(name)
+                return written[name]
 
-        yield place
-        files = {**record.get("files", {}), **{name: file_sha256(each) for name, each in written.items()}}
-        config.write_text(json.dumps({**record, "files": files}, indent=2) + "\n", encoding="utf-8")
+            yield place
+            files = {**record.get("files", {}), **{name: file_sha256(each) for name, each in written.items()}}
+            config.write_text(json.dumps({**record, "files": files}, indent=2) + "\n", encoding="utf-8")
+            for name, each in written.items():
+                each.chmod(mode)  # safetensors is stricter
+                os.replace(each, place_beside(path / name, files[name]))
+    finally:
+        _settle(path)
+
+
+def _settle(path: Path) -> None:
+    """Gives files their places that a configuration names, and removes those that none does: their writer failed."""
+    with suppress(ModelError):  # there may be none yet
+        files = read_record(path)["files"]
+        for each in path.iterdir():
+            name, _, digest = each.name.rpartition(".")
+            if not _DIGEST.fullmatch(digest):
+                continue
+            if files.get(name) == digest:
+                os.replace(each, path / name)
+            else:
+                each.unlink()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,9 @@ from specmt.engine.kernels.decoder import KernelDecoder
 from specmt.engine.threads import count_fast
 from specmt.engine.torch.decoder import TorchDecoder
 from specmt.engine.torch.verifier import TorchVerifier
-from specmt.engine.weights import floats
+from specmt.engine.weights import Weights, floats
 from specmt.engine.window import Window
 from specmt.errors import ModelError, UsageError
-from specmt.files import Temporary
 from specmt.models.config import ARCHS, DecoderConfig, DrafterConfig, VerifierConfig, verifier_config
 from specmt.models.folder import (
     AUTOREGRESSIVE,
@@ -36,11 +38,13 @@ from specmt.models.folder import (
     ModelFolder,
     find,
     pair_of,
+    place_beside,
 )
 from specmt.models.hub import Model, load_model
 from specmt.models.reference.modules import create_verifier, tie_weights
-from specmt.models.writing import add_drafter, store_in_int8, write_calibration
+from specmt.models.writing import add_drafter, add_lexicon, store_in_int8, write_calibration
 from specmt.options import Calibration, DecodingOptions
+from specmt.text.lexicon import LEXICON, Lexicon
 from specmt.training.drafter import BlockOptions, lay_blocks
 from specmt.translator import Translator
 from specmt.types import BOS, EOS
@@ -83,6 +87,37 @@ def test_a_folder_gives_back_what_was_written(tiny_model: Path, pieces_path: Pat
     assert again.sha256 == read.sha256
 
 
+@contextmanager
+def at_every_step(folder: Path, do: Callable[[], object]) -> Iterator[None]:
+    """In this block something is done before every operation on files of a folder."""
+    is_done = False
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def done_before(*given: Any, **more: Any) -> Any:
+            nonlocal is_done
+            if not is_done and str(folder) in str(given):
+                is_done = True
+                do()
+                is_done = False
+            return call(*given, **more)
+
+        return done_before
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("chmod", "mkdir", "open", "rename", "replace", "rmdir", "scandir", "stat", "unlink"):
+            patch.setattr(os, name, watched(getattr(os, name)))
+        patch.setattr(io, "open", watched(io.open))
+        yield
+
+
+def model_of(folder: Path) -> frozenset[tuple[str, str]]:
+    """Returns the files of a model that is there whole, and their hashes."""
+    model = ModelFolder.read(folder)
+    for name in model.files:
+        model.verified(name)
+    return frozenset(model.files.items())
+
+
 @pytest.mark.parametrize("how", ["anew", "with a drafter", "in int8"])
 def test_a_model_stays_whole_where_another_cannot_be_written_in_its_place(
     folder: Path, tiny_model: Path, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +128,6 @@ def test_a_model_stays_whole_where_another_cannot_be_written_in_its_place(
     change_byte(folder / PIECES)
     trust(folder, PIECES)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    order: list[str] = []
 
     def fail(path: Path, _: object) -> None:
         path.write_bytes(b"half")
@@ -111,22 +145,56 @@ def test_a_model_stays_whole_where_another_cannot_be_written_in_its_place(
         patch.setattr("specmt.models.writing.write_tensors", fail)
         write()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    keep = Temporary.keep
-    monkeypatch.setattr(Temporary, "keep", lambda self: (keep(self), order.append(self.path.name)))
-    write()
-    assert order[-1] == CONFIG and len(order) > 2
+    seen = [model_of(folder)]
+    with at_every_step(folder, lambda: seen.append(model_of(folder))):
+        write()
+    seen.append(model_of(folder))
+    assert len(seen) > 20 and [*dict.fromkeys(seen)] == [seen[0], seen[-1]] and seen[0] != seen[-1]
+    assert {path.name for path in folder.iterdir()} == before.keys()
     assert ModelFolder.read(folder).verified(PIECES).read_bytes() == (tiny_model / PIECES).read_bytes()
 
 
-def test_the_hash_of_a_model_stands_for_every_file(folder: Path) -> None:
-    before = ModelFolder.read(folder).sha256
-    for name in (PIECES, VERIFIER, DRAFTER, AUTOREGRESSIVE):
-        other = change_byte(folder / name)
-        trust(folder, name)
-        assert ModelFolder.read(folder).sha256 != before
-        (folder / name).write_bytes(other)
-        trust(folder, name)
-    assert ModelFolder.read(folder).sha256 == before
+def test_what_a_killed_writer_left_is_used_or_removed(folder: Path, tiny_model: Path) -> None:
+    files = ModelFolder.read(folder).files
+    (folder / VERIFIER).rename(place_beside(folder / VERIFIER, files[VERIFIER]))  # killed after all was written
+    place_beside(folder / PIECES, "0" * 64).write_bytes(b"killed before")
+    assert model_of(folder) == frozenset(files.items())
+    load_model(folder, dtype="float32", threads=1)
+    add_lexicon(folder, Lexicon(frozenset("a")))
+    assert {path.name for path in folder.iterdir()} == {CONFIG, LEXICON, *files}
+    assert model_of(folder) >= frozenset(files.items())
+
+
+def test_whoever_reads_while_a_model_is_replaced_has_the_one_or_the_other(folder: Path, tiny_model: Path) -> None:
+    model = ModelFolder.read(tiny_model)
+    weights, said = model.weights(VERIFIER), set()
+    other = {name: floats(weight) * 1.5 for name, weight in weights.items()}
+
+    def write(which: Weights) -> None:
+        write_model(folder, tiny_model / PIECES, model.verifier, which)
+
+    def load() -> tuple[str, bytes]:
+        loaded = load_model(folder, dtype="float32", threads=1)
+        return loaded.sha256, logits_of(loaded.verifier, [[9, 80, 300]], np.array([[BOS]])).tobytes()
+
+    write(weights)
+    one = load()
+    write(other)
+    wanted = {one, load()}
+    assert len(wanted) == 2
+
+    def load_and_write(at: int) -> bool:
+        """Returns whether there were so many operations."""
+        steps = count()
+        with at_every_step(folder, lambda: next(steps) == at and write(other)):
+            said.add(load())
+        return next(steps) > at
+
+    for step in count():
+        write(weights)
+        if not load_and_write(step):
+            break
+    assert step > 10 and said == wanted
 
 
 def change_byte(path: Path) -> bytes:

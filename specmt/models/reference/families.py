@@ -67,7 +67,7 @@ def asset_cards() -> list[dict[str, object]]:
             "model_family": family,
             "model_arch": "small",
             "model_config": asdict(config),
-            "checkpoint": (model.path / file).as_uri(),
+            "checkpoint": model.file(file).as_uri(),
         }
         for model in bundled()
         for suffix, family, config, file in (
