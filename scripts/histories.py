@@ -1,7 +1,7 @@
 """Replays the histories of real repositories: after each commit some edits by a made-up person, then an update.
 
 For each repository of histories.txt, and twice: with a translation that is made at the first commit, and with the
-project's own one, adopted::
+project's own one, adopted; beside what an update takes, what to translate the source anew would take::
 
     python scripts/histories.py --repositories DIR [--only contao/docs] [--files 5] [--commits 20] [--model de-en]
 """
@@ -35,7 +35,7 @@ from specmt.types import Line, Tagged, Translation
 from specmt.update.plan import PlanOptions
 from specmt.update.sides import Side
 from specmt.update.store import Files, recall, record_beside, store
-from specmt.update.update import Update, open_update, update_all
+from specmt.update.update import Update, Updated, open_update, update_all
 
 LIST = Path(__file__).with_suffix(".txt")
 EDITS = 5
@@ -76,14 +76,16 @@ class History:
 def histories(line: str, repositories: Path, files: int, commits: int) -> Iterator[History]:
     """Yields the files of a repository whose sources changed most often."""
     name, source, ours, theirs = line.split()
+    name, _, revision = name.partition("@")
+    revision = revision or "HEAD"
     folder = repositories / name.replace("/", "+")
     git = ("git", "--git-dir", str(folder / "repo" if (folder / "repo").exists() else folder))
-    tree = subprocess.run([*git, "ls-tree", "-r", "-z", "--name-only", "HEAD"], capture_output=True, check=True)
+    tree = subprocess.run([*git, "ls-tree", "-r", "-z", "--name-only", revision], capture_output=True, check=True)
     paths = tree.stdout.decode().split("\0")
     pattern = re.compile(re.escape(ours).replace(r"\{\}", "(.*)"))
     found = [(path, theirs.replace("{}", match[1])) for path in paths if (match := pattern.fullmatch(path))]
     pairs = [(path, other) for path, other in found if other in paths] or found
-    asked = [*git, "log", "--format=:%H", "--name-only", "--no-merges", "--", *(path for path, _ in pairs)]
+    asked = [*git, "log", "--format=:%H", "--name-only", "--no-merges", revision, "--", *(path for path, _ in pairs)]
     changes: dict[str, list[str]] = {}
     commit = ""
     for each in subprocess.run(asked, capture_output=True, check=True).stdout.decode().splitlines():
@@ -167,24 +169,32 @@ def replay(
     plans = PlanOptions(obsolete="keep" if files.file_format in CATALOGUES else None)
     person = Person(random.Random(seed), [])
 
+    def brought(update: Update) -> list[Updated]:
+        errors: list[DataError] = []
+        done = [*update_all([update], translator, DecodingOptions(), language=options.source, fail=errors.append)]
+        if errors:
+            raise errors[0]
+        return done
+
     def run(options_: PlanOptions, before: bytes | None) -> Iterator[str]:
         started = time.process_time()
         update = open_update(files, options, options_)
         if update is None:
             return
         kept = [] if update.target is None else kept_texts(update)
+        for each in brought(update):
+            if each.record is not None:
+                store(files, each.data, each.record)
         if before is not None:
+            counts["milliseconds"] += round(1000 * (time.process_time() - started))
             old = Side(before, "old", files.file_format, options, is_source=True)
             counts["changed"] += sum((texts(update.source) - texts(old)).values())
             counts["asked"] += len(update.asked)
-            counts["segments"] += len(update.segments)
-        errors: list[DataError] = []
-        for each in update_all([update], translator, DecodingOptions(), language=options.source, fail=errors.append):
-            if each.record is not None:
-                store(files, each.data, each.record)
-        if errors:
-            raise errors[0]
-        counts["milliseconds"] += round(1000 * (time.process_time() - started)) * (before is not None)
+            started = time.process_time()
+            anew = Update(files, update.source.data, None, lambda _: None, options, plans)
+            brought(anew)
+            counts["milliseconds anew"] += round(1000 * (time.process_time() - started))
+            counts["asked anew"] += len(anew.asked)
         text = target.read_text(encoding="utf-8", errors="replace")
         place = 0
         for each_text in kept:
@@ -269,7 +279,8 @@ def main(repositories: Path, only: tuple[str, ...], files: int, commits: int, mo
     translator: TranslatesLines = Marking() if model is None else Translator(load_model(model))
     bad = 0
     for line in LIST.read_text().splitlines():
-        if line.startswith("#") or (only and line.split()[0] not in only):
+        name = line.split()[0].partition("@")[0]
+        if line.startswith("#") or (only and name not in only):
             continue
         for adopts in (False, True):
             counts: Counter[str] = Counter()
@@ -279,7 +290,7 @@ def main(repositories: Path, only: tuple[str, ...], files: int, commits: int, mo
                         bad += not fault.startswith("refused")
                         print(f"  {fault}")
             share = counts["asked"] / max(1, counts["changed"])
-            print(line.split()[0], "adopted" if adopts else "made", f"{share:.2f}", dict(counts), flush=True)
+            print(name, "adopted" if adopts else "made", f"{share:.2f}", dict(counts), flush=True)
     sys.exit(min(bad, 1))
 
 
