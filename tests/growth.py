@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
@@ -33,3 +35,39 @@ def least(work: Callable[[], object], *, enough: float = 0.0) -> float:
         work()
         found.append(time.process_time() - started)
     return min(found)
+
+
+class Counted(str):
+    """A text whose comparisons are steps."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+def assert_linear_steps(work: Callable[[int], object], size: int) -> None:
+    """Checks that eight times as much takes at most nine times as many lines of Python, whatever the machine does."""
+    few, many = steps(lambda: work(size)), steps(lambda: work(8 * size))
+    assert many <= 9 * few, f"{many} lines for 8 times as much, where at most {9 * few} are linear"
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Returns how many lines of Python are run."""
+    count = 0
+
+    def trace(_: FrameType, event: str, __: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
