@@ -18,7 +18,7 @@ from typing import Final
 from specmt.formats.anchors import targets_in
 from specmt.formats.document import KEPT, Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
-from specmt.formats.outline import OPENING, Mark, outline
+from specmt.formats.outline import OPENING, TAGGED, Mark, outline, tag_bounds
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tag, Tagged
 
@@ -36,7 +36,11 @@ _UNITS: Final = {
     "fluent": re.compile(
         r"^-?[A-Za-z][\w-]*[ \t]*=.*(?:\r?\n(?:[ \t}].*|(?=(?:[ \t]*\r?\n)+[ \t]+\S)))*", re.MULTILINE
     ),
-    "strings": re.compile(r'^[ \t]*/\*(?:(?!/\*)[^*]|\*(?!/))*\*/(?:[ \t]*\r?\n[ \t]*"[^\n]*)?', re.MULTILINE),
+    "strings": re.compile(
+        r'^[ \t]*/\*(?:(?!/\*)[^*]|\*(?!/))*\*/(?:[ \t]*\r?\n[ \t]*"[^"\\]*(?:\\.[^"\\]*)*"[^";\n]*'
+        r'"[^"\\]*(?:\\.[^"\\]*)*"[^;\n]*;)?',
+        re.MULTILINE,
+    ),
     "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*\n(?:(?!\1\S).*\n)*\1</dict>", re.MULTILINE),
 }
 """What is an entry, or a remark, where that can have several lines."""
@@ -55,6 +59,9 @@ _SAID: Final = re.compile(r"[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
 """How a line begins that says something about the entry behind it."""
 
 _COMMA: Final = re.compile(r"[ \t]*,")
+_REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z)")
+"""What ends a line without beginning a block: nothing, or a remark on what is before it."""
+
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
 
@@ -101,11 +108,15 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     lines = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
     if lines[-1] == len(text) and len(lines) > 1:
         lines.pop()
-    starts = lines if file_format == "yaml" else _starts(text, lines, marks)
+    spans = [*_spans(document.segments, lines, is_tree=bool(marks) or file_format in TAGGED)]
+    if file_format == "yaml":
+        starts = lines
+    else:
+        starts = _starts(text, lines, [*_ends(text, marks), *tag_bounds(text, spans, file_format)])
     values = [(mark.start, mark.end) for mark in marks if mark.kind == "value"]
     unit = _UNITS.get(file_format)
-    units = values if unit is None else [match.span() for match in unit.finditer(text)]
-    runs = _runs(_spans(document.segments, lines, is_tree=bool(marks)), starts, units)
+    units = _merged(values + ([] if unit is None else [match.span() for match in unit.finditer(text)]))
+    runs = _runs(spans, starts, units)
     if file_format in PROSE:
         bounds = _paragraphs(text, starts, runs, file_format)
     else:
@@ -122,15 +133,32 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     return [*_with_marks(blocks, marks)]
 
 
-def _starts(text: str, lines: Sequence[int], marks: Sequence[Mark]) -> list[int]:
-    """Returns where a block can begin: with a line, and behind what a container has on the same line."""
-    ends = [*lines, len(text)]
+def _starts(text: str, lines: Sequence[int], places: Iterable[int]) -> list[int]:
+    """Returns where a block can begin: with a line, and where there is something on both sides in the same line."""
     starts = {*lines}
-    for mark in marks:
-        place = mark.end if (comma := _COMMA.match(text, mark.end)) is None else comma.end()
-        if mark.start < mark.end and text[place : ends[min(bisect_right(ends, place), len(lines))]].strip():
+    for place in places:
+        before = text[lines[bisect_right(lines, place) - 1] : place]
+        if before.strip() and not _REST.match(text, place):
             starts.add(place)
     return sorted(starts)
+
+
+def _ends(text: str, marks: Sequence[Mark]) -> Iterator[int]:
+    """Yields what is behind the parts of a tree, and the commas behind them."""
+    for mark in marks:
+        if mark.start < mark.end:
+            yield mark.end if (comma := _COMMA.match(text, mark.end)) is None else comma.end()
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """Returns spans in order, those that overlap as one."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
 
 
 def _runs(spans: Iterable[Span], starts: Sequence[int], units: Sequence[Span]) -> list[Span]:
@@ -295,7 +323,7 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
     said = inner.text[block.start : block.end]
     if not texts:
         said = said.strip().removesuffix(",")
-        markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]" else said]
+        markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]()" else said]
     elif inner.parts:
         markup += [each for each in targets_in(said) if not any(each in other for other in markup)]
     return Content(texts, tuple(markup))

@@ -32,7 +32,7 @@ _WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "v
 _SKIPPED_NAMES: Final = "iframe noembed noframes pre script style template textarea xmp"
 _SKIPPED: Final = frozenset(_SKIPPED_NAMES.split())
 _VOID_NAMES: Final = "area base br col embed hr img input link meta param source track wbr"
-_VOID: Final = frozenset(_VOID_NAMES.split())
+VOID: Final = frozenset(_VOID_NAMES.split())
 _ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
 """Elements that end where the next one begins, or the one that they are in ends."""
 
@@ -102,7 +102,7 @@ class _Skipped:
         """Returns where the element ends, if it does at the end of a tag or right before it."""
         if token.kind == "open" and self._opened == [token.name] and token.name in _ENDS_ITSELF:
             return token.start
-        if token.kind == "open" and token.name not in _VOID:
+        if token.kind == "open" and token.name not in VOID:
             self._opened.append(token.name)
             self._counts[token.name] += 1
         if token.kind == "close":
@@ -158,7 +158,7 @@ class _Page:
                     yield from self._attributes(token.name, attributes)
                 if not self._is_inline(token.name):
                     yield from self._take(inline)
-                if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in _VOID:
+                if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in VOID:
                     skipped = _Skipped(token)
                 elif token.name in _WITHIN and token.kind == "open":
                     around.append((inline, token))

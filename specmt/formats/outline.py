@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Literal, NamedTuple, final
 
 import yaml
+from tree_sitter import Node
 
-from specmt.formats.markup import Token, local, value_of, xml_tokens
+from specmt.formats import php, strings
+from specmt.formats.html import VOID
+from specmt.formats.markup import Token, html_tokens, local, value_of, xml_tokens
 from specmt.formats.scalars import composed
 from specmt.languages import is_code
+from specmt.types import Span
 
 TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 """A token of JSON."""
 
 XML: Final = frozenset(("android", "resx", "xliff", "qt", "tmx"))
 """The formats of XML that have entries."""
+
+TAGGED: Final = frozenset(("html", "xml"))
+"""The formats of elements that have no names of their own."""
 
 _DEEPEST: Final = 32
 """So many containers around another one make it a value."""
@@ -169,9 +176,67 @@ def _children(node: yaml.Node, path: list[str], tree: _Tree) -> None:
             tree.close(last, last)
 
 
+def _php(text: str, tree: _Tree) -> None:
+    for statement in php.children(php.parsed(text)):
+        for path, value in php.values(statement, text):
+            _elements(value, path, statement.start_byte, statement.end_byte, text, tree)
+
+
+def _elements(node: Node, path: str, start: int, end: int, text: str, tree: _Tree) -> None:
+    """Adds a value of PHP, and what is in it.
+
+    :param start: where what it belongs to begins
+    :param end: where that ends
+    """
+    if node.type != "array_creation_expression" or len(tree.opened) > _DEEPEST:
+        tree.add(start, end, "value", path)
+        return
+    tree.add(start, text.index("[" if text[node.start_byte] == "[" else "(", node.start_byte) + 1, "map", path)
+    for element, name, value in php.elements(node, path, text):
+        _elements(value, name, element.start_byte, element.end_byte, text, tree)
+    tree.close(node.end_byte - 1, end)
+
+
+def _strings(text: str, tree: _Tree) -> None:
+    for entry in strings.entries(text) if not text.lstrip("\ufeff \t\r\n").startswith("<?xml") else ():
+        tree.add(entry[0].start(), entry[-1].end(), "value", strings.key_of(entry))
+
+
 _READERS: Final[dict[str, Callable[[str, _Tree], None]]] = {
     "json": _json,
+    "php": _php,
+    "strings": _strings,
     "xcstrings": partial(_json, most=2),
     "yaml": _yaml,
     **dict.fromkeys(XML, _xml),
 }
+
+
+def tag_bounds(text: str, spans: Iterable[Span], file_format: str) -> Iterator[int]:
+    """Yields where elements begin and end in documents whose elements have no names, outside of texts.
+
+    :param spans: where the texts are
+    """
+    if file_format not in TAGGED:
+        return
+    inside, last = sorted(spans)[::-1], 0
+    opened: list[str] = []
+    counts: Counter[str] = Counter()
+    for token in html_tokens(text) if file_format == "html" else xml_tokens(text, fragment=True):
+        while inside and inside[-1][0] <= token.start:
+            last = max(last, inside.pop()[1])
+        if token.start < last:
+            continue
+        if token.kind in ("open", "empty"):
+            yield token.start
+            if token.kind == "open" and token.name not in VOID:
+                opened.append(token.name)
+                counts[token.name] += 1
+        elif token.kind == "close":
+            if opened[-1:] != [token.name]:  # it ends one that is around others
+                yield token.start
+            while counts[token.name]:
+                counts[opened[-1]] -= 1
+                if opened.pop() == token.name:
+                    break
+            yield token.end

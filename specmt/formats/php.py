@@ -44,13 +44,17 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is no PHP.
     """
     text, encoding = decode(data, fallback="latin-1")
-    # With a byte for each character places in bytes are places in the text.
-    root = Parser(Language(tree_sitter_php.language_php())).parse(re.sub(r"[^\x00-\x7f]", "x", text).encode()).root_node
+    root = parsed(text)
     lines = LineNumbers(text)
     if root.has_error:
         raise DataError(f"line {lines(_error(root).start_byte)} is not PHP")
     reader = _Reader(text, lines, count_of_forms(options.target))
     return TextDocument(text, encoding, list(reader.segments(root)))
+
+
+def parsed(text: str) -> Node:
+    """Returns the tree of a file, in which places in bytes are places in the text."""
+    return Parser(Language(tree_sitter_php.language_php())).parse(re.sub(r"[^\x00-\x7f]", "x", text).encode()).root_node
 
 
 def _error(node: Node) -> Node:
@@ -63,7 +67,7 @@ def _error(node: Node) -> Node:
     return node
 
 
-def _children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> Iterator[Node]:
     """Yields the named children of a node, which does not keep them as it does those that are asked of itself."""
     cursor = node.walk()
     is_there = cursor.goto_first_child()
@@ -71,6 +75,36 @@ def _children(node: Node) -> Iterator[Node]:
         if cursor.node is not None and cursor.node.is_named:
             yield cursor.node
         is_there = cursor.goto_next_sibling()
+
+
+def values(statement: Node, text: str) -> Iterator[tuple[str, Node]]:
+    """Yields what a statement returns or keeps in a variable of texts, and its key; of calls, the arrays in them."""
+    inner = statement.named_children[0] if statement.named_children else statement
+    path = ""
+    if statement.type == "expression_statement" and "assignment" in inner.type:
+        variable = _VARIABLE.match(text, inner.start_byte, inner.named_children[0].end_byte)
+        if variable is None or variable[1] not in _VARIABLES:
+            return
+        path, inner = ".".join(_KEY.findall(variable[2])), inner.named_children[-1]
+    elif statement.type != "return_statement":
+        return
+    if inner.type == "function_call_expression" and not path:
+        is_known = text.startswith("array_", inner.start_byte)
+        for argument in inner.named_children[-1].named_children if is_known else ():
+            yield from ((path, each) for each in argument.named_children if each.type == "array_creation_expression")
+    else:
+        yield path, inner
+
+
+def elements(array: Node, path: str, text: str) -> Iterator[tuple[Node, str, Node]]:
+    """Yields the elements of an array, their keys and their values."""
+    count = 0
+    for element in children(array):
+        parts = [part for part in element.named_children if part.type != "comment"]
+        if element.type == "array_element_initializer" and parts:
+            key = text[parts[0].start_byte : parts[0].end_byte].strip("'\"") if len(parts) > 1 else str(count)
+            count += len(parts) == 1
+            yield element, f"{path}.{key}".strip("."), parts[-1]
 
 
 class _Reader:
@@ -84,42 +118,36 @@ class _Reader:
 
     def segments(self, root: Node) -> Iterator[Segment]:
         """Yields the texts of a file."""
-        for node in _children(root):
-            inner = node.named_children[0] if node.named_children else node
-            if node.type == "return_statement":
-                yield from self._value(inner, "", has_forms=True)
-            elif node.type == "expression_statement" and "assignment" in inner.type:
-                variable = _VARIABLE.match(self._raw(inner.named_children[0]))
-                if variable is not None and variable[1] in _VARIABLES:
-                    path = ".".join(_KEY.findall(variable[2]))
-                    yield from self._value(inner.named_children[-1], path, has_forms=False, is_whole=not path)
+        for node in children(root):
+            for path, value in values(node, self._text):
+                if path or value.type == "array_creation_expression":
+                    yield from self._value(value, path, has_forms=node.type == "return_statement")
 
     def _raw(self, node: Node) -> str:
         return self._text[node.start_byte : node.end_byte]
 
-    def _value(self, node: Node, path: str, *, has_forms: bool, is_whole: bool = True) -> Iterator[Segment]:
+    def _value(self, node: Node, path: str, *, has_forms: bool) -> Iterator[Segment]:
         """Yields the texts of a value.
 
         :param has_forms: whether it may be plural forms with bars between them
-        :param is_whole: whether it is all that a file has
         """
         if node.type == "array_creation_expression":
-            for element in _children(node):
-                parts = [part for part in element.named_children if part.type != "comment"]
-                if element.type == "array_element_initializer" and parts:
-                    key = self._raw(parts[0]).strip("'\"") if len(parts) > 1 else ""
-                    yield from self._value(parts[-1], f"{path}.{key}".strip("."), has_forms=has_forms, is_whole=False)
-        elif node.type == "function_call_expression" and is_whole and self._raw(node).startswith("array_"):
-            for argument in node.named_children[-1].named_children:
-                for value in argument.named_children:
-                    if value.type == "array_creation_expression":
-                        yield from self._value(value, path, has_forms=has_forms)
-        elif node.type in ("string", "encapsed_string") and not is_whole:
+            for _, name, value in elements(node, path, self._text):
+                yield from self._value(value, name, has_forms=has_forms)
+        elif node.type in ("string", "encapsed_string"):
             yield from self._string(node, path, has_forms=has_forms)
-        elif node.type in _LEFT and not is_whole and re.search("[\"'<]", self._raw(node)):
+        elif node.type in _LEFT and re.search("[\"'<]", self._raw(node)):
             reason = f"{KEPT}: {_LEFT[node.type]}"
             line = self._lines(node.start_byte)
-            yield Segment(Tagged(self._raw(node)), line, lambda *_: (), "skipped", context=path, reason=reason)
+            yield Segment(
+                Tagged(self._raw(node)),
+                line,
+                lambda *_: (),
+                "skipped",
+                context=path,
+                reason=reason,
+                start=node.start_byte,
+            )
 
     def _string(self, node: Node, path: str, *, has_forms: bool) -> Iterator[Segment]:
         start, end = node.start_byte + 1, node.end_byte - 1

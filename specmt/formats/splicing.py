@@ -8,12 +8,18 @@ from typing import Final, Literal
 
 from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, text_of
 from specmt.formats.document import Document
-from specmt.formats.outline import XML
+from specmt.formats.outline import TAGGED, XML
 
-_OPENS: Final = re.compile(r"[{\[(,]\s*\Z|^[ \t]*/?\*.*\*/\Z|<\?php\s*\Z|\A\s*\Z", re.MULTILINE)
+_OPENS: Final = re.compile(r"[{\[(,;]\s*\Z|^[ \t]*/?\*.*\*/\Z|<\?php\s*\Z|\A\s*\Z", re.MULTILINE)
 _REMARK: Final = re.compile(r"[ \t]*(?:(?<!:)//|#)(?![^\n]*\*/)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
 _FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
+
+_ENDS: Final = {"elements": (">", ";", "*/"), "php": (",", ";", "[", "(", "*/")}
+"""What needs no line break behind it."""
+
+_BEGINS: Final = {"elements": re.compile(r"\s*<"), "php": _CLOSES, "json": re.compile("")}
+"""What needs none before it."""
 
 
 def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | str], file_format: str) -> bytes:
@@ -43,7 +49,7 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     return inner.encoding.encode("".join(made))
 
 
-def _kind(text: str, file_format: str) -> Literal["prose", "json", "php", "xml", "lines"]:
+def _kind(text: str, file_format: str) -> Literal["prose", "json", "php", "elements", "lines"]:
     """Returns what a document is made of, as far as it matters between blocks."""
     if file_format in PROSE:
         return "prose"
@@ -51,13 +57,14 @@ def _kind(text: str, file_format: str) -> Literal["prose", "json", "php", "xml",
         return "json"
     if text.startswith("<?php"):
         return "php"
-    return "xml" if file_format in XML else "lines"
+    return "elements" if file_format in XML | TAGGED or file_format == "strings" else "lines"
 
 
 def _joined(text: str, after: str, ending: str, kind: str) -> str:
     """Returns a block as it stands before another one that was not behind it."""
     body = text.rstrip("\r\n")
-    gap = text[len(body) :] or ("" if kind in ("json", "xml") else ending)
+    is_over = body.rstrip().endswith(_ENDS.get(kind, ())) or (kind in _BEGINS and _BEGINS[kind].match(after))
+    gap = text[len(body) :] or ("" if is_over else ending)
     if kind in ("json", "php") and body.strip():
         code = _REMARK.sub("", body)
         if _CLOSES.match(after):

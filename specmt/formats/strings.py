@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from specmt.errors import DataError
@@ -39,6 +39,26 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
+    for entry in entries(text):
+        value = entry[-2]
+        if len(entry) == 4 and value[0][0] in "\"'":
+            inline = Inline(text, _decode, escaped=r"\\[ntr]")
+            inline.text(value.start() + 1, value.end() - 1)
+            yield from in_place(inline, lines, _encode, context=key_of(entry))
+
+
+def key_of(entry: Sequence[re.Match[str]]) -> str:
+    """Returns the key of an entry."""
+    key = entry[0][0]
+    return _decode(key[1:-1] if key[0] in "\"'" else key)
+
+
+def entries(text: str) -> Iterator[list[re.Match[str]]]:
+    """Yields the tokens of each entry.
+
+    :raises DataError: there is something else than entries and remarks.
+    """
+    lines = LineNumbers(text)
     entry: list[re.Match[str]] = []
     place = 0
     while place < len(text):
@@ -51,12 +71,7 @@ def _segments(text: str) -> Iterator[Segment]:
             continue
         entry.append(match)
         if match["mark"] == ";":
-            value = entry[-2]
-            if len(entry) == 4 and value[0][0] in "\"'":
-                inline = Inline(text, _decode, escaped=r"\\[ntr]")
-                inline.text(value.start() + 1, value.end() - 1)
-                key = entry[0][0]
-                yield from in_place(inline, lines, _encode, context=_decode(key[1:-1] if key[0] in "\"'" else key))
+            yield entry
             entry = []
     if entry:
         raise DataError(f"line {lines(entry[0].start())} has an entry without its end")

@@ -32,7 +32,18 @@ DENSE = [
     for sample in SAMPLES
     if sample.format in ("json", "xliff", "resx", "qt", "android", "xcstrings")
 ]
-TEXTS = [*(sample for sample in SAMPLES if not sample.member), *DENSE]
+ON_A_LINE = {
+    "php": "<?php return ['a' => 'Eins', 'b' => ['c' => 'Zwei', 'd' => [2 => 'Drei', 'x' => 'Vier']], 'e' => array(1 => 'Fünf')];",
+    "php ": "<?php\n$string['a'] = 'Eins'; $string['b'] = 'Zwei'; // c\n$string['c'] = 'Drei';\n",
+    "strings": '/* Oben */\n"a" = "Eins";"b" = "Zwei;\\"x"; /* Noch */ "c" = "Drei"; // da\n"d" = "Vier";',
+    "html": "<ul><li>A</li><li><p>Eins</p><p>Zwei</p></li></ul><table><tr><td>Vier</td><td>5</td></tr></table><p>Sechs",
+    "xml": "<topic id='a'><title>Eins</title><body><p>Zwei <b>x</b></p><ul><li>Drei</li><li>B</li></ul></body></topic>",
+}
+TEXTS = [
+    *(sample for sample in SAMPLES if not sample.member),
+    *DENSE,
+    *(Sample(name.strip(), text, [], {}) for name, text in ON_A_LINE.items()),
+]
 """Documents as they mostly are, and those of which all is on one line."""
 
 
@@ -191,7 +202,17 @@ PARTS = (
 ROWS = "|  |  |\n|--|--|\n| Eins | Zwei |\n| 3 | 4 |\n| Drei | Vier |\n"
 
 
-@pytest.mark.parametrize(("name", "text", "count"), [("asciidoc", PARTS, 12), ("markdown", ROWS, 4)])
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        ("asciidoc", PARTS, 12),
+        ("markdown", ROWS, 4),
+        ("php", ON_A_LINE["php"], 13),
+        ("strings", ON_A_LINE["strings"], 4),
+        ("html", ON_A_LINE["html"], 14),
+        ("xml", ON_A_LINE["xml"], 10),
+    ],
+)
 def test_rows_and_what_is_around_paragraphs_are_blocks(name: str, text: str, count: int) -> None:
     run = Run(Sample(name, text, [], {}))
     assert len(run.source.blocks) == count
