@@ -33,7 +33,7 @@ DENSE = [
     if sample.format in ("json", "xliff", "resx", "qt", "android", "xcstrings")
 ]
 ON_A_LINE = {
-    "php": "<?php return ['a' => 'Eins', 'b' => ['c' => 'Zwei', 'd' => [2 => 'Drei', 'x' => 'Vier']], 'e' => array(1 => 'Fünf')];",
+    "php": "<?php return ['a' => 'Eins', 'b' => ['c' => 'Zwei', 'd' => [2 => 'Drei', 'x' => 'D']], 'e' => array('C')];",
     "php ": "<?php\n$string['a'] = 'Eins'; $string['b'] = 'Zwei'; // c\n$string['c'] = 'Drei';\n",
     "strings": '/* Oben */\n"a" = "Eins";"b" = "Zwei;\\"x"; /* Noch */ "c" = "Drei"; // da\n"d" = "Vier";',
     "html": "<ul><li>A</li><li><p>Eins</p><p>Zwei</p></li></ul><table><tr><td>Vier</td><td>5</td></tr></table><p>Sechs",
