@@ -343,7 +343,7 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
             parts = [(_unsaid(said) if said.damage else said, separator) for said, separator in plan.parts]
             translation, is_sure = carry(source, *_join(parts))
             confidence = 0.0 if damages else _confidence(said for said, _ in plan.parts)
-            translations[plan.number] = replace(translation, confidence=confidence)
+            translations[plan.number] = Tagged(translation.text, translation.tags, confidence)
             if not is_sure:
                 tell(plan.number, "the places of inline tags are uncertain")
         except Exception as error:
@@ -396,11 +396,13 @@ def _unsaid(said: _Said) -> _Said:
 
 def _join(parts: Sequence[tuple[_Said, str]]) -> tuple[str, Alignment | None]:
     """Returns the translation of a text of several sentences, and the alignment of its words where that is known."""
+    if len(parts) == 1:
+        return parts[0][0].text + parts[0][1], parts[0][0].alignment
     # Where sentences follow each other without a space, as in Japanese, their translations have one.
     gaps = [separator or " " for _, separator in parts[:-1]] + [parts[-1][1]]
     text = "".join(said.text + gap for (said, _), gap in zip(parts, gaps, strict=True))
-    if len(parts) == 1 or any(said.alignment is None for said, _ in parts):
-        return text, parts[0][0].alignment if len(parts) == 1 else None
+    if any(said.alignment is None for said, _ in parts):
+        return text, None
     pairs: list[tuple[int, int]] = []
     one = other = 0
     for said, _ in parts:

@@ -24,6 +24,16 @@ def assert_linear(work: Callable[[int], object], size: int) -> None:
     raise AssertionError(f"{taken:.3f} s for 8 times as much, where at most {limit:.3f} s are linear")
 
 
+def assert_at_most(seconds: float, work: Callable[[], object]) -> None:
+    """Checks how long something takes, in seconds of a processor that takes a 250th of one for a known loop."""
+    for _ in range(3):
+        limit = seconds * 250 * least(lambda: sum(n * n for n in range(50_000)))
+        taken = least(work, enough=limit)
+        if taken <= limit:
+            return
+    raise AssertionError(f"{taken:.3f} s, where at most {limit:.3f} s were expected")
+
+
 def least(work: Callable[[], object], *, enough: float = 0.0) -> float:
     """Returns the least of three times, in seconds of this process: whatever disturbs one only makes it longer.
 

@@ -168,6 +168,8 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
     :raises RefusedError: it would be read as other markup.
     """
     before, after = text[whole[0] : span[0]], text[span[1] : whole[1]]
+    if not found and not _HAS_MARKUP.search(f"{before}{translation.text}{after}"):
+        return render(translation)
     wanted = _shape(found)
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
     for pattern in (_NEEDED, _SPECIAL):

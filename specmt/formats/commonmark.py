@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
-from markdown_it.helpers import parseLinkLabel
+from markdown_it.common.utils import unescapeAll
+from markdown_it.helpers import parseLinkDestination, parseLinkLabel
 from markdown_it.parser_inline import ParserInline
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
@@ -88,22 +90,25 @@ class _Places(StateInline):
     last: int | None = None
     """Where the last bracket is that closes."""
 
-    _text_at = 0
+    _text_at = -1
+    """Where the text starts that no token has yet, if there is any; to ask for that puts it together each time."""
     _pushed_at = -1
 
     def append_pending(self, text: str) -> None:
-        if not self.pending:
+        if self._text_at < 0:
             self._text_at = self.pos
         super().append_pending(text)
 
     def pushPending(self) -> Token:  # noqa: N802  (theirs)
         token = super().pushPending()
         token.meta["at"] = self._text_at
+        self._text_at = -1
         return token
 
     def push(self, ttype: str, tag: str, nesting: Any) -> Token:
         before = self.tokens[-1] if self.tokens and not self.pending else None
         token = super().push(ttype, tag, nesting)
+        self._text_at = -1
         is_run = before is not None and before.type == ttype == "text" and self._pushed_at == self.pos
         token.meta["at"] = before.meta["at"] + len(before.content) if before is not None and is_run else self.pos
         self._pushed_at = self.pos
@@ -115,6 +120,41 @@ def _label_end(state: _Places, start: int, *rest: bool) -> int:
     if state.last is None:
         state.last = state.src.rfind("]")
     return parseLinkLabel(state, start, *rest) if start < state.last else -1
+
+
+@dataclass(slots=True)
+class _Destination:
+    """The target of a link."""
+
+    ok: bool = False
+    pos: int = 0
+    str: str = ""
+
+
+_NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
+_MOST_BRACKETS: Final = 32
+_PLAIN: Final = r"[^\x00-\x20\x7f()\\]*"
+_TOO_MANY: Final = re.compile(rf"(?:{_PLAIN}(?:\\[^ ]{_PLAIN})*\(){{{_MOST_BRACKETS + 1}}}")
+
+
+def destination(text: str, start: int, end: int) -> _Destination:
+    """Returns the target of a link as theirs does, which looks at every character behind each bracket that opens."""
+    if text.startswith("<", start):
+        return cast(_Destination, parseLinkDestination(text, start, end))
+    level, place = 0, end
+    if _TOO_MANY.match(text, start, end):
+        return _Destination()
+    for match in _NOT_PLAIN.finditer(text, start, end):
+        if match[0] == "(":
+            level += 1
+            if level > _MOST_BRACKETS:
+                return _Destination()
+        elif match[0] == ")" and level:
+            level -= 1
+        elif len(match[0]) == 1:
+            place = match.start()
+            break
+    return _Destination() if level or place == start else _Destination(True, place, unescapeAll(text[start:place]))
 
 
 class _InlineParser(ParserInline):
@@ -160,7 +200,8 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler, inline.ruler2 = markdown.inline.ruler, markdown.inline.ruler2
     markdown.inline = inline
     inline.ruler2.disable("fragments_join")
-    markdown.helpers = SimpleNamespace(**{**vars(markdown.helpers), parseLinkLabel.__name__: _label_end})  # type: ignore[assignment]
+    own = {parseLinkLabel.__name__: _label_end, parseLinkDestination.__name__: destination}
+    markdown.helpers = SimpleNamespace(**{**vars(markdown.helpers), **own})  # type: ignore[assignment]
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
     if mdx:

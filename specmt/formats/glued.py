@@ -8,7 +8,6 @@ and which stays behind its word.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -67,12 +66,12 @@ def pair(items: Sequence[Item]) -> dict[int, int]:
     """Returns the number of the item that closes each one that opens, and the other way round."""
     partners: dict[int, int] = {}
     opened: list[int] = []
-    counts: Counter[str] = Counter()
+    counts: dict[str, int] = {}  # a counter takes as long to begin as a short text takes in all
     for number, item in enumerate(items):
         if item.kind == "open":
             opened.append(number)
-            counts[item.name] += 1
-        elif item.kind == "close" and counts[item.name]:
+            counts[item.name] = counts.get(item.name, 0) + 1
+        elif item.kind == "close" and counts.get(item.name):
             while number not in partners:
                 other = opened.pop()
                 counts[items[other].name] -= 1

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it.helpers import parseLinkDestination
 
 from specmt.documents import translate_documents
 from specmt.formats import read_document
 from specmt.formats.anchors import fragments, rebase, slug_of
+from specmt.formats.commonmark import destination
 from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
@@ -165,6 +167,13 @@ def test_nothing_is_lost_whatever_is_written(text: str) -> None:
     changed = {n: Tagged(f"b {segment.source.text} #", ()) for n, segment in enumerate(document.segments)}
     written = document.write(changed, lambda *_: None).decode()
     assert not list(compare(blocks_of(text), blocks_of(written)))
+
+
+@given(st.text(st.sampled_from("(()) \\\n\x7fa<>ä&;")).map(lambda text: text.replace("ä", "(" * 30)))
+def test_targets_of_links_are_those_of_the_library(text: str) -> None:
+    own, theirs = destination(f"[a]({text}", 4, 4 + len(text)), parseLinkDestination(f"[a]({text}", 4, 4 + len(text))
+    assert own.ok == theirs.ok
+    assert not own.ok or (own.pos, own.str) == (theirs.pos, theirs.str)
 
 
 def test_a_moved_heading_with_code() -> None:

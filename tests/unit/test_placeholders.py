@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from specmt.options import DecodingOptions
+from specmt.text.identify import identifier
+from specmt.text.markers import take_markers
 from specmt.text.parts import Part, join, sentences
 from specmt.text.patterns import HINT, token_pattern
 from specmt.text.pieces import PieceModel
@@ -22,7 +24,7 @@ from specmt.text.rules import Rules
 from specmt.text.segment import LAYOUT
 from specmt.types import Hypothesis, Stats
 from tests.golden.robustness import LISTED, listed
-from tests.growth import assert_linear
+from tests.growth import assert_at_most, assert_linear
 from tests.sessions import FakeModel, fake_translator
 
 
@@ -149,6 +151,26 @@ def test_masking_takes_linear_time(unit: str) -> None:
 
     assert_linear(check, 3_125)
     assert_linear(lambda size: mask(unit * (size // len(unit))), 3_125)  # whatever the length of what is masked
+
+
+def test_100_kb_of_anything_are_cut_and_masked_in_a_second() -> None:
+    known = identifier(frozenset(("de", "en")))
+    assert known is not None
+    for unit in [
+        *UNITS.split("|"),
+        "0x1 ",
+        "<a ",
+        "%1 ",
+        "1 ",
+        "a/b.c ",
+        "{n, plural, ",
+        "[a](",
+        "\u200b",
+        "語。",
+        "a\u0301",
+    ]:
+        text, rules = unit * (12_500 // len(unit)), Rules(Characters(), 200, ("de", "en"))
+        assert_at_most(0.125, lambda: (rules.split(text), take_markers(text), known.rank(text)))  # noqa: B023
 
 
 @final
