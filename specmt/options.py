@@ -136,6 +136,9 @@ class DecodingOptions:
     glossary: Path | None = None
     """Terms, as TSV, whose translations must be in those of the lines that they are in."""
 
+    keep: tuple[str, ...] = ()
+    """Terms that stay as they are."""
+
     split: bool = True
     """Whether lines are cut into sentences."""
 
@@ -193,9 +196,10 @@ class DecodingOptions:
         _check_range("n_best", self.n_best, self.beam_size)
         if self.shortlist and self.strategy == "beam":
             raise UsageError("`shortlist` must be false for beam search, but is true instead.")
-        if self.glossary is not None:
+        for name in ("glossary", "keep"):
             # Beams and samples are what the model says; a shortlist may lack what must be said.
-            self.check_constraint("glossary")
+            if getattr(self, name):
+                self.check_constraint(name)
         if self.tree == "sampled" and not self.samples:
             raise UsageError("`tree` sampled needs a `temperature` above 0.")
         if not self.samples:

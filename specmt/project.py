@@ -185,12 +185,18 @@ class Project:
         """Returns the pair that a file is the translation of, if it is one."""
         return self._targets.get(Path(os.path.abspath(target)))
 
-    def target_of(self, source: Path, to: str) -> Path | None:
-        """Returns where the translation of a source would be, which need not be there."""
-        name = source.relative_to(self.folder).as_posix()
-        rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
-        pairs = () if rule is None else self._pairs(_Mapped(name, rule, ""))
-        return next((pair.target for pair in pairs if pair.to == to), None)
+    def translations_of(self, path: Path) -> list[ProjectFile]:
+        """Returns a source with each of its translations, none of which need be there; nothing of other files."""
+        name = Path(os.path.relpath(path, self.folder)).as_posix()
+        is_hidden = any(part.startswith(".") for part in name.split("/")) or self._spec.match_file(name)
+        rule = None if is_hidden else self._rule(name)
+        return [] if rule is None else [*self._pairs(_Mapped(name, rule, rule.settings.format or ""))]
+
+    def has_source(self, path: Path) -> bool:
+        """Whether a file is a source, or a folder has one."""
+        if not path.is_dir():
+            return bool(self.translations_of(path))
+        return any(_is_below(pair.source, Path(os.path.abspath(path))) for pair in self._targets.values())
 
     def rebase(self, pair: ProjectFile) -> Callable[[str], str]:
         """Returns what makes of the targets of a page's links those of its translation.
@@ -211,11 +217,10 @@ class Project:
     @cached_property
     def _sources(self) -> list[_Mapped]:
         """The files that are translated, each by the first rule that fits; none is a translation of another."""
-        made = [re.compile(self._target(rule.target)) for rule in self._rules]
         found = []
         for name in walk(self.folder, self._ignored) if self._names is None else self._names:
-            rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
-            if rule is None or any(pattern.fullmatch(name) for pattern in made):
+            rule = self._rule(name)
+            if rule is None:
                 continue
             path = self.folder / name
             with path.open("rb") as file:
@@ -223,6 +228,20 @@ class Project:
             if known is not None:
                 found.append(_Mapped(name, rule, known))
         return found
+
+    def _rule(self, name: str) -> _Rule | None:
+        """Returns the first rule that fits a source."""
+        rule = next((rule for rule in self._rules if rule.pattern.match_file(name)), None)
+        return None if rule is None or any(pattern.fullmatch(name) for pattern in self._made) else rule
+
+    @cached_property
+    def _made(self) -> list[re.Pattern[str]]:
+        """What translations are called."""
+        return [re.compile(self._target(rule.target)) for rule in self._rules]
+
+    @cached_property
+    def _spec(self) -> GitIgnoreSpec:
+        return GitIgnoreSpec.from_lines(self._ignored)
 
     @cached_property
     def _targets(self) -> dict[Path, ProjectFile]:

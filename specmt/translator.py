@@ -217,6 +217,8 @@ class Translator:
                 signature[name] = True
         if options.glossary is not None:
             signature["glossary"] = self._glossary(options.glossary).digest
+        if options.keep:
+            signature["keep"] = [*options.keep]
         signature |= {"text": VERSION, "protect": options.protect is not False, "keep_numbers": options.keep_numbers}
         if options.protect and not self.model.protects:
             signature["stand_ins"] = True
@@ -242,11 +244,12 @@ class Translator:
     def _terms(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None) -> Finder | None:
         """Returns what finds terms whose translation is given, if there are any."""
         finders: list[Finder] = []
-        if glossary is not None:
+        if glossary is not None or options.keep:
             from specmt.text.glossary import make_glossary  # late, as all that few runs need: a start takes no longer
 
             options.check_constraint("glossary")
-            finders.append(make_glossary(glossary, self.model.pieces))
+            terms: dict[str, Sequence[str]] = {term: [term] for term in options.keep}
+            finders.append(make_glossary(terms | dict(glossary or {}), self.model.pieces))
         if options.glossary is not None:
             finders.append(self._glossary(options.glossary))
         return (lambda text: [each for find in finders for each in find(text)]) if finders else None

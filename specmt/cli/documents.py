@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from operator import itemgetter
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import click
 
@@ -131,8 +131,9 @@ def reading_options(
 
     source, target = languages
     known: dict[str, str] = {}
-    if documents.exact and options.memory is not None and not options.memory.is_fifo():
-        for one, other in read_pairs(options.memory, source, target):
+    memories = documents.memories or filter(None, [options.memory])
+    for memory in memories if documents.exact else ():
+        for one, other in () if memory.is_fifo() else read_pairs(memory, source, target):
             known.setdefault(one, other)
             known.setdefault(plain(one), plain(other))
     given: dict[str, Any] = {"columns": documents.column, "keys": documents.key}
@@ -181,7 +182,19 @@ def _read_one(task: Task, options: FormatOptions) -> Document:
         after = os.fstat(stream.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) and task.source is not None:
         raise DataError(f"{task.name}: changed while it was read.")
-    return read_document(data, task.name, task.file_format, options)
+    document = read_document(data, task.name, task.file_format, options)
+    return _Skipping(document, options) if options.skip_keys else document
+
+
+@final
+class _Skipping:
+    """A document of which the texts of some keys stay as they are."""
+
+    def __init__(self, document: Document, options: FormatOptions) -> None:
+        self.segments: Final = [
+            replace(each, state="skipped") if options.skips(each.context) else each for each in document.segments
+        ]
+        self.write: Final = document.write
 
 
 def _write(path: Path | None, data: bytes) -> None:

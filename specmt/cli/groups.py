@@ -13,6 +13,7 @@ from specmt.cli.console import note
 from specmt.cli.documents import reading_options
 from specmt.cli.options import DocumentOptions, given_options
 from specmt.cli.pages import Pages
+from specmt.cli.projects import settings_of
 from specmt.cli.tasks import Task, find_tasks, in_languages, say_left
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES, is_lines
@@ -53,8 +54,6 @@ class Group:
     known: Callable[[], Iterable[tuple[Files, FormatOptions]]]
     """Returns translations in which people may have approved some texts."""
     memory: Sequence[Path]
-    keep: Sequence[str] = ()
-    """Terms that stay as they are."""
 
     def approved(self) -> Iterator[Pair]:
         """Yields what people approved, and what translation memories have."""
@@ -105,23 +104,36 @@ def in_project(
     model: str | None,
     loading: dict[str, Any],
     options: DecodingOptions,
+    documents: DocumentOptions,
     plans: PlanOptions,
-    fuzzy_below: float | None,
+    given: Collection[str],
 ) -> list[Group]:
-    """Returns the translations of a project, by language."""
-    fuzzy_below = project.fuzzy_below if fuzzy_below is None else fuzzy_below
-    options = replace(options, scores=fuzzy_below is not None)
+    """Returns the translations of a project, by language.
+
+    :param given: the names of the options that the user gave a value, which go over what the project says
+    """
+    below = project.fuzzy_below if documents.fuzzy_below is None else documents.fuzzy_below
+    documents = replace(documents, fuzzy_below=below)
+    options = replace(options, scores=below is not None, keep=project.keep)
     pairs = [*project.pairs(sources)]
     groups = []
     for to in dict.fromkeys(pair.to for pair in pairs):
         own = [pair for pair in pairs if pair.to == to]
-        tasks = [Task(pair.source, pair.target, pair.file_format) for pair in own]
+        _, base = reading_options((project.source_language, to), replace(options, memory=None), documents)
+        tasks = [
+            Task(
+                pair.source,
+                pair.target,
+                documents.file_format or pair.file_format,
+                settings=settings_of(pair.settings, documents, given),
+                rebase=project.rebase(pair),
+            )
+            for pair in own
+        ]
         pages, jobs = Pages(tasks), []
         for task, pair in zip(tasks, own, strict=True):
-            base = pair.settings.options(FormatOptions(source=project.source_language, target=to))
-            base = replace(base, fuzzy_below=fuzzy_below)
-            formats = replace(pages.options(task, base), rebase=project.rebase(pair))
-            asked = plans if plans.obsolete == "remove" else replace(plans, obsolete=pair.settings.obsolete)
+            formats = pages.options(task, base)
+            asked = plans if "obsolete" in given else replace(plans, obsolete=pair.settings.obsolete)
             record = record_in(project.folder, to, pair.source.relative_to(project.folder))
             jobs.append(Job(_files(task, record), formats, _of_format(asked, pair.file_format)))
         told = replace(options, glossary=options.glossary or project.glossary.get(to))
@@ -131,7 +143,7 @@ def in_project(
         orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
         known = partial(translations_in, project, to)
         name, loaded = model or project.model, loading | languages
-        groups.append(Group(project.source_language, jobs, name, loaded, told, orphans, known, memory, project.keep))
+        groups.append(Group(project.source_language, jobs, name, loaded, told, orphans, known, memory))
     return groups
 
 
@@ -141,7 +153,7 @@ def _orphans(project: Project, to: str, used: Collection[Path]) -> list[Files]:
     found = []
     for path in sorted(top.rglob(f"*{END}")):
         source = project.folder / path.relative_to(top).with_name(path.name.removesuffix(END))
-        target = project.target_of(source, to)
+        target = next((pair.target for pair in project.translations_of(source) if pair.to == to), None)
         if path not in used and not source.exists() and target is not None:
             found.append(Files(source, target, path, ""))
     return found

@@ -183,6 +183,8 @@ class DocumentOptions:
     dialect: str
     anchors: Any
     report: Path | None
+    memories: tuple[Path, ...] = ()
+    """Those of a project, instead of the option."""
 
 
 DOCUMENT_NAMES: Final = tuple(each.name for each in fields(DocumentOptions))
@@ -201,7 +203,8 @@ def document_options(function: F) -> F:
 
     @wraps(function)
     def command(**values: Any) -> Any:
-        return function(documents=DocumentOptions(**{name: values.pop(name) for name in DOCUMENT_NAMES}), **values)
+        given = {name: values.pop(name) for name in DOCUMENT_NAMES if name in values}
+        return function(documents=DocumentOptions(**given), **values)
 
     options = [
         click.option(

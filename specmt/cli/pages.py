@@ -34,14 +34,16 @@ class Pages:
 
     def options(self, task: Task, options: FormatOptions) -> FormatOptions:
         """Returns how a document is read."""
-        options = replace(options, insists=task.insists)
+        options = replace(options, insists=task.insists, rebase=task.rebase)
+        if task.settings is not None:
+            options = task.settings.options(options)
         if task.file_format != "markdown":
             return options
         dialect, page = options.dialect, task.source
         if dialect == "auto":
             dialect = "" if page is None else dialect_in(page.resolve().parent)
         options = replace(options, dialect=dialect, linked=self._linked)
-        if page is None or task.target is None:
+        if page is None or task.target is None or task.rebase is not None:
             return options
         source, folder = page.resolve().parent, task.target.resolve().parent
         if len(source.parts) == len(folder.parts):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -16,6 +16,9 @@ from specmt.formats import all_suffixes, find_format, format_in_folder, format_o
 from specmt.formats.known import HEAD, has_magic, is_binary, is_lines, kind_of, said_languages
 from specmt.languages import primary
 from specmt.text.lines import STDIN, open_input, reading
+
+if TYPE_CHECKING:
+    from specmt.project import Settings
 
 _MOST_NAMED: Final = 20
 
@@ -38,6 +41,12 @@ class Task:
     insists: bool = False
     """Whether the user knows better which language it is in."""
 
+    settings: Settings | None = None
+    """How the project that it is of has it read."""
+
+    rebase: Callable[[str], str] | None = None
+    """Makes the targets of its links those of its translation, where the project says where that is."""
+
     @property
     def name(self) -> str:
         """How messages name it."""
@@ -59,6 +68,7 @@ def find_tasks(
     *,
     language: str | None = None,
     columns: Collection[str] = (),
+    said: Callable[[Path], str | None] | None = None,
 ) -> Found:
     """Returns the documents that are to be translated.
 
@@ -66,6 +76,7 @@ def find_tasks(
 
     :param language: that is translated from, if that is known
     :param columns: of tables, without which those of folders are left
+    :param said: returns which format a project says that a file has
     :raises UsageError: it is not clear where the translations belong, or what format a file has.
     :raises InputNotFoundError: there is no such file, or nothing in a folder.
     """
@@ -79,7 +90,7 @@ def find_tasks(
             before = len(found)
             for each in _walk(path):
                 head = _head(each)
-                known = file_format or format_in_folder(each.relative_to(path), head, language)
+                known = file_format or (said and said(each)) or format_in_folder(each.relative_to(path), head, language)
                 if known is None or (known == "csv" and not columns) or (is_binary(head) and known == "text"):
                     left.append((each, kind_of(each.name, head)))
                 else:
@@ -88,8 +99,9 @@ def find_tasks(
                 raise InputNotFoundError(f"{path}: has no file of a known format.")
             continue
         head = b"" if path is None else _head(path)
-        known = file_format or (None if path is None else format_of(str(path), head))
-        if not is_many and file_format is None and (path is None or (is_lines(path.name) and not has_magic(head))):
+        ordered = file_format or (None if path is None or said is None else said(path))
+        known = ordered or (None if path is None else format_of(str(path), head))
+        if not is_many and ordered is None and (path is None or (is_lines(path.name) and not has_magic(head))):
             return Found([], [])
         if known is None:
             raise UsageError(_unknown(path, head))
@@ -108,6 +120,11 @@ def find_tasks(
         if task.target is not None and targets.setdefault(task.target, task.source) is not task.source:
             raise UsageError(f"{targets[task.target]} and {task.source} would both be written to {task.target}.")
     return Found(tasks, left)
+
+
+def is_in_project(paths: Iterable[Path]) -> bool:
+    """Whether there is a project file above one of some files or folders."""
+    return any((each / "specmt.toml").is_file() for path in paths for each in (path, *path.absolute().parents))
 
 
 def _unknown(path: Path | None, head: bytes) -> str:

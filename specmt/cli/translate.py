@@ -40,7 +40,7 @@ from specmt.cli.options import (
 )
 from specmt.cli.progress import line_bar
 from specmt.cli.render import renderer, statistics, summary
-from specmt.cli.tasks import find_tasks, in_languages, say_left
+from specmt.cli.tasks import find_tasks, in_languages, is_in_project, say_left
 from specmt.errors import DataError, ModelError, UsageError
 from specmt.options import DecodingOptions, check_effects
 from specmt.text.lines import Lines, Output, open_input, read_lines
@@ -208,8 +208,19 @@ def translate(
         cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
         run_parquet(source, output, options, cluster, given, quiet=quiet)
         return
+    project, said = None, None
+    if is_in_project(filter(None, sources)):
+        from specmt.cli import projects  # late: most files are in none
+
+        if (project := projects.find_for(sources, loading)) is not None:
+            said = partial(projects.format_in, project)
     tasks, left = find_tasks(
-        sources, output, documents.file_format, language=loading["source"], columns=documents.column
+        sources,
+        output,
+        documents.file_format,
+        language=loading["source"],
+        columns=documents.column,
+        said=said,
     )
     check_documents(tasks, given, format_)
     if left and not quiet:
@@ -219,6 +230,12 @@ def translate(
         raise UsageError(
             "`fuzzy_below` does not go together with `no-fuzzy`, beams, samples, a shortlist or a tolerance."
         )
+    places = [(task.source, task.target) for task in tasks] or [(source, output)]
+    if project is not None:
+        loading["target"] = to = loading["target"] or projects.language_into(project, places)
+        tasks = [projects.in_its_project(project, task, documents, given, to) for task in tasks]
+        model = model or project.model
+        options, documents = projects.with_project(project, options, documents, to)
     if tasks and options.is_greedy and (documents.report is not None or documents.fuzzy_below is not None):
         options = replace(options, scores=True)
     if tasks:
@@ -232,7 +249,7 @@ def translate(
     if wrapped and WAYS & given:
         raise UsageError(f"`--wrapped` does not go together with `--{min(WAYS & given)}`; leave one out.")
     place = job_place(tasks, sources, output, given, processes) if WAYS & given else None
-    for read, written in [(task.source, task.target) for task in tasks] or [(source, output)]:
+    for read, written in places:
         _check_files(read, options.memory, options.glossary, written, stats)
 
     from specmt.translator import Translator
@@ -260,7 +277,7 @@ def translate(
         translator = Translator.from_pretrained(model, **loading | shared, deterministic=deterministic)
         if not quiet and (missing := missing_kernels(translator.model)) is not None:
             note(missing)
-        if documents.fuzzy_below is not None and translator.model.confidence is None:
+        if tasks and documents.fuzzy_below is not None and translator.model.confidence is None:
             raise ModelError(f"{translator.model.path}: the model has no confidence, which `fuzzy_below` needs.")
         translator.translate([], options)  # reads the translation memory, before the first line comes
         load_seconds = time.perf_counter() - started

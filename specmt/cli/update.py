@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import cache, partial
 from itertools import chain
@@ -108,10 +108,11 @@ def update(
       specmt update de.json --into en.json --dry-run
       specmt update README.de.md --into README.md --was git:v1.2
     """
-    given = {each.name: more.pop(each.name) for each in fields(DocumentOptions) if each.name in more}
-    documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, report=None, **given)
+    of_documents = {each.name: more.pop(each.name) for each in fields(DocumentOptions) if each.name in more}
+    documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, report=None, **of_documents)
     options = DecodingOptions(**more, scores=documents.fuzzy_below is not None)
-    check_effects(options, given_options())
+    given = given_options()
+    check_effects(options, given)
     show_warnings(quiet=quiet)
     plans = PlanOptions(adopt=adopt, restore=restore, rebuild=rebuild, again=frozenset(again), obsolete=obsolete)
     damaged: list[str] = []
@@ -119,7 +120,7 @@ def update(
     if into is not None and sources:
         groups = [named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
     elif project is not None:
-        groups = in_project(project, sources, model, loading, options, plans, documents.fuzzy_below)
+        groups = in_project(project, sources, model, loading, options, documents, plans, given)
     else:
         raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")
     count = sum(len(group.jobs) for group in groups)
@@ -127,7 +128,7 @@ def update(
         raise UsageError("`was` must be git:REV for several files, as each has its own.")
     run = _Run(was, damaged, is_dry=dry_run, is_alone=count == 1, quiet=quiet)
     for group in groups:
-        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet), group.keep))
+        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet)))
     if not quiet:
         note(run.sentence())
     if damaged:
@@ -251,9 +252,8 @@ def _load(model: str | None, loading: dict[str, Any], *, quiet: bool) -> Transla
 class _Late:
     """A translator that is loaded when the first line comes."""
 
-    def __init__(self, load: Callable[[], Translator], keep: Sequence[str]) -> None:
+    def __init__(self, load: Callable[[], Translator]) -> None:
         self._load = cache(load)
-        self._given: dict[str, Any] = {"glossary": {term: [term] for term in keep}} if keep else {}
 
     def remember(self, pairs: Iterable[Pair], options: DecodingOptions) -> None:
         """Takes what drafts are copied from."""
@@ -264,4 +264,4 @@ class _Late:
         lines = iter(lines)
         first = next(lines, None)
         if first is not None:
-            yield from self._load().translate(chain([first], lines), options, **self._given)
+            yield from self._load().translate(chain([first], lines), options)

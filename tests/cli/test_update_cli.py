@@ -51,8 +51,10 @@ def test_terms_that_a_project_keeps_stay_as_they_are(tmp_path: Path) -> None:
         'version = 1\nfrom = "de"\nto=["en"]\nkeep = ["Bahnhof"]\n[[files]]\nsource = "*.md"\ntarget = "{to}/{path}"\n'
     )
     (tmp_path / "page.md").write_text("Wo ist der Bahnhof?\n")
-    assert specmt("update", tmp_path / "page.md", "--quiet") == 0
-    assert "Bahnhof?" in (tmp_path / "en" / "page.md").read_text()
+    for command in (["update"], ["translate", "-o", tmp_path / "en" / "page.md"]):
+        assert specmt(*command, tmp_path / "page.md", "--quiet") == 0
+        assert "Bahnhof?" in (tmp_path / "en" / "page.md").read_text()
+        (tmp_path / "en" / "page.md").unlink()
 
 
 def test_the_source_of_a_translation_in_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
