@@ -159,12 +159,7 @@ def replay(
     target = folder / "target" / Path(history.source).name
     for path in (source, target):
         path.parent.mkdir(parents=True)
-    files = Files(
-        source,
-        target,
-        record_beside(target),
-        format_of(source.name, b"<TS>" * source.name.endswith(".ts") or b"<resources>") or "text",
-    )
+    files = Files(source, target, record_beside(target), format_of(source.name) or "text")
     options = FormatOptions(source=history.languages[0], target=history.languages[1])
     plans = PlanOptions(obsolete="keep" if files.file_format in CATALOGUES else None)
     person = Person(random.Random(seed), [])

@@ -48,8 +48,8 @@ _UNITS: Final = {
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||\S.*?:{2,4}(?=\s))")
-_ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)")
-"""How a row of a table begins, whatever is in it."""
+_ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)([^|\n]*)")
+"""How a row of a table begins, and its first cell."""
 
 AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
 """A line that begins or ends a part of AsciiDoc, as behind a blank line or attributes."""
@@ -85,6 +85,9 @@ class Content:
 
     markup: tuple[str, ...]
     """Its markup, targets of links and code."""
+
+    first: str = ""
+    """The first cell of a row of a table."""
 
     @property
     def is_plain(self) -> bool:
@@ -326,7 +329,8 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
         markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]()" else said]
     elif inner.parts:
         markup += [each for each in targets_in(said) if not any(each in other for other in markup)]
-    return Content(texts, tuple(markup))
+    row = _ROW.match(said) if block.kind == "item" else None
+    return Content(texts, tuple(markup), "" if row is None else row[1].strip())
 
 
 def _markup(tag: Tag, text: str) -> Iterator[str]:

@@ -21,8 +21,8 @@ Matches = dict[int, int]
 def match(old: Sequence[Item], new: Sequence[Item]) -> Matches:
     """Returns which old block each new one was; of those that it lacks there was none.
 
-    By key; of those without one, the longest runs of the same hashes in order, the same hash elsewhere, half of the
-    sentences, and blocks of the same kinds between the same neighbours.
+    By key; of those without one, the longest runs of the same hashes in order, the same hash elsewhere, the same first
+    cell, half of the sentences, and blocks of the same kinds between the same neighbours.
     """
     found: Matches = {}
     keyed = _by_value(old, lambda each: (each.kind, each.key) if each.key else None)
@@ -30,6 +30,7 @@ def match(old: Sequence[Item], new: Sequence[Item]) -> Matches:
         found |= dict(zip(numbers, keyed.get(value, ()), strict=False))
     _find_same(old, new, found, lambda each: (each.kind, each.key, each.text, each.markup))
     _find_same(old, new, found, lambda each: (each.kind, each.text) if each.sentences and not each.key else None)
+    _find_same(old, new, found, lambda each: (each.kind, each.first) if each.first else None)
     _find_alike(old, new, found)
     for before, after in list(gaps(found, len(old), len(new))):
         kinds = [old[number].kind for number in before], [new[number].kind for number in after]

@@ -103,7 +103,7 @@ def entry_of(
     :param is_left: whether its translation could not be written
     """
     if target is None:
-        return Entry(item.kind, item.key, item.text, item.markup, NONE, "-", item.sentences, ())
+        return Entry(item.kind, item.key, item.text, item.markup, NONE, "-", item.sentences, (), item.first)
     origin: Origin = "!" if is_left and step.action == "write" else step.origin
     translated = target.sentences
     if origin == "c":
@@ -112,4 +112,5 @@ def entry_of(
         machine = {each for each in (() if step.entry is None else step.entry.translated) if len(each) == MACHINE}
         machine.update(fresh)
         translated = tuple(each if each in machine else f"{each}h" for each in translated)
-    return Entry(item.kind, item.key, item.text, item.markup, target.text, origin, item.sentences, translated)
+    said = item.text, item.markup, target.text, origin, item.sentences, translated, item.first
+    return Entry(item.kind, item.key, *said)

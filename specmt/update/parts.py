@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -17,6 +18,9 @@ from specmt.update.plan import Step
 from specmt.update.record import Entry, digest, sentences_in
 from specmt.update.reshaped import Said
 from specmt.update.sides import Side
+
+_TABLE: Final = re.compile(r"[ \t>]*(?:\||\+[-=]|=+ +=)")
+"""How tables and rows of them begin."""
 
 MACHINE: Final = 8
 """How long the hash of a sentence is that no person wrote."""
@@ -67,7 +71,8 @@ def kept_texts(
         if (step.action in ("keep", "exchange") or step.said) and len(ours) == len(theirs):
             pairs = enumerate(theirs)
         elif step.action == "write" and step.entry is not None and reuses:
-            pairs = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
+            same = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)
+            pairs = ((place, theirs[other]) for place, other in same)
         for place, said in pairs:
             if step.action == "write" and not step.said:
                 found[source.blocks[number].segments[place]] = with_tags(said, ours[place])
@@ -76,13 +81,16 @@ def kept_texts(
     return found
 
 
-def has_other_columns(source: Side, number: int, target: Side, step: Step, formats: FormatOptions) -> bool:
-    """Whether a row of a table is as it was, but for cells that came or went."""
-    if step.entry is None or step.target is None or not source.text(number).lstrip(" >").startswith("|"):
+def has_same_cells(source: Side, number: int, target: Side, step: Step, formats: FormatOptions) -> bool:
+    """Whether, of a table or a row of one, all cells that a person wrote are translations of what they are now."""
+    if step.entry is None or step.target is None or not _TABLE.match(source.text(number)):
         return False
     ours, theirs = source.texts(number), target.texts(step.target)
-    same = [*_same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)]
-    return len(ours) != len(theirs) and len(same) == min(len(ours), len(theirs))
+    same = {place for _, place in _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)}
+    made = step.entry.translated
+    spans = enumerate(_spans(theirs, formats.target))
+    others = [made[start:end] for place, (start, end) in spans if place not in same]
+    return bool(same) and all(len(each) == MACHINE for cell in others for each in cell)
 
 
 def is_new(text: str, entry: Entry | None, formats: FormatOptions) -> bool:
@@ -103,13 +111,13 @@ def _said(parts: Sequence[Said], target: Side, formats: FormatOptions) -> Tagged
 
 def _same_parts(
     now: Sequence[str], entry: Entry, ours: Sequence[Tagged], theirs: Sequence[Tagged], formats: FormatOptions
-) -> Iterator[tuple[int, Tagged]]:
-    """Yields the segments of a block whose sentences were translated before, and their translations."""
+) -> Iterator[Span]:
+    """Yields the segments of a block whose sentences were translated before, and those that are their translations."""
     made = _spans(theirs, formats.target)
     count = len(entry.sentences)
     if entry.origin not in ("m", "h", "o") or count != len(entry.translated) or not made or made[-1][1] != count:
         return
-    by_span = dict(zip(made, theirs, strict=True))
+    by_span = {span: place for place, span in enumerate(made)}
     was = {new: old for old, new in patience(entry.sentences, now)}
     for place, (start, end) in enumerate(_spans(ours, formats.source)):
         old = [was.get(each, -1) for each in range(start, end)]

@@ -5,8 +5,9 @@ It is a text file, whose first line names format, languages and both files' git 
     specmt-record 1 markdown de en 3b18e512dba79e4c8300dd08aeb37f8e728b8dad 0cfbf08886fca9a91cb753ec8734c84fcbe52c9f
     9f86d081884c7d65 - 2c26b46b68ffc68f m paragraph 9f86d081,60303ae2/2c26b46b,fcde2b2eh
 
-of which the parts are: hash of the texts of the source block, of its markup, of the target block, origin, kind and key,
-and the hashes of the sentences on both sides; a sentence that a person wrote in the target has an h behind it.
+of which the parts are: hash of the texts of the source block, of its markup, of the target block, origin, kind (of rows
+of tables with # and the hash of their first cell) and key, and the hashes of the sentences on both sides; a sentence
+that a person wrote in the target has an h behind it.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class Item:
     is_plain: bool = False
     """Whether it is one text without markup."""
 
+    first: str = ""
+    """Of a row of a table in a source: the hash of its first cell."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -75,11 +79,12 @@ class Entry:
     origin: Origin
     sentences: tuple[str, ...]
     translated: tuple[str, ...]
+    first: str = ""
 
     @property
     def source_item(self) -> Item:
         """What the block of the source was."""
-        return Item(self.kind, self.key, self.source, self.markup, self.sentences)
+        return Item(self.kind, self.key, self.source, self.markup, self.sentences, first=self.first)
 
     @property
     def target_item(self) -> Item:
@@ -118,7 +123,8 @@ def source_item(kind: str, key: str, content: Content, language: str) -> Item:
     """Returns what a block of a source is."""
     texts, markup = (digest(each) if each else NONE for each in (content.texts, _apart(content.markup)))
     copied = _target_digest(content)
-    return Item(kind, key, texts, markup, _sentences(content.texts, language), copied, content.is_plain)
+    first = digest([content.first], 8) if content.first else ""
+    return Item(kind, key, texts, markup, _sentences(content.texts, language), copied, content.is_plain, first)
 
 
 def target_item(kind: str, key: str, content: Content, language: str) -> Item:
@@ -150,7 +156,8 @@ def written(record: Record) -> str:
     named = (record.file_format, record.source_language, record.target_language, record.source_blob, record.target_blob)
     lines = [" ".join((_MAGIC, _VERSION, *named))]
     for each in record.entries:
-        name = quote(each.kind, _SAFE) + (f":{quote(each.key, _SAFE)}" if each.key else "")
+        name = quote(each.kind, "/") + (f"#{each.first}" if each.first else "")
+        name += f":{quote(each.key, _SAFE)}" if each.key else ""
         sentences = f"{','.join(each.sentences)}/{','.join(each.translated)}"
         lines.append(" ".join((each.source, each.markup, each.target, each.origin, name, sentences)))
     return "\n".join(lines) + "\n"
@@ -180,8 +187,9 @@ def _entry(line: str, number: int) -> Entry:
     if match is None:
         raise DataError(f"line {number} is not that of a record")
     source, markup, target, origin, kind, key, one, other = match.groups()
-    sentences = (tuple(filter(None, side.split(","))) for side in (one, other))
-    return Entry(unquote(kind), unquote(key or ""), source, markup, target, cast(Origin, origin), *sentences)
+    said, made = (tuple(filter(None, side.split(","))) for side in (one, other))
+    kind, _, first = kind.partition("#")
+    return Entry(unquote(kind), unquote(key or ""), source, markup, target, cast(Origin, origin), said, made, first)
 
 
 def _resolved(ours: str, theirs: str, present: Collection[str]) -> str:

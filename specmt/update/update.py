@@ -19,7 +19,7 @@ from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
-from specmt.update.parts import MACHINE, exchanged_markup, has_other_columns, is_new, kept_texts, mended
+from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, is_new, kept_texts, mended
 from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
@@ -173,9 +173,8 @@ class Update:
             return step
         assert self.target is not None and step.target is not None and step.entry is not None
         if step.action == "draft":
-            is_row = has_other_columns(self.source, number, self.target, step, self._formats)
-            is_cut = is_row and not self.options.again
-            return replace(step, action="write", origin=step.entry.origin, note="") if is_cut else step
+            follows = has_same_cells(self.source, number, self.target, step, self._formats) and not self.options.again
+            return replace(step, action="write", origin=step.entry.origin, note="") if follows else step
         if (text := exchanged_markup(self.source, number, self.target, step.target, self._formats)) is not None:
             self._exchanged[number] = text
             return replace(step, action="exchange")

@@ -336,8 +336,45 @@ def test_columns_come_and_go_beside_what_people_wrote(tmp_path: Path) -> None:
     assert pair.origins() == "mhm"
     assert pair.update(TABLE) == TABLE.upper().replace("EINS `X`", "one `x`")
     assert not pair.asked
-    pair.update(TABLE.replace("Zwei", "Anderes"))
+    assert "| one `x` | ANDERES |" in pair.update(TABLE.replace("Zwei", "Anderes"))
+    assert pair.origins() == "mhm"
+    assert "| one `x` | ANDERES |" in pair.update(TABLE.replace("Eins `x` | Zwei", "Neun `x` | Anderes"))
     assert pair.origins() == "mom"
+
+
+GRID = "+------+-------+\n| Eins | Zwei  |\n+------+-------+\n| Drei | Vier  |\n+------+-------+\n"
+
+
+def test_cells_of_grids_follow_beside_what_people_wrote(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.rst")
+    pair.update(GRID)
+    pair.edit("DREI", "more")
+    pair.update()
+    assert pair.update(GRID.replace("Zwei", "Fünf")) == GRID.upper().replace("ZWEI", "FÜNF").replace("DREI", "more")
+    longer = pair.update(GRID + "| Neun | Zehn  |\n+------+-------+\n")
+    assert longer == GRID.upper().replace("DREI", "more") + "| NEUN | ZEHN  |\n+------+-------+\n"
+    assert sorted(pair.asked) == ["Neun", "Zehn", "Zwei"]
+    assert pair.update(GRID).replace("more", "DREI") == GRID.upper()
+    assert pair.update(GRID.replace("Drei", "Elf ")) == GRID.upper().replace("DREI", "more")
+    assert pair.origins() == "o"
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "row"), [("page.md", "|---|---|\n", "| {} | {} |\n"), ("page.adoc", "", "|{} |{}\n")]
+)
+def test_rows_are_known_by_their_first_cell(name: str, mark: str, row: str, tmp_path: Path) -> None:
+    def table(*cells: str) -> str:
+        rows = "".join(row.format(*each.split()) for each in cells)
+        around = "" if mark else "|===\n"
+        return around + row.format("A", "B") + mark + rows + around
+
+    pair = Pair(tmp_path, name)
+    pair.update(table("`a` Eins", "`b` Zwei", "`c` Drei"))
+    pair.edit("ZWEI", "two")
+    pair.update()
+    made = pair.update(table("`a` Eins", "`n` Neu", "`b` Anders", "`c` Drei"))
+    assert made == table("`a` EINS", "`n` NEU", "`b` two", "`c` DREI")
+    assert "o" in pair.origins()
 
 
 def test_a_heading_of_another_level_keeps_its_translation(page: Pair) -> None:
