@@ -28,9 +28,9 @@ demo: $(SMALL)
 
 install: $(FULL)
 
-# Two processes with a thread each: most tests wait, or compute on one core.
+# A process more than two cores have room for, with a thread each: tests compute on one core, or wait.
 test: $(FULL)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 lint: $(FULL)
 	@$(BIN)/ruff check --quiet
@@ -62,17 +62,23 @@ $(BIN)/pip:
 	@test -n '$(PYTHON)' || { echo 'specmt needs Python 3.10 or later: make PYTHON=/path/to/python' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-# Kernels are compiled while the others come.
+# Kernels are compiled while the others come, and those of extras.
+define INSTALL
+@$(BIN)/python -c 'from configparser import ConfigParser as C; c = C(); c.read("setup.cfg"); \
+    e = c["options.extras_require"]; print(c["options"]["install_requires"], *($(1)), sep="\n")' \
+    | grep -v '^specmt' | $(PIP) install --requirement /dev/stdin & others=$$!; \
+    $(PIP) install --no-deps --editable '.$(if $(1),[dev])' && wait $$others
+endef
+
+$(SMALL): export SPECMT_VARIANTS = own
 $(SMALL): $(PARTS) | $(BIN)/pip
 	@echo 'Installing into $(VENV): what translates, about 170 MB.'
-	@$(BIN)/python -c 'from configparser import ConfigParser as C; c = C(); c.read("setup.cfg"); \
-	    print(c["options"]["install_requires"])' | $(PIP) install --requirement /dev/stdin & others=$$!; \
-	    SPECMT_VARIANTS=own $(PIP) install --no-deps --editable . && wait $$others
+	$(call INSTALL)
 	@touch $@
 
 $(FULL): $(PARTS) | $(BIN)/pip
 	@echo 'Installing into $(VENV): PyTorch and fairseq2, about 7 GB, some minutes.'
-	@$(PIP) install --editable '.[dev]'
+	$(call INSTALL,e[name] for name in e if name != "peers")
 	@$(BIN)/python -c 'from specmt.engine.kernels.library import why_absent as why; why() and print("No C++ kernels, because", \
 	    why() + ": specmt runs on PyTorch alone, 4 to 8 times slower.")'
 	@touch $@ $(SMALL)

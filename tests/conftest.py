@@ -196,3 +196,9 @@ def either_model(request: pytest.FixtureRequest) -> Path:
 def model(tiny_model: Path) -> Model:
     """The tiny model, loaded in float32."""
     return load_model(tiny_model, device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out pictures of runs, which take longer than small runs do; tests/cli/test_training_cli.py has them."""
+    monkeypatch.setattr("specmt.training.loop.plot_metrics", lambda metrics, picture: None)

@@ -133,9 +133,9 @@ def translate_parquet(
         writing.system.create_dir(writing.path)
         files = [path for path, _, _ in parts.files()]
         count = sum(read.rows(path) for path, _, _ in read.files())
-        rows = (
-            ray.data.read_parquet(files, filesystem=parts.system).sort("id").repartition(-(-count // _FILE_ROWS) or 1)
-        )
+        rows, outputs = ray.data.read_parquet(files, filesystem=parts.system), -(-count // _FILE_ROWS) or 1
+        rows.context.default_hash_shuffle_parallelism = outputs  # else it sorts into 200 parts, however few rows
+        rows = rows.sort("id").repartition(outputs)
         rows.context.execution_options.preserve_order = True
         rows.write_parquet(written.path, filesystem=written.system)
         done, failed = _check(written)

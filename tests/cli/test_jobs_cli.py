@@ -55,7 +55,7 @@ def plain(text: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("options", [(), ("--processes", "3")], ids=["one process", "three processes"])
 def test_killed_at_any_moment_and_resumed(text: Path, either_model: Path, options: tuple[str, ...]) -> None:
     script = [sys.executable, ROOT / "scripts" / "soak.py", "kills", "--text", text]
-    script += ["--lines", "2900", "--times", "5", "--shard-lines", "4", "--"]
+    script += ["--lines", "1000", "--times", "5", "--shard-lines", "4", "--"]
     result = execute(*script, *model_options(either_model), *options)
     assert result.returncode == 0, result.stdout.decode() + result.stderr.decode()
     figures = json.loads(result.stdout)

@@ -37,6 +37,8 @@ def cluster() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # Processes that wait are kept for what comes next: as many as there are processors are, else, and that is one.
+        patch.setenv("RAY_num_workers_soft_limit", "8")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         made.add_node(num_cpus=1)
         yield made

@@ -45,11 +45,12 @@ OPTIONS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def soon_measured() -> Iterator[None]:
-    """Times are of no use here: as few as can be."""
+    """Times are of no use here: as few as can be. Nor are pictures, which take longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(payoff, "OPTIONS", bench.BenchOptions(rows=(1,), batch_sizes=(1, 4), repeats=1))
         patch.setattr(bench, "BUDGET", 0.0)
         patch.setattr(steps, "SHARD", 50)
+        patch.setattr("specmt.training.loop.plot_metrics", lambda metrics, picture: None)
         yield
 
 

@@ -269,7 +269,7 @@ def test_the_last_position_is_reached_and_not_passed(model: Model, monkeypatch: 
     truth = make_truth(sources, wanted)
     assert model.network("masked") is not None
     ways = [*(("oracle", k) for k in (1, 5, 12, 60)), ("oracle tree", 4), ("varying tree", 25)]
-    for name, block_size in ways if model.backend.name == "kernels" else ways[1::2]:
+    for name, block_size in ways if model.backend.name == "kernels" else ways[1::4]:
         got = run(model, sources, HOSTILE[name](truth), block_size, acceptor=NeverEnd())
         assert tokens_of(got) == tokens_of(wanted)
         masked = MaskedDrafter(lambda: model.network("masked"), 2)

@@ -46,6 +46,7 @@ from specmt.training.verifier import target_states, with_layers
 from specmt.types import BOS, EOS, PAD
 from tests.conftest import AHEAD, MASKED, VERIFIER
 
+pytestmark = pytest.mark.usefixtures("no_curves")
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
 SAMPLE = tuple(Path(__file__).parents[2] / "data" / f"sample.{side}" for side in ("de", "en"))
@@ -414,10 +415,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(
         stream.write('{"update": 1')  # cut off by the kill
     run("killed")
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    losses = [[row["loss"] for row in metrics_of(tmp_path / name) if "loss" in row] for name in ("whole", "killed")]
     if killed_at != 1:
-        losses = [[row["loss"] for row in metrics_of(tmp_path / name) if "loss" in row] for name in ("whole", "killed")]
         assert losses[0] == losses[1]
-    assert (tmp_path / "killed" / "metrics.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     # A finished run has nothing left to do.
     run("killed")
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
