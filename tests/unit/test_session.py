@@ -71,7 +71,7 @@ def model(request: pytest.FixtureRequest) -> Model:
 
 @pytest.fixture(scope="module")
 def few(sources: Sources) -> Sources:
-    return sources[2 : 2 + FEW]
+    return [source[:16] for source in sources[2 : 2 + FEW]]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ COMMANDS = st.one_of(STEP, STEP, st.tuples(st.sampled_from([*KINDS]), st.integer
 CANCEL = st.tuples(st.just("cancel"), st.integers(0, 30))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(commands=st.lists(st.one_of(COMMANDS, COMMANDS, CANCEL), max_size=60))
 def test_whatever_comes_and_goes_the_rest_is_as_if_decoded_alone(
     model: Model, few: Sources, alone: dict[tuple[str, int], Hypothesis], commands: list[tuple[str, int]]
