@@ -46,12 +46,15 @@ TOY = Path(__file__).parent / "toy"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "crossed(first, *others, every=2): of these parameters some cases will do.")
+    config.addinivalue_line("markers", "long: takes so long that nothing may be left to be done beside its end.")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     values: dict[tuple[object, str], list[object]] = defaultdict(list)
     wanted = {item: is_wanted(item, values) for item in items}
-    items[:] = [item for item in items if wanted[item]]
+    items[:] = sorted(
+        (item for item in items if wanted[item]), key=lambda item: item.get_closest_marker("long") is None
+    )
     config.hook.pytest_deselected(items=[item for item in wanted if not wanted[item]])
 
 

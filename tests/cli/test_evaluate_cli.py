@@ -49,6 +49,7 @@ def sacrebleu(folder: Path, references: list[str], hypotheses: str, *arguments: 
     return found if isinstance(found, list) else [found]
 
 
+@pytest.mark.long
 def test_scores_are_those_of_the_sacrebleu_command(tmp_path: Path) -> None:
     """A whole run of the bundled model: several references, a named set, every file that can be written."""
     source, reference = (

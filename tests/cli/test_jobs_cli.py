@@ -51,6 +51,7 @@ def plain(text: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
     return output.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.crossed("either_model", "options")
 @pytest.mark.parametrize("options", [(), ("--processes", "3")], ids=["one process", "three processes"])
 def test_killed_at_any_moment_and_resumed(text: Path, either_model: Path, options: tuple[str, ...]) -> None:

@@ -26,6 +26,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ra
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+pytestmark = pytest.mark.long
 LINES = ["eine Katze sieht das Haus", "", "der Hund läuft", "12 Leute und die Frau"] * 40
 
 

@@ -890,6 +890,7 @@ def test_logits_are_those_of_hugging_face(pair: Pair, sentences: list[str], kern
     assert_same_logits(pair, model, sentences if kernels else sentences[:50])  # PyTorch is slow
 
 
+@pytest.mark.long
 def test_a_model_of_the_real_size_says_what_it_says_there(
     tmp_path: Path, spm: dict[str, Path], sentences: list[str]
 ) -> None:

@@ -38,6 +38,7 @@ def compiled(model: Model, shapes: ShapePolicy) -> Model:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shapes", [COMPILED, one_shape(128)], ids=["free", "one shape"])
 def test_compiled_calls_say_what_ordinary_ones_do(
     tiny_model: Path, sources: list[list[int]], monkeypatch: pytest.MonkeyPatch, shapes: ShapePolicy

@@ -645,6 +645,7 @@ def train_together(count: int, **given: object) -> None:
     assert [process.exitcode for process in processes] == [0] * count
 
 
+@pytest.mark.long
 def test_processes_share_the_work_and_train_like_one(make: Make, data_folder: Path, tmp_path: Path) -> None:
     """Three processes, stopped half way, and gone on with by two: the weights are those of one but for rounding."""
     config = replace(VERIFIER, dropout=0.0)

@@ -218,6 +218,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     return by_type(run(driver, library._built(), variant.replace("-", "_")))
 
 
+@pytest.mark.long
 def test_arm_gives_the_same_bits(arm: Callable[[str], list[list[str]]], here: list[list[str]]) -> None:
     """In bfloat16 its own products round in their own way: every way to decode says the same, equally likely."""
     assert arm("neon") == here
