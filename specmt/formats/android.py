@@ -10,9 +10,10 @@ from itertools import cycle
 from typing import Final, Literal
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell, edited
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Pieces, Segment, Tell, edited
 from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
     break_before,
@@ -42,13 +43,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged XML, or of another kind.
     """
-    return xml_document(data, partial(_segments, plural_forms(options.target)))
+    parts: list[Part] = []
+    return told(xml_document(data, partial(_segments, plural_forms(options.target), parts), parts), "android")
 
 
-def _segments(forms: Sequence[str], text: str) -> Iterator[Segment]:
+def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
     names: dict[str, int] = {}
-    for resource in children(opening_with("resources", text), ("string", "plurals", "string-array")):
+    for resource in children(opening_with("resources", text), ("string", "plurals", "string-array", "item")):
         first, attributes = resource.first, resource.first.attributes(text)
         name = value_of(text, attributes["name"]) if "name" in attributes else ""
         if resource.name == "string" and first.kind == "open" and "product" not in attributes:
@@ -56,17 +58,22 @@ def _segments(forms: Sequence[str], text: str) -> Iterator[Segment]:
                 raise DataError(f"line {lines(first.start)} has the name {name!r} of line {names[name]} again")
             names[name] = lines(first.start)
         if "translatable" in attributes and value_of(text, attributes["translatable"]) == "false":
+            parts.append(Part(resource.start, resource.end, "marked not to be translated"))
+            continue
+        if resource.name == "item" and ("type" not in attributes or value_of(text, attributes["type"]) != "string"):
             continue
         items = (each for each in resource.elements if each.name == "item")
-        for each in [resource] if resource.name == "string" else items:
+        for each in [resource] if resource.name in ("string", "item") else items:
             start, _ = each.inside
             if re.match(r"\s*[@?][\w:+]*\w+/", text[start : start + 200]):
+                parts.append(Part(each.start, each.end, "reference"))
                 continue
             inline = Inline(text, _decode, collapses=True, escaped=r"\\[nt]|\\u0020")
             inline = collect(inline, each.inner, pairs=_PAIRS)
             inline.apart(_quotes())
             quantity = _quantity(text, each)
             if resource.name == "plurals" and quantity not in ("other", *forms) and quantity in CATEGORIES:
+                parts.append(Part(each.start, each.end, "form that the target lacks"))
                 continue
             segments = in_place(inline, lines, _encode, context=name, guard=_guarded, forms=forms)
             if resource.name == "plurals" and quantity == "other":

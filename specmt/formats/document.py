@@ -95,6 +95,9 @@ class Segment:
     start: int = -1
     """Where in the text it is, if its edits do not say so."""
 
+    span: Span = (-1, -1)
+    """What of the text it says, in XML."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -238,8 +241,8 @@ class TextDocument:
         :param escape: writes a character that the encoding lacks
         :param parts: what is known of parts of the text
         """
-        self.segments: Final = segments
-        self.parts: Final = parts
+        self.segments = list(segments)
+        self.parts = list(parts)
         self.text: Final = text
         self.encoding: Final = encoding
         self._finish = finish

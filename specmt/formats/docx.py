@@ -15,19 +15,26 @@ from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, Tell
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Pieces, Segment, Tell
 from specmt.formats.inline import Inline
 from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package, member_of
+from specmt.formats.runs import drawn
 from specmt.formats.styles import are_code
 from specmt.types import Span, Tag, Tagged
 
-_MEMBERS: Final = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_MEMBERS: Final = re.compile(
+    r"word/(?:(?:document\d*|header\d*|footer\d*|footnotes|endnotes)|(?:charts|diagrams)/[^/]+)\.xml"
+)
 _CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:dir", "w:bdo"))
 _BREAKS: Final = frozenset(("w:br", "w:cr", "w:footnoteRef", "w:endnoteRef"))
 """Where a sentence ends."""
 
 _OF_FIELDS: Final = frozenset(("w:fldChar", "w:instrText"))
+
+_NOTES: Final = frozenset(("w:footnoteReference", "w:endnoteReference"))
+_UNSEEN: Final = frozenset(("w:rPr", "w:t", "w:lastRenderedPageBreak"))
+"""What of a run is text, or not in it."""
 
 _PROPERTIES: Final = frozenset(("w:pPr", "w:smartTagPr", "w:customXmlPr"))
 _CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
@@ -52,7 +59,7 @@ _CLOSE: Final = "</w:t></w:r>"
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
-    """Reads the paragraphs of a document, of its headers, footers and notes.
+    """Reads the paragraphs of a document, of its headers, footers, notes, charts and diagrams.
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
@@ -61,7 +68,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         said: dict[str, str] = dict(_NAME.findall(match[2]))
         names[match[1]] = said.get("name", match[1]), said.get("basedOn", "")
     find = partial(_segments, is_code=are_code(names))
-    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, find)
+    return Package(data, "docx", lambda name: _MEMBERS.fullmatch(name) is not None, find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +82,18 @@ class _Run:
     style: str
 
 
-def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment]:
+def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment | Part]:
     lines = LineNumbers(text)
     for number, paragraph in enumerate(_paragraphs(xml_tokens(text), lines), 1):
         properties = paragraph.elements[0] if paragraph.elements else paragraph
         style = _USED.search(text, properties.start, properties.end) if properties.name == "w:pPr" else None
         if style is None or style[1] != "p" or not is_code(style[2]):
-            yield from _Paragraph(text, paragraph, is_code).segments(lines, f"paragraph {number}")
+            found = _Paragraph(text, paragraph, is_code)
+            yield from found.left
+            yield from found.segments(lines, f"paragraph {number}")
+        else:
+            yield Part(paragraph.start, paragraph.end, "code")
+    yield from drawn(text, lines)
 
 
 def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> Iterator[Element]:
@@ -99,9 +111,10 @@ def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> 
 class _Paragraph:
     """The runs of a paragraph as a text with tags."""
 
-    __slots__ = ("_base", "_found", "_heads", "_inline", "_is_code", "_parts", "_runs", "_start", "_text")
+    __slots__ = ("_base", "_found", "_heads", "_inline", "_is_code", "_parts", "_runs", "_start", "_text", "left")
 
     def __init__(self, text: str, node: Element, is_code: Callable[[str], bool]) -> None:
+        self.left: list[Part] = []
         self._text = text
         self._is_code = is_code
         self._found: list[tuple[Tagged, Span]] = []
@@ -131,7 +144,7 @@ class _Paragraph:
             ) -> list[Edit]:
                 return [self._edit(translation, span, *ends)]
 
-            yield Segment(tagged, lines(self._start), edits, context=context)
+            yield Segment(tagged, lines(self._start), edits, context=context, span=span)
 
     def _cut(self) -> None:
         """Ends a sentence."""
@@ -181,6 +194,7 @@ class _Paragraph:
                 if not fields:
                     end_pair()
                     self._inline.opaque(field_start, node.end)
+                    self.left.append(Part(field_start, node.end, "field"))
                     field_start = 0
                 if field_start or kind < 0:
                     continue
@@ -221,9 +235,11 @@ class _Paragraph:
             elif node.name == "w:r" and self._stays(node):
                 self._cut()
             elif node.name not in _PROPERTIES:
-                is_note = any(child.name in ("w:footnoteReference", "w:endnoteReference") for child in node.elements)
+                is_note = any(child.name in _NOTES for child in node.elements)
                 add = self._inline.mark if is_note else self._inline.opaque
                 add(node.start, node.end)
+                if node.name == "w:sdt" or any(each.name == "w:t" for each in node.elements):
+                    self.left.append(Part(node.start, node.end, "code, or one of a list"))
         end_pair()
 
     def _stays(self, node: Element) -> bool:
@@ -239,18 +255,8 @@ class _Paragraph:
         return None if any(each.name in _CHOSEN for each in properties) else inside.get("w:sdtContent")
 
     def _run(self, node: Element) -> _Run | None:
-        """Returns a run that has text, and breaks and tabs at most."""
-        allowed = (
-            "w:rPr",
-            "w:t",
-            "w:br",
-            "w:cr",
-            "w:tab",
-            "w:lastRenderedPageBreak",
-            "w:noBreakHyphen",
-            "w:softHyphen",
-        )
-        if any(child.name not in allowed for child in node.elements):
+        """Returns a run that has text, and is no part of a field."""
+        if any(child.name in _OF_FIELDS for child in node.elements):
             return None
         if not any(child.name == "w:t" and child.end > child.inside[0] for child in node.elements):
             return None
@@ -273,9 +279,10 @@ class _Paragraph:
                 if not is_base:
                     self._inline.open(child.end, child.end, run.style)
                     self._heads[child.end, child.end] = run.head
-            elif child.name in ("w:tab", "w:noBreakHyphen", "w:softHyphen"):
+            elif child.name not in _UNSEEN:
                 self._parts[(child.start, child.end)] = run.head
-                self._inline.opaque(child.start, child.end)
+                add = self._inline.mark if child.name in _NOTES else self._inline.opaque
+                add(child.start, child.end)
 
     def _field(self, node: Element) -> int:
         """Returns 1 for what begins a field, -1 for what ends one."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, Tell
 from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import add_text, children, local, xml_escape, xml_tokens, xml_unescape
@@ -17,8 +17,8 @@ from specmt.languages import is_code, primary
 from specmt.types import Tagged
 
 _MEMBERS: Final = re.compile(r"(?!META-INF/).*\.(?:xhtml|html?|xml|ncx|opf)", re.IGNORECASE)
-_TEXTS: Final = {"ncx": ("text", "docAuthor"), "package": ("dc:title", "dc:description")}
-"""The elements that have text, by the root element; those of an author are looked for lest theirs be."""
+_TEXTS: Final = ("text", "docAuthor")
+"""The elements of a table of contents; those of an author are looked for lest theirs have text."""
 
 _LANGUAGE: Final = re.compile(r"(?<=<dc:language>)\s*([\w-]+)\s*(?=</)|\b(?:xml:)?lang=[\"']([\w-]+)(?=[\"'])")
 
@@ -36,17 +36,19 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 yield Edit(*match.span(group), [options.target])
 
     is_text = lambda name: _MEMBERS.fullmatch(name) is not None  # noqa: E731
-    return Package(data, is_text, partial(_segments, options=options), finish=finish)
+    return Package(data, "epub", is_text, partial(_segments, options=options), finish=finish)
 
 
-def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
+def _segments(text: str, options: FormatOptions) -> Iterator[Segment | Part]:
     tokens = list(xml_tokens(text))
     root = next(local(token.name) for token in tokens if token.kind in ("open", "empty"))
     lines = LineNumbers(text)
     if root == "html":
         for segment in part_of_page(text, (0, len(text)), options, lines, tokens):
             yield replace(segment, edits=partial(_edits, segment))
-    for element in children(tokens, _TEXTS.get(root, ("",))):
+    elif root not in ("ncx", "package"):
+        yield Part(0, len(text), "data of programs")
+    for element in children(tokens, _TEXTS) if root == "ncx" else ():
         if element.name != "docAuthor":
             inline = Inline(text, xml_unescape, collapses=True)
             add_text(inline, text, *element.inside)

@@ -16,6 +16,7 @@ from specmt.formats.document import (
     Edit,
     FormatOptions,
     LineNumbers,
+    Part,
     Pieces,
     Segment,
     Tell,
@@ -43,6 +44,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = decode(data)
     lines, forms = LineNumbers(text), plural_forms(options.target)
     segments: list[Segment] = []
+    parts: list[Part] = []
     for entry in FluentParser(with_spans=True).parse(text).body:
         if isinstance(entry, ast.Junk):
             what = entry.annotations[0].message if entry.annotations else "cannot be read"
@@ -51,20 +53,24 @@ def read(data: bytes, options: FormatOptions) -> Document:
         if isinstance(entry, (ast.Message, ast.Term)):
             name = f"-{entry.id.name}" if isinstance(entry, ast.Term) else entry.id.name
             if entry.value is not None and not _KEYS.search(name):
-                segments += _pattern(text, lines, entry.value, name, forms)
+                segments += _pattern(text, lines, entry.value, name, forms, parts)
+            elif entry.value is not None:
+                parts += _left(entry.value, "key")
             # Those of terms are what selectors ask for.
-            attributes = {each.id.name: each.value for each in entry.attributes if isinstance(entry, ast.Message)}
+            attributes = {each.id.name: each.value for each in entry.attributes}
             for attribute, value in attributes.items():
-                if not _KEYS.search(attribute):
-                    found = [*_pattern(text, lines, value, f"{name}.{attribute}", forms)]
+                if isinstance(entry, ast.Term) or _KEYS.search(attribute):
+                    parts += _left(value, "key, or asked for by selectors")
+                else:
+                    found = [*_pattern(text, lines, value, f"{name}.{attribute}", forms, parts)]
                     if attribute == "label" and len(found) == 1 and "accesskey" in attributes:
                         found = [replace(found[0], edits=partial(_with_key, found[0], attributes["accesskey"]))]
                     segments += found
-    return TextDocument(text, encoding, segments)
+    return TextDocument(text, encoding, segments, parts=parts)
 
 
 def _pattern(
-    text: str, lines: LineNumbers, pattern: ast.Pattern, context: str, forms: Sequence[str]
+    text: str, lines: LineNumbers, pattern: ast.Pattern, context: str, forms: Sequence[str], parts: list[Part]
 ) -> Iterator[Segment]:
     inline = Inline(text, collapses=True)
     inner: list[list[ast.Variant]] = []
@@ -89,11 +95,18 @@ def _pattern(
         names = [each.key.name if isinstance(each.key, ast.Identifier) else "" for each in variants]
         is_plural = variants[-1].default and names[-1] == "other" and len(names) > 1 and set(names) < {*CATEGORIES, ""}
         for variant, name in zip(variants, names, strict=True):
-            found = [*_pattern(text, lines, variant.value, context, forms)]
+            found = [*_pattern(text, lines, variant.value, context, forms, parts)]
             if is_plural and name == "other" and len(found) == 1:
                 yield replace(found[0], edits=partial(_with_forms, text, variants, names, forms, found[0]))
             elif not is_plural or name in ("", *forms):
                 yield from found
+            else:
+                parts += _left(variant.value, "form that the target lacks")
+
+
+def _left(pattern: ast.Pattern, reason: str) -> Iterator[Part]:
+    if pattern.span is not None:
+        yield Part(pattern.span.start, pattern.span.end, reason)
 
 
 def _with_forms(

@@ -344,7 +344,9 @@ def in_place(
             write = partial(_written, span, inline.source if wraps else "", may_start, encode, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
             state = "skipped" if reason else state
-            yield Segment(tagged, lines(span[0]), edits, state, context=context, reason=reason, written=whole)
+            yield Segment(
+                tagged, lines(span[0]), edits, state, context=context, reason=reason, written=whole, span=span
+            )
 
 
 def _directions(text: str, span: Span) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from specmt.errors import DataError
-from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.scalars import TEXT, composed, quoted, start_of, written
@@ -53,13 +53,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
             raw = text[start_of(text, key) : key.end_mark.index]
             yield Edit(start_of(text, key), key.end_mark.index, [written(options.target, key, raw)])
 
-    return TextDocument(text, encoding, segments, finish=finish)
+    return TextDocument(text, encoding, segments, finish=finish, parts=reader.parts)
 
 
 class _Reader:
     def __init__(self, text: str, options: FormatOptions) -> None:
         self.languages: list[yaml.ScalarNode] = []
         """The keys that become the target language."""
+        self.parts: list[Part] = []
         self._text = text
         self._lines = LineNumbers(text)
         self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
@@ -83,6 +84,9 @@ class _Reader:
             line = self._lines(pairs[0][0].start_mark.index)
             yield Segment(Tagged(codes[0]), line, lambda *_: (), "skipped", reason=f"left as it is: {reason}")
             return
+        for key, value in pairs if wanted else ():
+            if (key, value) not in wanted:
+                self.parts.append(Part(key.start_mark.index, value.end_mark.index, "another language"))
         for key, value in wanted or pairs:
             self.languages.append(key)  # type: ignore[arg-type]
             yield from self._node(value, "", is_flow=False)
@@ -109,15 +113,17 @@ class _Reader:
             if is_plural and name == "other":
                 self._seen.add(id(value))
                 yield from self._scalar(value, below, self._plural(node, names, is_flow=is_flow))
-            elif is_message and name != "translation":
-                continue
-            elif not (is_plural and name not in ("zero", *self._forms)):
+            elif (is_message and name != "translation") or (is_plural and name not in ("zero", *self._forms)):
+                reason = "note, or the name of a message" if is_message else "form that the target lacks"
+                self.parts.append(Part(value.start_mark.index, value.end_mark.index, reason))
+            else:
                 yield from self._node(value, below, is_flow=is_flow)
 
     def _scalar(self, node: yaml.ScalarNode, path: str, write: Callable[[str], list[Edit]]) -> Iterator[Segment]:
         value = str(node.value)
         core = value.strip()
         if node.tag != TEXT or _is_read(core, path, is_data=self._is_data):
+            self.parts.append(Part(node.start_mark.index, node.end_mark.index, "no text"))
             return
         line = self._lines(node.start_mark.index)
         if _ICU.search(core):

@@ -10,7 +10,17 @@ from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument, edited
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Part,
+    Segment,
+    Tell,
+    TextDocument,
+    edited,
+)
 from specmt.formats.encoding import decode
 from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
@@ -37,7 +47,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         if reader.locale is not None:
             yield Edit(*reader.locale, [json.dumps(options.target)])
 
-    return TextDocument(text, encoding, segments, finish=finish)
+    return TextDocument(text, encoding, segments, finish=finish, parts=reader.parts)
 
 
 _REFERENCE: Final = re.compile(
@@ -65,6 +75,7 @@ class _Reader:
     def __init__(self, text: str, forms: Sequence[str]) -> None:
         self.locale: Span | None = None
         """Where an ARB file says its language."""
+        self.parts: list[Part] = []
         self._text = text
         self._lines = LineNumbers(text)
         self._forms = forms
@@ -86,13 +97,19 @@ class _Reader:
             is_note = name == "description" and (*above, "message") in names  # of Chrome and Docusaurus
             is_note |= above[-2:-1] == ["placeholders"] and (*above[:-2], "message") in names
             start, end = value.span[0] + 1, value.span[1] - 1
-            if is_note or any(key.startswith("@") for key in value.path) or is_code(_decode(self._text[start:end])):
+            if is_note or any(key.startswith("@") for key in value.path):
+                self.parts.append(Part(*value.span, "note"))
+                continue
+            if is_code(_decode(self._text[start:end])):
+                self.parts.append(Part(*value.span, "no text"))
                 continue
             form = _FORM.fullmatch(name)
             group = plurals[(*above, form[1])] if form else {}
             if form is None or "other" not in group or len(group) == 1:
                 yield from self._string((start, end), value.path)
-            elif not self._is_gone(form[2], value):
+            elif self._is_gone(form[2], value):
+                self.parts.append(Part(*value.span, "form that the target lacks"))
+            else:
                 for segment in self._string((start, end), value.path):
                     edits = partial(self._plural, form[1], group, segment) if form[2] == "other" else segment.edits
                     yield replace(segment, edits=edits)

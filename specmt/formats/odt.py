@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, add_text, value_of, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package, member_of
@@ -31,7 +31,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
     common = _styles(member_of(data, "styles.xml"))
-    return Package(data, lambda name: name in ("content.xml", "styles.xml"), partial(_segments, common=common))
+    return Package(data, "odt", lambda name: name in ("content.xml", "styles.xml"), partial(_segments, common=common))
 
 
 def _styles(text: str) -> dict[str, tuple[str, str]]:
@@ -48,7 +48,7 @@ def _style(text: str, token: Token) -> str:
     return value_of(text, attributes["text:style-name"]) if "text:style-name" in attributes else ""
 
 
-def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment]:
+def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment | Part]:
     lines = LineNumbers(text)
     is_code = are_code(common | _styles(text))
     count = 0
@@ -72,6 +72,8 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
             continue
         if opaque and token.kind == "close" and depth == opaque[-1][1]:
             first, _ = opaque.pop()
+            if first.name in ("", "text:span"):
+                yield Part(first.start, token.end, "code")
             if first.name in _PARAGRAPHS:
                 yield from in_place(open_paragraphs.pop(), lines, xml_escape, context=f"paragraph {count}")
                 inline = open_paragraphs[-1] if open_paragraphs else None

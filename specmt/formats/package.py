@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, final
 
 from specmt.errors import DataError
-from specmt.formats.document import MAX_BYTES, Document, Edit, Segment, TextDocument, write
+from specmt.formats.document import MAX_BYTES, Edit, LineNumbers, Part, Segment, TextDocument, write
 from specmt.formats.encoding import decode_xml
-from specmt.formats.markup import reference
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.left import told
+from specmt.formats.markup import quoted, reference, xml_unescape
 from specmt.types import Tagged
 
 _MOST_MEMBERS: Final = 65536
+_PROPERTIES: Final = frozenset(("docProps/core.xml", "meta.xml"))
+_LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is an object of another program"}
+"""Why members are left, by a part of their name."""
+
+_TEXT: Final = re.compile(r">\s*([^<>]*[^\W\d_][^<>]*?)\s*<")
+_SAID: Final = re.compile(r"""\s(?:descr|title)=(?P<quote>["'])(?P<said>(?:(?!(?P=quote)).)+)""", re.DOTALL)
+_DESCRIBED: Final = re.compile(
+    r"""<(?P<name>dc:(?:title|description)|svg:(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
+        | <\w+:(?:docPr|cNvPr)\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
+    re.VERBOSE,
+)
+"""What is said of a document, and of pictures in it."""
 
 
 @final
@@ -26,20 +41,21 @@ class Package:
     def __init__(
         self,
         data: bytes,
+        file_format: str,
         is_text: Callable[[str], bool],
-        find: Callable[[str], Iterable[Segment]],
+        find: Callable[[str], Iterable[Segment | Part]],
         *,
         finish: Callable[[str], Iterable[Edit]] = lambda _: (),
     ) -> None:
         """
         :param is_text: whether a member of that name has text
-        :param find: returns the segments in the text of a member, which is XML
+        :param find: returns the segments in the text of a member, which is XML, and what is left of it
         :param finish: returns what else changes in a member where any is translated
         :raises DataError: a member is damaged, encrypted or packed in an unusual way, or it unpacks to more than is
             read.
         """
         self._data = data
-        self._documents: list[tuple[str, Document, int]] = []
+        self.documents: Final[list[tuple[str, TextDocument, int]]] = []
         segments: list[Segment] = []
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -47,21 +63,23 @@ class Package:
                 if (damaged := archive.testzip()) is not None:
                     raise DataError(f"has the damaged member {damaged!r}")
                 for member in archive.infolist():
-                    if is_text(member.filename):
-                        document = _read(archive, member, find, finish)
-                        self._documents.append((member.filename, document, len(segments)))
+                    if is_text(member.filename) or member.filename in _PROPERTIES:
+                        document = _read(archive, member, file_format, find, finish)
+                        self.documents.append((member.filename, document, len(segments)))
                         segments += document.segments
+                    elif reason := next((said for name, said in _LEFT.items() if name in member.filename), ""):
+                        segments += _left(member.filename, member_of(data, member.filename), reason)
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
-        if not self._documents:
+        if not self.documents:
             raise DataError("line 1 is a package without the text of a document")
         self.segments: Sequence[Segment] = segments
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         """Returns the package; members without translations are as they were, and all of it, if that is true of all."""
         changed: dict[str, bytes] = {}
-        for name, document, first in self._documents:
+        for name, document, first in self.documents:
             numbers = range(first, first + len(document.segments))
             own = {number - first: translations[number] for number in numbers if number in translations}
             if own:
@@ -99,9 +117,10 @@ def _check(archive: zipfile.ZipFile) -> None:
 def _read(
     archive: zipfile.ZipFile,
     member: zipfile.ZipInfo,
-    find: Callable[[str], Iterable[Segment]],
+    file_format: str,
+    find: Callable[[str], Iterable[Segment | Part]],
     finish: Callable[[str], Iterable[Edit]],
-) -> Document:
+) -> TextDocument:
     # No more than it says: what says less than it holds is damaged.
     with archive.open(member) as stream:
         content = stream.read(member.file_size + 1)
@@ -109,10 +128,32 @@ def _read(
         raise DataError(f"has the member {member.filename!r}, which has another size than it says")
     try:
         text, encoding = decode_xml(content)
-        segments = [replace(each, member=member.filename) for each in find(text)]
-        return TextDocument(text, encoding, segments, finish=lambda _: finish(text), escape=reference)
+        found = [*find(text), *_described(text)]
+        segments = [each for each in found if isinstance(each, Segment)]
+        parts = [each for each in found if isinstance(each, Part)]
+        document = TextDocument(text, encoding, segments, finish=lambda _: finish(text), escape=reference, parts=parts)
+        document = told(document, file_format)
+        document.segments = [replace(each, member=member.filename) for each in document.segments]
+        return document
     except DataError as error:
         raise DataError(f"{member.filename}: {error}") from error
+
+
+def _left(name: str, text: str, reason: str) -> Iterator[Segment]:
+    """Yields what a member that is left says, if it has text."""
+    said = " ".join(_TEXT.findall(text))
+    if any(map(str.isalpha, said)):
+        yield Segment(Tagged(said), 1, lambda *_: (), "skipped", reason=f"left as it is: {reason}", member=name)
+
+
+def _described(text: str) -> Iterator[Segment]:
+    """Yields what is said of a document and of the pictures in it."""
+    lines = LineNumbers(text)
+    for match in _DESCRIBED.finditer(text):
+        for each in [match] if match["said"] else _SAID.finditer(text, *match.span()):
+            inline = Inline(text, xml_unescape)
+            inline.text(*each.span("said"))
+            yield from in_place(inline, lines, lambda said: quoted(said)[1:-1].replace("\n", "&#10;"))
 
 
 def member_of(data: bytes, name: str) -> str:

@@ -11,7 +11,7 @@ import tree_sitter_php
 from tree_sitter import Language, Node, Parser
 
 from specmt.errors import DataError
-from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Segment, Tell, TextDocument
+from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place, render
 from specmt.formats.plurals import count_of_forms
@@ -31,6 +31,8 @@ _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])
 
 _ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "e": "\x1b", "$": "$", '"': '"', "\\": "\\"}
+_AROUND: Final = frozenset(("compound_statement", "else_clause", "if_statement"))
+_WORDS: Final = r"""(['"])(?:(?!\1).)*\w\s+\w(?:(?!\1).)*\1"""
 _LEFT: Final = {
     "binary_expression": "it is put together from parts",
     "heredoc": "it is a heredoc",
@@ -49,7 +51,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     if root.has_error:
         raise DataError(f"line {lines(_error(root).start_byte)} is not PHP")
     reader = _Reader(text, lines, count_of_forms(options.target))
-    return TextDocument(text, encoding, list(reader.segments(root)))
+    return TextDocument(text, encoding, list(reader.segments(root)), parts=reader.parts)
 
 
 def parsed(text: str) -> Node:
@@ -115,13 +117,20 @@ class _Reader:
         self._text = text
         self._lines = lines
         self._count = count
+        self.parts: list[Part] = []
 
     def segments(self, root: Node) -> Iterator[Segment]:
         """Yields the texts of a file."""
         for node in children(root):
-            for path, value in values(node, self._text):
+            if node.type in _AROUND:
+                yield from self.segments(node)
+                continue
+            found = [*values(node, self._text)]
+            for path, value in found:
                 if path or value.type == "array_creation_expression":
                     yield from self._value(value, path, has_forms=node.type == "return_statement")
+            if not found:
+                self.parts.append(Part(node.start_byte, node.end_byte, "code, a remark or a page"))
 
     def _raw(self, node: Node) -> str:
         return self._text[node.start_byte : node.end_byte]
@@ -136,8 +145,8 @@ class _Reader:
                 yield from self._value(value, name, has_forms=has_forms)
         elif node.type in ("string", "encapsed_string"):
             yield from self._string(node, path, has_forms=has_forms)
-        elif node.type in _LEFT and re.search("[\"'<]", self._raw(node)):
-            reason = f"{KEPT}: {_LEFT[node.type]}"
+        elif re.search("[\"'<]" if node.type in _LEFT else _WORDS, self._raw(node)):
+            reason = f"{KEPT}: {_LEFT.get(node.type, 'it is code')}"
             line = self._lines(node.start_byte)
             yield Segment(
                 Tagged(self._raw(node)),
@@ -155,6 +164,7 @@ class _Reader:
         is_double = node.type == "encapsed_string"
         decode_ = _double if is_double else _single
         if self._text[start - 1] not in "'\"" or is_code(decode_(raw)):
+            self.parts.append(Part(start, end, "no text"))
             return
         code = list(self._variables(node)) if is_double else []
         if has_forms:

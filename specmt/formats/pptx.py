@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
-from specmt.formats.markup import children, xml_tokens
 from specmt.formats.package import Package
-from specmt.formats.runs import segments
+from specmt.formats.runs import drawn
 
 _MEMBERS: Final = re.compile(r"ppt/(?:slides|notesSlides|charts|diagrams)/[^/]+\.xml")
 
@@ -19,10 +18,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    return Package(data, "pptx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
 
 
 def _segments(text: str) -> Iterator[Segment]:
-    lines = LineNumbers(text)
-    for paragraph in children(xml_tokens(text), ("a:p",)):
-        yield from segments(text, paragraph, "a:", lines)
+    return drawn(text, LineNumbers(text))

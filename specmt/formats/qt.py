@@ -11,6 +11,7 @@ from specmt.formats.document import (
     Edit,
     FormatOptions,
     LineNumbers,
+    Part,
     Pieces,
     Segment,
     State,
@@ -19,6 +20,7 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline, render
+from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
     Token,
@@ -50,12 +52,13 @@ def read(data: bytes, options: FormatOptions) -> Document:
     tokens = list(opening_with("TS", text))
     lines = LineNumbers(text)
     segments: list[Segment] = []
+    parts: list[Part] = []
     for outer in children(tokens, ("context", "message")):
         inner = outer.elements if outer.name == "context" else [outer]
         context = next((plain_text(text, each.inner) for each in inner if each.name == "name"), "")
         for message in inner:
             if message.name == "message":
-                segments += _message(text, message, context, lines, options)
+                segments += _message(text, message, context, lines, options, parts)
     root = next(token for token in tokens if token.kind in ("open", "empty"))
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
@@ -67,16 +70,17 @@ def read(data: bytes, options: FormatOptions) -> Document:
         elif primary(value_of(text, span)) != primary(language):
             yield Edit(*span, [quoted(language)])
 
-    return TextDocument(text, encoding, hide(segments), finish=finish, escape=reference)
+    return told(TextDocument(text, encoding, hide(segments), finish=finish, escape=reference, parts=parts), "qt")
 
 
 def _message(
-    text: str, message: Element, context: str, lines: LineNumbers, options: FormatOptions
+    text: str, message: Element, context: str, lines: LineNumbers, options: FormatOptions, parts: list[Part]
 ) -> Iterator[Segment]:
-    parts = {each.name: each for each in message.elements}
-    source, old = parts.get("source"), parts.get("translation")
+    inner = {each.name: each for each in message.elements}
+    source, old = inner.get("source"), inner.get("translation")
     kind = _attribute(text, old.first, "type") if old else "unfinished"
     if source is None or kind in _GONE or (old and _attribute(text, old.first, "variants") == "yes"):
+        parts.append(Part(message.start, message.end, "used no more, or translated in several lengths"))
         return
     found = collect(Inline(text, xml_unescape), source.inner, pairs=frozenset()).take()
     if found is None:
@@ -103,8 +107,8 @@ def _message(
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
 
     target = known[0] if known else ""
-    note = " ".join(plain_text(text, parts[name].inner) for name in _NOTES if name in parts)
-    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, note=note)
+    note = " ".join(plain_text(text, inner[name].inner) for name in _NOTES if name in inner)
+    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, note=note, span=span)
 
 
 def _attribute(text: str, token: Token, name: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from specmt.formats.accelerators import hide
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.left import told
 from specmt.formats.markup import (
     children,
     collect,
@@ -19,25 +22,32 @@ from specmt.formats.markup import (
 )
 from specmt.formats.values import is_code
 
+_STRING: Final = re.compile(r"System\.String\b(?!\[)")
+
 
 def read(data: bytes, options: FormatOptions) -> Document:
-    """Reads the strings of resources; those with a type, and what the designer notes of its own, are left.
+    """Reads the strings of resources; those of another type, and what the designer notes of its own, are left.
 
     :raises DataError: it is damaged XML, or of another kind.
     """
-    return xml_document(data, lambda text: hide(list(_segments(text))))
+    parts: list[Part] = []
+    return told(xml_document(data, lambda text: hide(list(_segments(text, parts))), parts), "resx")
 
 
-def _segments(text: str) -> Iterator[Segment]:
+def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
     lines = LineNumbers(text)
     for resource in children(opening_with("root", text), ("data",)):
         attributes = resource.first.attributes(text)
         name = value_of(text, attributes["name"]) if "name" in attributes else ""
-        if "type" in attributes or "mimetype" in attributes or name.startswith(">>"):
+        kind = value_of(text, attributes["type"]) if "type" in attributes else "System.String"
+        if not _STRING.match(kind) or "mimetype" in attributes or name.startswith(">>"):
+            parts.append(Part(resource.start, resource.end, "value of another kind"))
             continue
-        parts = {each.name: each for each in resource.elements}
-        value = parts.get("value")
-        if value is not None and not is_code(plain_text(text, value.inner)):
-            note = plain_text(text, parts["comment"].inner) if "comment" in parts else ""
+        inner = {each.name: each for each in resource.elements}
+        value = inner.get("value")
+        if value is not None and is_code(plain_text(text, value.inner)):
+            parts.append(Part(value.start, value.end, "no text"))
+        elif value is not None:
+            note = plain_text(text, inner["comment"].inner) if "comment" in inner else ""
             inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
             yield from in_place(inline, lines, xml_escape, context=name, note=note)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from specmt.formats.document import Edit, LineNumbers, Segment, Tell
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Element, add_text, xml_escape, xml_unescape
+from specmt.formats.markup import Element, add_text, children, xml_escape, xml_tokens, xml_unescape
 from specmt.types import Span, Tag, Tagged
 
 _NO_STYLE: Final = re.compile(r'\s+(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
@@ -23,6 +23,12 @@ class _Run(NamedTuple):
     """What opens it and says its style; nothing of a field."""
     text: Span
     style: str
+
+
+def drawn(text: str, lines: LineNumbers) -> Iterator[Segment]:
+    """Yields the texts of what is drawn: slides, charts, diagrams, text boxes."""
+    for paragraph in children(xml_tokens(text), ("a:p",)) if "<a:p" in text else ():
+        yield from segments(text, paragraph, "a:", lines)
 
 
 def segments(text: str, element: Element, prefix: str, lines: LineNumbers) -> Iterator[Segment]:
@@ -111,4 +117,4 @@ def _joined(text: str, runs: Sequence[_Run], prefix: str, lines: LineNumbers) ->
         inner = part(translation.text, 0, len(translation.text), translation.tags, own)
         return [Edit(runs[0].start, runs[-1].end, [*written(lead, own), *inner, *written(trail, own)])]
 
-    yield Segment(found[0], lines(runs[0].start), edits)
+    yield Segment(found[0], lines(runs[0].start), edits, span=found[1])

@@ -8,7 +8,7 @@ from typing import Final
 
 from specmt.errors import DataError
 from specmt.formats import stringsdict
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 
@@ -34,10 +34,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
         return stringsdict.read(data, options)
     zeros = data[:2].find(b"\0") if len(data) > 1 else -1
     text, encoding = decode(data, ("utf-16-be", "utf-16-le", "utf-8")[zeros])
-    return TextDocument(text, encoding, list(_segments(text)))
+    parts: list[Part] = []
+    return TextDocument(text, encoding, list(_segments(text, parts)), parts=parts)
 
 
-def _segments(text: str) -> Iterator[Segment]:
+def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
     lines = LineNumbers(text)
     for entry in entries(text):
         value = entry[-2]
@@ -45,6 +46,8 @@ def _segments(text: str) -> Iterator[Segment]:
             inline = Inline(text, _decode, escaped=r"\\[ntr]")
             inline.text(value.start() + 1, value.end() - 1)
             yield from in_place(inline, lines, _encode, context=key_of(entry))
+        else:
+            parts.append(Part(entry[0].start(), entry[-1].end(), "name without a text"))
 
 
 def key_of(entry: Sequence[re.Match[str]]) -> str:

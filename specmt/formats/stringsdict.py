@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, Tell
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, Tell
 from specmt.formats.inline import Inline, in_place, render
+from specmt.formats.left import told
 from specmt.formats.markup import (
     Token,
     break_before,
@@ -51,10 +52,12 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or of another kind.
     """
-    return xml_document(data, partial(_segments, forms=plural_forms(options.target)))
+    parts: list[Part] = []
+    document = xml_document(data, partial(_segments, forms=plural_forms(options.target), parts=parts), parts)
+    return told(document, "stringsdict")
 
 
-def _segments(text: str, forms: tuple[str, ...]) -> list[Segment]:
+def _segments(text: str, forms: tuple[str, ...], parts: list[Part]) -> list[Segment]:
     lines = LineNumbers(text)
     found: list[tuple[int, Segment]] = []  # with where each is, as dictionaries end later than those in them
     opened: list[_Dict] = []
@@ -66,7 +69,7 @@ def _segments(text: str, forms: tuple[str, ...]) -> list[Segment]:
                 opened.append(_Dict())
         elif token.kind == "close" and token.name == "dict" and opened:
             done = opened.pop()
-            found += _texts(text, done, lines, forms, opened[-1].key if opened else "")
+            found += _texts(text, done, lines, forms, opened[-1].key if opened else "", parts)
         elif token.kind == "close" and token.name == "key" and opened:
             opened[-1].key, opened[-1].key_at = plain_text(text, inner), first
         elif token.kind == "close" and token.name == "string" and opened:
@@ -78,12 +81,14 @@ def _segments(text: str, forms: tuple[str, ...]) -> list[Segment]:
 
 
 def _texts(
-    text: str, found: _Dict, lines: LineNumbers, forms: tuple[str, ...], name: str
+    text: str, found: _Dict, lines: LineNumbers, forms: tuple[str, ...], name: str, parts: list[Part]
 ) -> Iterator[tuple[int, Segment]]:
     """Yields the texts of a dictionary, and where they are."""
     is_plural = "other" in found.values and not _RULE.isdisjoint(found.values)
     for key, value in found.values.items():
         if key in _RULE or (is_plural and key in CATEGORIES and key not in ("zero", *forms)):
+            reason = "no text" if key in _RULE else "form that the target lacks"
+            parts.append(Part(value.start, value.end, reason))
             continue
         inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
         for segment in in_place(inline, lines, xml_escape, context=f"{name} {key}".strip()):

@@ -8,6 +8,7 @@ from typing import Final
 
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Pieces, Segment, State, Tell
 from specmt.formats.inline import Inline, render
+from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
     break_before,
@@ -33,7 +34,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or no TMX.
     """
-    return xml_document(data, partial(_segments, options=options))
+    return told(xml_document(data, partial(_segments, options=options)), "tmx")
 
 
 def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
@@ -56,7 +57,7 @@ def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
             said = "" if target is None else plain_text(text, target.inner)
             state: State = "translated" if said else "new"
             edits = partial(_edits, text, options.target, own, source.inside, target, span)
-            yield Segment(tagged, lines(own.start), edits, state, target=said)
+            yield Segment(tagged, lines(own.start), edits, state, target=said, span=span)
 
 
 def _text_of(variant: Element) -> Element | None:

@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from specmt.errors import DataError
-from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Segment, State, TextDocument
+from specmt.formats.document import (
+    KEPT,
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Part,
+    Segment,
+    State,
+    TextDocument,
+)
 from specmt.formats.encoding import decode
 from specmt.formats.outline import TOKEN
 from specmt.formats.plurals import CATEGORIES, plural_forms
@@ -61,11 +71,18 @@ def read(data: bytes, options: FormatOptions) -> Document:
     target = next((code for code in known if primary(code) == primary(options.target)), options.target)
     lines = LineNumbers(text)
     segments: list[Segment] = []
+    parts: list[Part] = []
     entries: list[_Entry] = []
     for (key, entry), node in zip(strings.items(), _tree(text).members["strings"].members.values(), strict=True):
         here = entry.get("localizations", {})
         wanted = deepcopy(here.get(source) or {"stringUnit": {"state": "", "value": key}})
         if entry.get("shouldTranslate") is False or entry.get("extractionState") == "stale":
+            parts.append(Part(node.start, node.end, "not to be translated, or used no more"))
+            continue
+        if "stringSet" in wanted:
+            reason = f"{KEPT}: it is a set of strings"
+            segments.append(Segment(Tagged(key), lines(node.key_at), lambda *_: (), "skipped", reason=reason))
+            parts.append(Part(node.start, node.end, reason))
             continue
         _fit(wanted, plural_forms(target))
         found = _Entry(node, wanted)
@@ -89,7 +106,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 review = "translated" if is_whole and not is_fuzzy else "needs_review"
                 yield _edit(text, found, written, target, review)
 
-    return TextDocument(text, encoding, segments, finish=finish)
+    return TextDocument(text, encoding, segments, finish=finish, parts=parts)
 
 
 def _tree(text: str) -> _Node:

@@ -15,6 +15,7 @@ from specmt.formats.document import (
     Edit,
     FormatOptions,
     LineNumbers,
+    Part,
     Pieces,
     Segment,
     State,
@@ -24,6 +25,7 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
     Token,
@@ -75,7 +77,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = decode_xml(data)
     reader = _Reader(text, options)
     segments = hide(list(reader.segments()))
-    return TextDocument(text, encoding, segments, finish=reader.finish, escape=reference)
+    document = TextDocument(text, encoding, segments, finish=reader.finish, escape=reference, parts=reader.parts)
+    return told(document, "xliff")
 
 
 class _Reader:
@@ -88,6 +91,7 @@ class _Reader:
         self._forms = plural_forms(options.target)
         self._units: list[_Unit] = []
         """The unit of each segment; the translations of those of one are written together."""
+        self.parts: list[Part] = []
         self._said: dict[int, list[Edit]] = {}
         """What of the source they replace."""
 
@@ -150,6 +154,8 @@ class _Reader:
             for element in unit.parts or [unit.source]
             for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms)
         ]
+        if unit.parts:
+            self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))
         unit.count = len(found)
         for segment in found:
             self._units.append(unit)

@@ -13,20 +13,22 @@ from typing import Final
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
 from specmt.formats.markup import children, value_of, xml_tokens
 from specmt.formats.package import Package
-from specmt.formats.runs import segments
+from specmt.formats.runs import drawn, segments
 
-_MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|worksheets/[^/]+)\.xml")
+_MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|comments\d*|(?:worksheets|charts|diagrams|drawings)/[^/]+)\.xml")
 _NAMING: Final = re.compile(r"xl/(?:tables/|pivotCache/pivotCacheDefinition)[^/]*\.xml")
 _NAME: Final = re.compile(r"<(?:tableColumn|cacheField)\b[^>]*?\bname=(\"[^\"]*\")")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
-    """Reads the texts of cells; a heading that a table or a pivot table is known by must be as that says it.
+    """Reads the texts of cells, of remarks on them and of what is drawn.
+
+    A heading that a table or a pivot table is known by must be as that says it.
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
     names: set[str] = set()
-    document = Package(data, lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    document = Package(data, "xlsx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in filter(_NAMING.fullmatch, archive.namelist()):
             with suppress(UnicodeDecodeError):
@@ -43,5 +45,6 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 def _segments(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
-    for cell in children(xml_tokens(text), ("si", "is")):
+    for cell in children(xml_tokens(text), ("si", "is", "text")):
         yield from segments(text, cell, "", lines)
+    yield from drawn(text, lines)
