@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -34,13 +35,14 @@ _LINE: Final = re.compile(
         | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{_BRACES})?
         | \[![\w|-]+\][+-]?(?:[ \t]+(?P<alert>.*))?
         | (?:(?:{_MACRO})[ \t]*)+ | {_ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
+        | /{{3,}}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
         | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
         | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
     re.VERBOSE,
 )
 """A line that is markup, and the text in it."""
 
-_LINE_STARTS: Final = frozenset(":[{(-<@*$\\")
+_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/")
 _HEADER: Final = re.compile(
     r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
         | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
@@ -49,13 +51,21 @@ _HEADER: Final = re.compile(
 """The first line of what has its body indented by four spaces."""
 
 _DEFINITION: Final = re.compile(r":[ \t]+(?=\S)")
-_OPTION: Final = re.compile(r":[\w-]+:.*|---")
+_OF_PANDOC: Final = re.compile(
+    r"(?::|\|(?=[ \t])|(?:\#|[a-z]|[ivx]{2,5})[.)]|[A-Z](?:\)|\.(?=[ ]{2}))|\((?:@[\w-]*|\w{1,4})\))[ \t]+"
+    r"(?=\S)(?![A-Za-z]\.)"
+)
+"""How definitions, lines of verse, and items of lists begin that only Pandoc knows."""
+
+_MOST_TERMS: Final = 4
+_OPTION: Final = re.compile(r":(?:alt|caption|header|label|title):[ \t]+(?P<title>.*)|:[\w-]+:.*|---")
 _KEPT_BLOCK: Final = (
     (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:\([\w:-]+\)|\{[^}]*\})?[ \t]*\Z"), "math"),
     (re.compile(r"\\\["), re.compile(r"\\\][ \t]*\Z"), "math"),
+    (re.compile(r"\\begin\{"), re.compile(r"\\end\{"), "math"),
     (
-        re.compile(r"\{%-?[ ]*(?:raw|highlight|code|codeblock|mermaid|math)\b"),
-        re.compile(r"\{%-?[ ]*end(?:raw|highlight|code|codeblock|mermaid|math)\b"),
+        re.compile(r"\{%-?[ ]*(?:raw|comment|highlight|code|codeblock|mermaid|math)\b"),
+        re.compile(r"\{%-?[ ]*end(?:raw|comment|highlight|code|codeblock|mermaid|math)\b"),
         "code",
     ),
     (
@@ -79,6 +89,10 @@ _INLINE: Final = re.compile(
         | (?P<keys>\+\+(?:[\w"-]+\+)*[\w"-]+\+\+)""",
     re.VERBOSE | re.DOTALL,
 )
+ROLE: Final = r"\{(?:any|doc|download|index|numref|ref|term|std:\w+|\w+:ref)\}"
+"""A role of MyST in which there may be a text in front of what it names."""
+
+_NAMED: Final = re.compile(rf"{ROLE}`([^`<>*_\\]+?)\s*<[^<>`]+>`")
 _MACRO_TARGET: Final = re.compile(
     rf"""\((?:[^\s(){{}}]*(?:{_MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
 )
@@ -216,7 +230,12 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     if dialect != "gfm":
         deflist_plugin(markdown)
         block.before("fence", "indented", _indented, interrupts)
-        block.before("paragraph", "definition", _definition)
+        block.before("paragraph", "terms", _terms)
+        block.before("paragraph", "definition", partial(_marked, _DEFINITION))
+    if dialect == "pandoc":
+        block.before("paragraph", "marked", partial(_marked, _OF_PANDOC), interrupts)
+    if dialect == "myst":
+        block.before("fence", "remark", _remark, interrupts)
     if dialect in ("", "myst"):
         block.before("fence", "directive", _directive, interrupts)
     return markdown
@@ -237,6 +256,13 @@ def _kept_inline(state: StateInline, silent: bool) -> bool:
         state.md.inline.tokenize(state)
         state.push("wiki_close", "", -1)
         state.posMax = most
+    elif not silent and kind == "role" and (said := _NAMED.fullmatch(match[0])):
+        start, most = state.pos, state.posMax
+        state.push("role_open", "", 1)
+        state.pos, state.posMax = start + said.start(1), start + said.end(1)
+        state.md.inline.tokenize(state)
+        state.push("role_close", "", -1).meta["at"] = start + said.end(1)  # a text may go on with the space behind it
+        state.posMax = most
     elif not silent:
         token = state.push("kept", "", 0)
         token.info, token.content = kind, match[0]
@@ -254,8 +280,9 @@ def _macro_link(state: StateInline, silent: bool) -> bool:
     if target is None:
         return False
     if not silent and start > state.pos:
-        token = state.push("kept", "", 0)
-        token.info, token.content = "image", state.src[state.pos : target.end()]
+        token = state.push("image", "img", 0)
+        token.content, token.children = state.src[start + 1 : end], []
+        state.md.inline.parse(token.content, state.md, state.env, token.children)
     elif not silent:
         most = state.posMax
         state.pos, state.posMax = start + 1, end
@@ -332,11 +359,42 @@ def _indented(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     return True
 
 
-def _definition(state: StateBlock, line: int, last: int, silent: bool) -> bool:
-    """Reads definitions whose term is no paragraph but a comment or a macro."""
-    match = None if silent or state.is_code_block(line) else _DEFINITION.match(_source(state, line))
-    if match is None:
+def _terms(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads a term that is not the only one of a definition."""
+    end = line
+    while end < min(last, line + _MOST_TERMS) and not state.isEmpty(end) and not state.is_code_block(end):
+        if end > line and _DEFINITION.match(_source(state, end)):
+            break
+        end += 1
+    else:
         return False
+    if silent or end < line + 2 or state.sCount[end] < state.blkIndent:
+        return False
+    state.push("paragraph_open", "p", 1).map = [line, line + 1]
+    token = state.push("inline", "", 0)
+    token.content, token.map, token.children = _source(state, line).rstrip(), [line, line + 1], []
+    state.push("paragraph_close", "p", -1)
+    state.line = line + 1
+    return True
+
+
+def _remark(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads remarks of MyST."""
+    if state.is_code_block(line) or not _source(state, line).startswith("%"):
+        return False
+    if not silent:
+        token = state.push("kept", "", 0)
+        token.map, token.info = [line, line + 1], "comment"
+        state.line = line + 1
+    return True
+
+
+def _marked(mark: re.Pattern[str], state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads blocks behind a mark: definitions whose term is no paragraph but a comment or a macro, and Pandoc's."""
+    match = None if state.is_code_block(line) else mark.match(_source(state, line))
+    if match is None or silent:
+        return match is not None and mark is _OF_PANDOC and state.blkIndent > 0
+    state.push("line", "", 0).map = [line, line + 1]
     indent, shift, count = state.sCount[line], state.tShift[line], state.sCount[line]
     end = line + 1
     while end < last and (state.isEmpty(end) or state.sCount[end] >= indent + 2):
@@ -385,8 +443,8 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     titled = _TITLE.fullmatch(match.string) if match["name"] not in ("figure", "margin") else None
     _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
     body = line + 1
-    while body < end and _OPTION.fullmatch(_source(state, body).rstrip()):
-        state.push("line", "", 0).map = [body, body + 1]
+    while body < end and (option := _OPTION.fullmatch(_source(state, body).rstrip())):
+        _push_line(state, body, option)
         body += 1
     _nested(state, body, end, state.blkIndent)
     state.push("line", "", 0).map = [end, end + 1]

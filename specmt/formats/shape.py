@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, final
 from xml.parsers import expat
 
-from specmt.formats.commonmark import DIRECTIVE, OF_TEXT
+from specmt.formats.commonmark import DIRECTIVE, OF_TEXT, ROLE
 from specmt.formats.document import KEPT, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT
@@ -23,6 +23,7 @@ _NAMES: Final = (
 )
 _BLOCKS: Final = frozenset(_NAMES.split())
 _LITERAL: Final = frozenset(("code", "code_block", "html_inline", "html_block", "text"))
+_ROLE: Final = re.compile(rf"{ROLE}\Z")
 _EXTENSIONS: Final = (b"table", b"strikethrough", b"autolink", b"tasklist")
 _FOOTNOTES: Final = 1 << 13
 _SOURCE_POSITIONS: Final = 1 << 1
@@ -116,6 +117,9 @@ class _Reader:
             self._open[-1].said.append(said)
         elif name not in ("document", "softbreak"):
             if name in _LITERAL and self._open:
+                before = self._open[-1].said[-1:] if name == "code" and said.endswith(">") else []
+                if before and _ROLE.search(before[0]):
+                    said = said[said.rfind("<") :]
                 self._open[-1].inlines[(*sorted(self._inlines), _plain(said))] += 1
             self._inlines.pop()
         self._literal = []

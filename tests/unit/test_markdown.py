@@ -90,7 +90,7 @@ CASES = {
     "sentences a line": ("Das Haus.\nEs ist rot.\nJa!\n", "DAS HAUS.\nES IST ROT.\nJA!\n"),
     "zero byte": ("Das \0 Haus\n", "DAS \0 HAUS\n"),
     "returns": ("Das\rHaus und\r\nDa ist\r\n\r\n- ja\r\n", "DAS HAUS UND\r\nDA IST\r\n\r\n- JA\r\n"),
-    "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`Haus <da>` IST\n"),
+    "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`HAUS <da>` IST\n"),
     "myst": ("```{note} Titel\n:class: a\nDas\n```\n\n```{code} a\nso\n```\n", "```{note} TITEL\n:class: a\nDAS\n```\n\n```{code} a\nso\n```\n"),
     "icon in strong text": ("__:a-b: Das Haus__\n", "__:a-b: DAS HAUS__\n"),
     "front matter of Windows": ("---\r\nid: a\r\n---\r\n\r\n`b` Haus\r\n", "---\r\nid: a\r\n---\r\n\r\n`b` HAUS\r\n"),

@@ -241,14 +241,74 @@ a =
 «Hallo».
 """,
     ),
+    "md-terms-and-blocks": (
+        "markdown:mkdocs",
+        """«Begriff»
+«Noch ein Begriff»
+:   «Die Erklärung»
+    «in zwei Zeilen.»
+
+![«Bild»](a.png)
+/// caption
+«Unter dem» *«Bild»*
+///
+
+/// note | «Titel»
+«Der Text.»
+///
+""",
+    ),
+    "md-myst": (
+        "markdown:myst",
+        r"""% ein Kommentar
+
+«Das» {doc}`«Haus am Meer» <haus>` «und» {ref}`ziel` «hier.»
+
+```{figure} a.png
+:alt: «Das Bild»
+:name: bild
+«Die Unterschrift»
+```
+
+\begin{align}
+nein
+\end{align}
+""",
+    ),
+    "md-pandoc": (
+        "markdown:pandoc",
+        r"""1. «Eins»
+    a. «Zwei»
+    #. «Drei»
+
+(@) «Das Beispiel»
+
+| «Der Vers»
+| «im Lied»
+
+\newpage
+
+«z. B. ein Haus»
+""",
+    ),
+    "md-jekyll": (
+        "markdown:jekyll",
+        """{% comment %}
+nein
+{% endcomment %}
+
+![«Bild»]({{ site.url }}/a.png){:width="3px"}
+""",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_text_is_translated_and_nothing_else(name: str) -> None:
     file_format, marked = CASES[name]
+    file_format, _, dialect = file_format.partition(":")
     document = read_document(
-        re.sub("[«»]", "", marked).encode(), name, file_format, FormatOptions(source="de", target="en")
+        re.sub("[«»]", "", marked).encode(), name, file_format, FormatOptions(source="de", target="en", dialect=dialect)
     )
     (done,) = translate_documents(cast(Translator, Shouting()), [(name, document)], DecodingOptions())
     assert done.data.decode() == re.sub("«(.*?)»", lambda match: match[1].upper(), marked).replace(
