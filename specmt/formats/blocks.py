@@ -41,6 +41,7 @@ _UNITS: Final = {
         r'"[^"\\]*(?:\\.[^"\\]*)*"[^;\n]*;)?',
         re.MULTILINE,
     ),
+    "php": re.compile(r"^[ \t]*/\*(?:(?!\*/).)*\n(?:(?!\*/)[\s\S])*\*/", re.MULTILINE),
     "stringsdict": re.compile(r"^([ \t]+)<key>[^<]*</key>\s*?\n\1<dict>.*\n(?:(?!\1\S).*\n)*\1</dict>", re.MULTILINE),
 }
 """What is an entry, or a remark, where that can have several lines."""
@@ -123,7 +124,7 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     if file_format in PROSE:
         bounds = _paragraphs(text, starts, runs, file_format)
     else:
-        whole = units if file_format in ("po", "strings") else values
+        whole = units if file_format in ("php", "po", "strings") else values
         bounds = _entries(text, starts, sorted({*runs, *_runs(whole, starts, ())}))
     blocks: list[Block] = []
     firsts = [first for first, _ in runs]

@@ -10,7 +10,7 @@ from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, text_of
 from specmt.formats.document import Document
 from specmt.formats.outline import TAGGED, XML
 
-_OPENS: Final = re.compile(r"[{\[(,;]\s*\Z|^[ \t]*/?\*.*\*/\Z|<\?php\s*\Z|\A\s*\Z", re.MULTILINE)
+_OPENS: Final = re.compile(r"[{\[(,;]\s*\Z|^[ \t]*(?:/?\*.*)?\*/\Z|<\?php\s*\Z|\A\s*\Z", re.MULTILINE)
 _REMARK: Final = re.compile(r"[ \t]*(?:(?<!:)//|#)(?![^\n]*\*/)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
 _FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
