@@ -224,10 +224,9 @@ def replay(
         except DataError as error:
             counts["refused"] += 1
             yield f"refused: {history.source}@{commit[:10]}: {error}"
-            if before is None:
-                if adopts:
-                    target.unlink()
-                continue
+            if before is None and adopts:
+                target.unlink()
+            continue
         before = data
         counts["commits"] += 1
 

@@ -43,6 +43,21 @@ def check_record(files: Files, known: Record, formats: FormatOptions, source: Si
         raise DataError(f"{files.record}: is the record of other files.")
 
 
+def check_recognized(files: Files, known: Record, made: Plan, target: Side) -> None:
+    """
+    :raises DataError: nothing that a translation had is in it any more, but something else.
+    """
+    there = {each.target for each in known.entries if each.origin != "-" and each.source != NONE}
+    keys = {(each.kind, each.key) for each in known.entries if each.key}
+    is_any = any(each.text in there or (each.kind, each.key) in keys for each in target.items)
+    matched = sum(step.target is not None and step.entry is not None for step in made.steps)
+    if len(there) >= _FEWEST and not is_any and matched < SURE * len(there):
+        raise DataError(
+            f"{files.name}: has nothing of the translation that was there. If {files.record} is removed, blocks are "
+            f"found by their order; if both are, all is made anew."
+        )
+
+
 def check_languages(files: Files, formats: FormatOptions, source: Side, target: Side) -> None:
     """
     :raises DataError: files without a record are surely swapped.

@@ -52,6 +52,12 @@ def exchanged_markup(source: Side, number: int, target: Side, other: int, format
     return text.replace(*changed[0])
 
 
+def indented_as(text: str, like: str) -> str:
+    """Returns a block that is indented as another one."""
+    old, new = (re.match(r"\s*?([ \t]*)(?=\S|\Z)", each)[1] for each in (text, like))  # type: ignore[index]
+    return re.sub(rf"^{old}", new, text, flags=re.MULTILINE)
+
+
 def kept_texts(
     source: Side, target: Side | None, steps: Sequence[Step], formats: FormatOptions, *, reuses: bool
 ) -> dict[int, Tagged]:

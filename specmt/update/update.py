@@ -16,12 +16,12 @@ from specmt.formats.known import BILINGUAL
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
-from specmt.update.belongs import check_languages, check_pairs, check_record
+from specmt.update.belongs import check_languages, check_pairs, check_recognized, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
-from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, is_new, kept_texts, mended
+from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indented_as, is_new, kept_texts, mended
 from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
-from specmt.update.record import NONE, Origin, Record, digest, sentences_in
+from specmt.update.record import NONE, Item, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
@@ -143,8 +143,10 @@ class Update:
         if known is None:
             check_languages(self.files, self._formats, self.source, self.target)
         made = plan(known, self.source.items, self.target.items, self.options, partial(self.source.paired, self.target))
-        if known is None:
+        if self.known is None:
             check_pairs(self.files, made, self.source)
+        else:
+            check_recognized(self.files, self.known, made, self.target)
         return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
 
     def _check_package(self) -> None:
@@ -241,16 +243,14 @@ class Update:
 
         :raises DataError: it could not be read again.
         """
-        data, places = self._spliced()
-        side = self.target
-        if side is None or data != side.data:
-            try:
-                side = self._side(data)
-            except DataError as error:
-                raise DataError(
-                    f"{self.files.name}: would not be valid any more, and is as it was ({error})"
-                ) from error
-        found = side.places(places, self.source.blocks)
+        data, side, found = self._written()
+        if lost := [number for number in found if self._is_lost(number, side.items[found[number]])]:
+            for number in lost:
+                other = self.plan.steps[number].target
+                assert other is not None and self.target is not None
+                self._exchanged[number] = indented_as(self.target.text(other), self.source.text(number))
+                self.plan.steps[number] = replace(self.plan.steps[number], action="exchange")
+            data, side, found = self._written()
         entries = [
             entry_of(
                 self.source.items[number],
@@ -272,6 +272,29 @@ class Update:
             [*remarks, *self.remarks],
             stats or Stats(),
         )
+
+    def _written(self) -> tuple[bytes, Side, dict[int, int]]:
+        """Returns the new target, as it is and as it is read, and the numbers of its blocks by those of the source.
+
+        :raises DataError: it could not be read again.
+        """
+        data, places = self._spliced()
+        side = self.target
+        if side is None or data != side.data:
+            try:
+                side = self._side(data)
+            except DataError as error:
+                raise DataError(
+                    f"{self.files.name}: would not be valid any more, and is as it was ({error})"
+                ) from error
+        return data, side, side.places(places, self.source.blocks)
+
+    def _is_lost(self, number: int, item: Item) -> bool:
+        """Whether what was kept is no text where it is now, as what is indented too far is code."""
+        step = self.plan.steps[number]
+        if step.action != "keep" or step.target is None or self.target is None or item.sentences:
+            return False
+        return bool(self.target.items[step.target].sentences)
 
     def _spliced(self) -> tuple[bytes, list[tuple[int | None, str]]]:
         """Returns the new target, and of each of its blocks its source, and its text."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from specmt.update.store import Locks
 from tests.commands import fails, specmt
 from tests.documents import Shouting
 from tests.updating import Pair
@@ -81,6 +82,16 @@ def test_what_one_of_several_documents_lacks(tmp_path: Path, capsys: pytest.Capt
     assert "b.md: has a conflict that is not resolved, up to line 5." in error
     assert error.endswith("specmt: error: 1 document is left; the others are up to date.\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_one_update_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Eins.\n")
+    pair.source.write_text("Zwei.\n")
+    with Locks() as locks:
+        locks.hold(pair.files)
+        fails(capsys, ["update", pair.source, "--into", pair.target], 65, "another update is at work in")
+    assert pair.target.read_text() == "EINS.\n"
 
 
 def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

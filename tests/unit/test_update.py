@@ -235,6 +235,8 @@ def test_the_source_that_a_translation_was_made_of(tmp_path: Path) -> None:
 def test_files_that_do_not_belong_together(page: Pair) -> None:
     other = "Etwas ganz anderes.\n\nNoch etwas.\n\nUnd Drittes.\n\nUnd Viertes.\n"
     page.target.write_text(other)
+    with pytest.raises(DataError, match="has nothing of the translation that was there"):
+        page.update()
     with pytest.raises(DataError, match="is the record of other files"):
         page.update(other.upper())
     page.target.write_text(PAGE)
@@ -245,6 +247,16 @@ def test_files_that_do_not_belong_together(page: Pair) -> None:
     with pytest.raises(DataError, match="not surely a translation"):
         page.update(PAGE)
     assert page.target.read_text().startswith("# a\n")
+
+
+def test_what_is_not_valid_any_more_is_left(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.json")
+    pair.update('{"a": "Eins"}')
+    pair.edit('"}', '"')
+    before = pair.target.read_text(), pair.record
+    with pytest.raises(DataError, match=r"into/de.json: line 1 "):
+        pair.update('{"a": "Eins", "b": "Zwei"}')
+    assert before == (pair.target.read_text(), pair.record)
 
 
 def test_conflicts_of_git(page: Pair) -> None:
@@ -384,3 +396,12 @@ def test_a_heading_of_another_level_keeps_its_translation(page: Pair) -> None:
     assert made == MADE.replace("# TITEL", "## The title")
     assert not page.asked
     assert page.origins() == "hmcmm"
+
+
+def test_what_is_indented_less_stays_text(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("!!! note\n\n    Eins.\n\n    Zwei\n    drei.\n")
+    pair.edit("EINS.", "One.")
+    pair.update()
+    assert pair.update("Davor\n\nEins.\n\nZwei\ndrei.\n") == "DAVOR\n\nOne.\n\nZWEI\nDREI.\n"
+    assert pair.asked == ["Davor"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from specmt.errors import DataError
 from specmt.update.record import Entry, Record, blob_id, digest, parse, written
 from specmt.update.store import Locks
+from tests.commands import specmt
 from tests.updating import Pair
 
 hashes = st.one_of(st.just("-"), st.integers(0, 2**64 - 1).map("{:016x}".format))
@@ -95,22 +97,22 @@ def test_one_update_at_a_time(tmp_path: Path) -> None:
 EVENTS = frozenset(("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"))
 
 
-def killed_before(number: int, pair: Pair) -> bool:
-    """Runs an update in a process that is killed before its n-th operation on files; whether that came."""
+def killed_before(number: int, folder: Path, work: Callable[[], object]) -> bool:
+    """Does something in a process that is killed before its n-th operation on files; whether that came."""
     child = os.fork()
     if child == 0:  # pragma: no cover
         count = 0
 
         def hook(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal count
-            if event in EVENTS and str(pair.folder) in os.fsdecode(cast(str, arguments[0] or "")):
+            if event in EVENTS and str(folder) in os.fsdecode(cast(str, arguments[0] or "")):
                 count += 1
                 if count > number:
                     os._exit(9)
 
         try:
             sys.addaudithook(hook)
-            pair.update()
+            work()
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
@@ -120,25 +122,32 @@ def state(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_kill_at_any_operation_loses_nothing(tmp_path: Path, *, is_new: bool) -> None:
-    def prepared(name: str) -> Pair:
+@pytest.mark.parametrize(("what", "least"), [("make", 10), ("update", 10), ("accept", 4), ("init", 3)])
+def test_a_kill_at_any_operation_loses_nothing(what: str, least: int, tmp_path: Path) -> None:
+    def prepared(name: str) -> tuple[Path, Callable[[], object]]:
         pair = Pair(tmp_path / name, "page.md")
         pair.folder.mkdir()
-        if not is_new:
+        if what in ("update", "accept"):
             pair.update("# Titel\n\nEin Satz.\n\nNoch einer.\n")
             pair.edit("EIN SATZ", "My own words")
         pair.source.write_text("# Titel\n\nEin Satz.\n\nEtwas anderes.\n\nNeues.\n")
-        return pair
+        if what == "accept":
+            pair.update()
+            return pair.folder, lambda: specmt("accept", f"{pair.target}:3")
+        if what == "init":
+            for language in ("de", "en"):
+                (pair.folder / f"{language}.json").write_text('{"a": "Eins"}')
+            return pair.folder, lambda: specmt("init", pair.folder, "--from", "de", "--to", "en", "--write", "--force")
+        return pair.folder, pair.update
 
-    whole = prepared("whole")
-    whole.update()
-    expected = state(whole.folder)
+    whole, work = prepared("whole")
+    work()
+    expected = state(whole)
     for number in range(100):
-        pair = prepared(str(number))
-        was_killed = killed_before(number, pair)
-        pair.update()
-        assert state(pair.folder) == expected, number
+        folder, work = prepared(str(number))
+        was_killed = killed_before(number, folder, work)
+        work()
+        assert state(folder) == expected, number
         if not was_killed:
             break
-    assert number > 10
+    assert number > least
