@@ -139,6 +139,11 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it takes texts."""
+        return self.ready.is_set() and self.error is None and not self._stopping
+
+    @property
     def waiting(self) -> int:
         """How many characters wait to be cut into sentences."""
         return self._waiting

@@ -122,10 +122,8 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all models are loaded."""
-        return (
-            self.failure is None and self._detects and all(engine.ready.is_set() for engine in self._engines.values())
-        )
+        """Whether all models are loaded, and answer."""
+        return self.failure is None and self._detects and all(each.is_ready for each in self._engines.values())
 
     def etag(self, request: object) -> str:
         """Returns what stands for the answer to a request, before it is known: the same as ever for the same models."""

@@ -278,6 +278,21 @@ def test_a_thread_that_ends_leaves_nobody_waiting_and_the_server_is_not_ready(mo
         engine.submit([Waiting("e").job])
 
 
+def test_a_server_that_finishes_what_it_has_is_not_ready() -> None:
+    session = Gated()
+    service = Service([Source(("de", "en"), "0" * 64, lambda: Translator(FakeModel(), session=session))], OPTIONS)  # type: ignore[arg-type]
+    service.start()
+    eventually(lambda: service.is_ready)
+    (engine,) = service._engines.values()
+    engine.submit([(asked := Waiting("a b")).job])
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(service.stop)
+        eventually(lambda: not service.is_ready)
+        session.gate.release(100)
+        assert (asked.text(), stopping.result(20)) == ("b a", None)
+    assert not service.is_ready and service.failure is None
+
+
 def test_a_log_that_cannot_be_written_does_no_harm() -> None:
     def fail(_: str) -> None:
         raise OSError(28, "No space left on device")

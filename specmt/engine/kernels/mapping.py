@@ -52,6 +52,9 @@ _UNREADABLE: Final = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 logger: Final = logging.getLogger(__name__)
 
+_told: Final[set[Path]] = set()
+"""Folders of which was said that nothing can be kept there."""
+
 Pack: TypeAlias = Callable[[Mapping[str, Given]], Parts]
 
 
@@ -73,7 +76,8 @@ def pack_or_map(weights: Weights, purpose: str, pack: Pack) -> dict[str, Array]:
             found = file.make()
         except OSError as error:
             reason = error
-        if found is None:
+        if found is None and file.folder not in _told:
+            _told.add(file.folder)
             logger.warning("packed weights cannot be kept in %s (%s): each start packs them anew", file.folder, reason)
     return _filled([*pack(weights)]) if found is None else found
 
