@@ -136,11 +136,13 @@ class Soak:
         except httpx.TransportError as error:
             self.counts[f"lost after {self.fault}: {error!r}"] += 1
             return None
-        during = f" ({self.fault})" if answer.status_code >= 500 else ""
+        during = f" ({self.fault or 'leftover'})" if answer.status_code >= 500 else ""
         self.counts[f"{'damaged ' * (damage is not None)}{way} {answer.status_code}{during}"] += 1
         self.counts["wrong status"] += answer.status_code not in REFUSALS | {200}
         if damage is None:
             self.counts["wrong"] += answer.status_code == 200 and answer.content != self.expected[way, number]
+            if answer.status_code == 400:  # whoever asked did nothing wrong
+                self.counts[f"blamed after {self.fault}: {answer.text[:200]}"] += 1
         return answer
 
     def learn(self) -> None:
@@ -269,7 +271,7 @@ class Soak:
         return {
             "no file can be written": lambda: self.limit(resource.RLIMIT_FSIZE, 0),
             "no file can be opened": lambda: self.limit(resource.RLIMIT_NOFILE, 0),
-            "no memory is left": lambda: self.limit(resource.RLIMIT_AS, self.memory("VmSize") + (4 << 20)),
+            "no memory is left": lambda: self.limit(resource.RLIMIT_AS, self.memory("VmSize")),
             "a worker is killed": lambda: self.kill(self.workers),
             "what workers come from is killed": lambda: self.kill(self.servers),
             "a call fails": lambda: self.process.send_signal(signal.SIGUSR1),
@@ -377,8 +379,9 @@ def main() -> int:
                 soak.ends.set()
             for each in clients:
                 each.result()
-            right = soak.count_right() if soak.process.poll() is None else 0
-            ends = {"drained": soak.drain() if right else "it has ended"}
+            soak.count_right()  # after which no call is left that is to fail
+            right = soak.count_right()
+            ends = {"drained": soak.drain() if soak.process.poll() is None else "it has ended"}
             said = [line for line in log.read_text(errors="replace").split("\n") if line[:1] != "{"][-40:]
         with started(place) as (other, _):
             ends["a thread ended"] = other.end_thread()
@@ -389,11 +392,11 @@ def main() -> int:
         "requests": dict(sorted(soak.counts.items())),
         "faults": dict(sorted(injected.items())),
         "right_afterwards": f"{right} of {len(soak.expected)}",
-        "mib_at_the_begin_and_end": (memory[0], memory[-1]),
+        "mib": memory[:: len(memory) // 16 + 1],
         "most_mib": (early, late),
         "ends": {name: wrong or "as it should" for name, wrong in ends.items()},
     }
-    names = ("lost", "untrue", "wrong")
+    names = ("blamed", "lost", "untrue", "wrong")
     is_kept = right == len(soak.expected) and not any(ends.values()) and late <= 1.2 * early
     is_kept = is_kept and not any(count for what, count in soak.counts.items() if what.startswith(names))
     if not is_kept:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 
-from load_test import Round, ask, table
+import pytest
+from load_test import NUMBERS, Round, ask, mix, table
 
 from specmt.serve.clients import Limits
+from specmt.text.parts import Part
+from specmt.text.rules import Rules
+from specmt.translator import Translator
+from specmt.types import Hypothesis
 from tests.serving import serving
 from tests.sessions import fake_translator
 
@@ -50,3 +55,19 @@ def test_requests_without_an_answer_are_lost() -> None:
 def test_quantiles() -> None:
     found = Round(1, latencies=[0.003, 0.001, 0.002])
     assert [found.quantile(share) for share in (0.0, 0.5, 1.0)] == [1.0, 2.0, 3.0]
+
+
+def test_sentences_that_are_tried_again_are_in_the_mix(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    take = Rules.take
+
+    def note(rules: Rules, part: Part, hypothesis: Hypothesis) -> list[Part]:
+        again = take(rules, part, hypothesis)
+        tried.extend([part.text] * bool(again))
+        return again
+
+    monkeypatch.setattr(Rules, "take", note)
+    for text in NUMBERS:
+        assert [*translator.translate([text])]
+    assert len(tried) >= 3
+    assert [text in NUMBERS for text in mix(["a", "b"], 40)] == [False, False, False, True] * 10
