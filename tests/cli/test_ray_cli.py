@@ -42,7 +42,12 @@ def cluster() -> Iterator[Any]:
         patch.setenv("RAY_num_workers_soft_limit", "8")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         made.add_node(num_cpus=1)
-        yield made
+        # For a new connection, as processes of their own make them below, the cluster starts all its processes anew.
+        ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+        with pytest.MonkeyPatch.context() as kept:
+            kept.setattr(ray, "init", lambda **_: None)
+            kept.setattr(ray, "shutdown", lambda: None)
+            yield made
         ray.shutdown()
         made.shutdown()
 
@@ -88,7 +93,6 @@ def test_rows_of_a_dataset(cluster: Any, tiny_model: Path) -> None:
     from specmt.jobs.ray import translate_dataset
 
     options = DecodingOptions(scores=True)
-    ray.init(address=cluster.address, log_to_driver=False, ignore_reinit_error=True)
     rows = [{"id": number, "source": line, "author": "a"} for number, line in enumerate(LINES[:40])]
     rows[7]["source"] = None
     dataset = ray.data.from_items(rows, override_num_blocks=4)
@@ -103,7 +107,6 @@ def test_rows_of_a_dataset(cluster: Any, tiny_model: Path) -> None:
 
     with pytest.raises(Exception, match="must be other-float32 on every node"):
         translate_dataset(dataset, str(tiny_model), device="cpu", dtype="float32", numerics="other-float32").take_all()
-    ray.shutdown()
 
 
 def test_nodes_that_compute_otherwise(cluster: Any, tiny_model: Path, tmp_path: Path, needs_kernels: None) -> None:
