@@ -44,7 +44,7 @@ class Model(HasDrafters, Protocol):
         """How far drafters can be trusted, of those that were measured."""
 
     @property
-    def costs(self) -> dict[str, dict[float, float]]:
+    def costs(self) -> dict[str, dict[float, list[float]]]:
         """Seconds of calls, by network and tokens, as far as they were measured; whoever measures writes there."""
 
     @property

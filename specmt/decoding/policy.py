@@ -159,7 +159,10 @@ class LearntPolicy(Policy):
         return None
 
     def _plan(self, rows: int, promising: bool) -> Plan:
-        every = sorted(self.prospects(rows, promising), key=lambda each: each.worth)
+        # Nothing is drafted for a batch before it is known what more tokens cost.
+        is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
+        known = [each for each in self.prospects(rows, promising) if is_open or not each.arm.drafts]
+        every = sorted(known, key=lambda each: each.worth)
         there = [each for each in every if each.price == 0.0]
         best = next(each for each in reversed(there) if each.arm.drafter != NOISE)
         due = [each for each in there if self._is_due(each, rows, promising, best.worth)]

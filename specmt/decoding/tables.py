@@ -18,7 +18,7 @@ from specmt.engine.arrays import Ids
 
 PACE: Final = 5  # turns whose median is how fast the machine is now. Half: two hiccups are believed; twice: it lags
 NEWEST: Final = 15  # turns whose median is what a way costs at that pace. Half: noise decides; twice: it lags
-KNOWN: Final = 5  # turns that what was kept counts for, and that say the pace. Half: noise decides; twice: errors stay
+KNOWN: Final = 5  # turns that are kept, and that say the pace. Half: noise decides; twice: errors stay
 FADE: Final = 2000.0  # tokens until drafts count half. Half: noise of 3% decides; twice: new text is noticed late
 PRIOR: Final = 20.0  # drafts that a calibration counts for. Half: one odd line decides; twice: odd text waits two lines
 MOST: Final = 32  # tokens of a draft that are counted. Half: long copies look short; twice: nothing but time
@@ -30,8 +30,8 @@ LEAST: Final = 1e-7
 LONGEST: Final = 1e3
 """What is believed of a clock: between these are seconds of a call, and how many times as long as expected it took."""
 
-Table = dict[float, float]
-"""By powers of 2."""
+Table = dict[float, list[float]]
+"""What was measured, the newest last, by powers of 2."""
 
 
 class Call(NamedTuple):
@@ -63,32 +63,32 @@ class Costs:
         self.known, self.shares, self.base = known, shares, base
         self.pace = 1.0
         self.paces: deque[float] = deque(maxlen=PACE)
-        self.newest: dict[tuple[str, float], deque[float]] = {}
         self.curve: list[tuple[float, float]] = []
-        known.setdefault(base, {**known.get(VERIFIER, {})})
+        known.setdefault(base, {at: [*values] for at, values in known.get(VERIFIER, {}).items()})
 
     def is_beyond(self, tokens: float) -> bool:
-        """Returns whether a call of the verifier is larger than any that was measured."""
-        return nearest(tokens) > max(self.known[self.base], default=0.0)
+        """Returns whether a call of the verifier is larger than any that was measured twice."""
+        timed = [size for size, values in self.known[self.base].items() if len(values) > 1]
+        return nearest(tokens) > max(timed, default=0.0)
 
     def is_timed(self, tokens: float) -> bool:
-        """Returns whether a call of the verifier of about so many tokens was measured: twice, or on another day."""
-        newest = self.newest.get((self.base, nearest(tokens)))
-        return nearest(tokens) in self.known[self.base] if newest is None else len(newest) > 1
+        """Returns whether a call of the verifier of about so many tokens was measured twice."""
+        return len(self.known[self.base].get(nearest(tokens), ())) > 1
 
     def is_measured(self, way: str) -> bool:
-        """Returns whether a way to draft was, for any number of sentences."""
-        return f"{self.base}, {way}" in self.known
+        """Returns whether a way to draft was, for any number of sentences, twice: what is seen once may be a hiccup."""
+        return any(len(values) > 1 for values in self.known.get(f"{self.base}, {way}", {}).values())
 
     def seconds(self, calls: Sequence[Call], way: str = "", rows: float = 1.0) -> float:
         """Returns the seconds of calls.
 
-        :param way: how it is drafted, and for how many sentences, if that is corrected: by what is known of the nearest
-            number of them
+        :param way: how it is drafted, and for how many sentences, if that is corrected: by what was measured twice of
+            the nearest number of them
         """
         table = self.known.get(f"{self.base}, {way}", {})
-        at = min(table, key=lambda each: abs(math.log2(each / rows)), default=None)
-        return self.pace * (1.0 if at is None else table[at]) * self._expected(calls)
+        sizes = [each for each, values in table.items() if len(values) > 1]
+        at = min(sizes, key=lambda each: abs(math.log2(each / rows)), default=None)
+        return self.pace * (1.0 if at is None else median_low(table[at])) * self._expected(calls)
 
     def observe(self, way: str, rows: float, calls: Sequence[Call], seconds: float) -> None:
         """Takes in what calls took together; one call is of the verifier alone."""
@@ -102,23 +102,28 @@ class Costs:
 
     def _note(self, name: str, at: float, value: float) -> None:
         """Takes in a value of a table: what is well known says how fast the machine is, and at that pace it counts."""
-        table = self.known.setdefault(name, {})
-        newest = self.newest.setdefault((name, at), deque([table[at]] * KNOWN if at in table else [], NEWEST))
-        if len(newest) >= KNOWN:
-            self.paces.append(value / table[at])
-            self.pace = min(max(_median_low(self.paces), LEAST), LONGEST)
-        newest.append(min(max(value / self.pace, LEAST), LONGEST))
-        table[at] = _median_low(newest)
+        values = self.known.setdefault(name, {}).setdefault(at, [])
+        if len(values) >= KNOWN:
+            self.paces.append(value / median_low(values))
+            self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
+        values.append(min(max(value / self.pace, LEAST), LONGEST))
+        del values[:-NEWEST]
 
     def _expected(self, calls: Sequence[Call]) -> float:
         return sum(each.many * self.shares.get(each.network, 1.0) * self._verify(each.tokens) for each in calls)
 
     def _verify(self, tokens: float) -> float:
-        """Returns the seconds of a call of the verifier, in proportion between those that were measured."""
+        """Returns the seconds of a call of the verifier, in proportion between those that were measured.
+
+        Beyond them it is as between the last two, or between the first and the last if that is more.
+        """
         self.curve = self.curve or curve(self.known[self.base])
         right = min(bisect_left(self.curve, (tokens,)), len(self.curve) - 1)
-        (before, less), (after, more) = self.curve[max(0, right - 1)], self.curve[right]
-        slope = (more - less) / (after - before) if right else more / after if tokens > after else 0.0
+        after, more = self.curve[right]
+        if not right:
+            return more * max(1.0, tokens / after)
+        others = [self.curve[right - 1], *self.curve[: tokens > after]]
+        slope = max((more - less) / (after - before) for before, less in others)
         return more + slope * (tokens - after)
 
 
@@ -160,21 +165,23 @@ def curve(table: Table) -> list[tuple[float, float]]:
 
     A larger one takes no less, and one of n times as many tokens no more than n: what says otherwise was disturbed.
     """
-    return [(size, min(table[each] * max(1.0, size / each) for each in table)) for size in sorted(table)]
+    seconds = {size: median_low(values) for size, values in table.items()}
+    return [(size, min(each * max(1.0, size / at) for at, each in seconds.items())) for size in sorted(seconds)]
 
 
 def checked(value: Any) -> dict[str, Table]:
-    """Returns the costs in what was kept, as far as it has any: whoever can may have written there."""
+    """Returns the newest costs in what was kept, as far as it has any: whoever can may have written there."""
     found: dict[str, Table] = {}
-    with suppress(AttributeError, TypeError, ValueError, OverflowError):
+    with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
         for network, table in value.items():
-            each = {float(at): float(value) for at, value in table.items()}
-            if each and all(1.0 <= at <= 2.0**20 and LEAST <= value <= LONGEST for at, value in each.items()):
+            each = {float(at): [float(value) for value in values[-KNOWN:]] for at, values in table.items()}
+            is_some = bool(each) and all(each.values()) and all(1.0 <= at <= 2.0**20 for at in each)
+            if is_some and all(LEAST <= value <= LONGEST for values in each.values() for value in values):
                 found[network] = each
     return found
 
 
-def _median_low(values: Iterable[float]) -> float:
+def median_low(values: Iterable[float]) -> float:
     """Returns the middle value, of two the lower; the module of statistics would take longer to import."""
     ordered = sorted(values)
     return ordered[(len(ordered) - 1) // 2]

@@ -159,6 +159,7 @@ def measure(
     :raises ModelError: the model lacks the drafter.
     """
     from specmt.decoding.session import Session
+    from specmt.decoding.tables import median_low
     from specmt.translator import Translator
 
     sessions: list[Session] = []
@@ -196,7 +197,9 @@ def measure(
         finally:
             bench.take(size, run)
         done = before + len(ways) * (options.repeats + 1) * count
-    bench.costs = {name: dict(sorted(table.items())) for name, table in model.costs.items() if table}
+    bench.costs = {
+        name: {at: median_low(table[at]) for at in sorted(table)} for name, table in model.costs.items() if table
+    }
     bench.survival = {name: each for one in sessions for name, each in one.survival.items()}
     bench.partial = False
 

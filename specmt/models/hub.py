@@ -48,7 +48,7 @@ class Model:
     packing: float = 0.0
     """Seconds in which a weight of the verifier was read, checked and packed."""
 
-    costs: dict[str, dict[float, float]] = field(default_factory=dict)
+    costs: dict[str, dict[float, list[float]]] = field(default_factory=dict)
     """Seconds of calls (specmt.decoding.tables)."""
 
     networks: dict[str, DraftNetwork] = field(default_factory=dict, init=False)

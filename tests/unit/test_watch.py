@@ -41,7 +41,7 @@ def test_it_is_what_was_done(at_once: Model, sources: Sources, monkeypatch: pyte
     drafted = 0
     for source in sources[4:16]:
         at_once.costs.clear()
-        at_once.costs["verifier"] = {1.0: 0.001, 16.0: 0.001}  # where drafts pay
+        at_once.costs["verifier"] = {1.0: [0.001, 0.001], 16.0: [0.001, 0.001]}  # where drafts pay
         said, iterations = watch(at_once, source, AUTO, None, as_run=True)
         assert tokens_of([said]) == tokens_of(decode(at_once, [source], GREEDY))
         first, again = ran[-2:]
