@@ -29,7 +29,7 @@ _OPAQUE: Final = frozenset(_OPAQUE_NAMES.split())
 _WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "video"))
 """Those that have texts of their own."""
 
-_SKIPPED_NAMES: Final = "iframe noembed noframes pre script style template textarea xmp"
+_SKIPPED_NAMES: Final = "iframe noembed noframes pre script style textarea xmp"
 _SKIPPED: Final = frozenset(_SKIPPED_NAMES.split())
 _VOID_NAMES: Final = "area base br col embed hr img input link meta param source track wbr"
 VOID: Final = frozenset(_VOID_NAMES.split())
