@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -93,6 +93,7 @@ ROLE: Final = r"\{(?:any|doc|download|index|numref|ref|term|std:\w+|\w+:ref)\}"
 """A role of MyST in which there may be a text in front of what it names."""
 
 _NAMED: Final = re.compile(rf"{ROLE}`([^`<>*_\\]+?)\s*<[^<>`]+>`")
+_MACRO_START: Final = re.compile(r"\{[{%#]|<%")
 _MACRO_TARGET: Final = re.compile(
     rf"""\((?:[^\s(){{}}]*(?:{_MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
 )
@@ -207,6 +208,7 @@ _WITH_ATTRIBUTES: Final = frozenset(
 )
 
 
+@cache
 def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     """Returns a parser for a dialect, as :data:`specmt.formats.dialects.DIALECTS` has them, or for any of them."""
     markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"]).disable("text_join")
@@ -216,6 +218,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler2.disable("fragments_join")
     own = {parseLinkLabel.__name__: _label_end, parseLinkDestination.__name__: destination}
     markdown.helpers = SimpleNamespace(**{**vars(markdown.helpers), **own})  # type: ignore[assignment]
+    markdown.normalizeLink = str  # type: ignore[method-assign]  # targets are copied
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
     if mdx:
@@ -273,7 +276,7 @@ def _kept_inline(state: StateInline, silent: bool) -> bool:
 def _macro_link(state: StateInline, silent: bool) -> bool:
     """Reads links and images whose target has a macro with spaces in it."""
     start = state.pos + state.src.startswith("!", state.pos)
-    if not state.src.startswith("[", start):
+    if not state.src.startswith("[", start) or not _MACRO_START.search(state.src, start):
         return False
     end = state.md.helpers.parseLinkLabel(state, start)
     target = _MACRO_TARGET.match(state.src, end + 1, state.posMax) if end > 0 else None

@@ -26,6 +26,7 @@ _IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
 _MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!$:{+]")
 """What there is in all inline markup."""
 
+_CODE: Final = re.compile("`[^`]*`")
 _NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 
@@ -50,8 +51,8 @@ class Writer:
         in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
             return self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")])
-        shape = _shape(self._parse([span]))
-        kept = {tag.open for tag in singles(translation.tags)}
+        shape = _shape(self._parse([span])) if translation.tags else Counter()
+        kept = {tag.open for tag in singles(translation.tags) if not _CODE.fullmatch(self._text, *tag.open)}
         said = "".join(
             piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
             for piece in render(translation)

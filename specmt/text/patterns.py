@@ -184,8 +184,13 @@ _KINDS: Final = {
 }
 
 
+_MAY_START: Final = r"(?![A-Za-z](?<=[A-Za-z0-9].)(?<!d(?=ata:))|\s)"
+"""Where something may start that is copied: not within a word, unless it is ``data:``."""
+
+
 def _compile(*kinds: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<{kind}>{_KINDS[kind]})" for kind in kinds), re.VERBOSE)
+    every = "|".join(f"(?P<{kind}>{_KINDS[kind]})" for kind in kinds)
+    return re.compile(f"{_MAY_START}(?:{every})", re.VERBOSE)
 
 
 # Compiled when a text first asks for them: that takes longer than most lines.

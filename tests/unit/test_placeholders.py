@@ -17,7 +17,7 @@ from specmt.options import DecodingOptions
 from specmt.text.identify import identifier
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, join, sentences
-from specmt.text.patterns import HINT, token_pattern
+from specmt.text.patterns import _KINDS, HINT, token_pattern
 from specmt.text.pieces import PieceModel
 from specmt.text.placeholders import find_copied, mask, restore, stand_ins
 from specmt.text.rules import Rules
@@ -329,3 +329,24 @@ def test_without_protection_the_model_sees_everything() -> None:
     # A sample is the model's own.
     own = {"protect": False, "keep_numbers": False}
     assert translate("a {x} 7", strategy="greedy", temperature=0.5, **own)[1] == ["a {x} 7"]
+
+
+def test_nothing_is_missed_because_it_stands_within_a_word() -> None:
+    every = re.compile("|".join(f"(?P<{kind}>{said})" for kind, said in _KINDS.items()), re.VERBOSE)
+    rng = random.Random(1)
+    parts = [
+        *"aZ9 .:/-_#@%{}<>`*[(ü",
+        "data:a/b,c",
+        "http://a.de",
+        "://",
+        "b.de/",
+        "0x1f",
+        "1.2.3",
+        "a_b",
+        "{n}",
+        "GB12 ",
+        "x=1",
+    ]
+    for _ in range(300):
+        text = "".join(rng.choices(parts, k=12))
+        assert [m.span() for m in token_pattern().finditer(text)] == [m.span() for m in every.finditer(text)]
