@@ -218,7 +218,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler2.disable("fragments_join")
     own = {parseLinkLabel.__name__: _label_end, parseLinkDestination.__name__: destination}
     markdown.helpers = SimpleNamespace(**{**vars(markdown.helpers), **own})  # type: ignore[assignment]
-    markdown.normalizeLink = str  # type: ignore[method-assign]  # targets are copied
+    markdown.normalizeLink = str  # type: ignore[assignment]  # targets are copied
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
     if mdx:
