@@ -86,7 +86,7 @@ def jsx_block(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads imports, expressions and tags that fill their lines."""
     start = state.bMarks[line] + state.tShift[line]
     most = state.eMarks[last - 1]
-    if _ESM.match(state.src, start) and not state.tShift[line] and state.parentType != "paragraph":
+    if _ESM.match(state.src, start) and not state.tShift[line] and not silent:
         end = line + 1
         while end < last and not state.isEmpty(end):
             end += 1

@@ -94,7 +94,7 @@ class _Page:
         self._options = options
         self._markdown = parser(options.dialect, mdx=options.mdx)
         self._env: dict[str, Any] = {}
-        self._writer = Writer(text, self._markdown, self._env)
+        self._writer = Writer(text, self._markdown, self._env, mdx=options.mdx)
         self._lines = SourceLines(text)
         self._cells: Iterator[Span] = iter(())
         self._in_pre = False

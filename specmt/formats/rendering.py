@@ -28,6 +28,7 @@ _MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!$:{+]")
 
 _CODE: Final = re.compile("`[^`]*`")
 _NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
+_NEEDED_IN_MDX: Final = re.compile(rf"[<{{]|{_NEEDED.pattern}")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 
 
@@ -35,11 +36,12 @@ _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 class Writer:
     """Writes the texts of a page."""
 
-    def __init__(self, text: str, markdown: MarkdownIt, env: dict[str, Any]) -> None:
+    def __init__(self, text: str, markdown: MarkdownIt, env: dict[str, Any], *, mdx: bool) -> None:
         """
         :param env: what the parser knows of the page
         """
         self._text, self._markdown, self._env = text, markdown, env
+        self._patterns = (_NEEDED_IN_MDX if mdx else _NEEDED), _SPECIAL
 
     def edit(self, span: Span, translation: Tagged) -> Edit:
         """
@@ -58,7 +60,7 @@ class Writer:
             for piece in render(translation)
         )
         said = re.sub(r"\s", "", said)
-        for pattern in (_NEEDED, _SPECIAL):
+        for pattern in self._patterns:
             pieces = render(translation, lambda text, pattern=pattern: _escape(text, pattern, in_table=in_table))  # type: ignore[misc]
             if is_first and isinstance(pieces[0], str) and _BLOCK.match(pieces[0]):
                 number = re.match(r"\d+", pieces[0])

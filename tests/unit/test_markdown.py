@@ -121,6 +121,8 @@ def test_mdx() -> None:
     for old in ("# Haus", '"Das Haus"', "Das **ist** da.", "- Ein", '"Titel"', "> Haus", "Kein Code"):
         expected = expected.replace(old, old.upper())
     assert shouted(source, "a.mdx") == expected
+    later = 'Das Haus\n\nimport A from "b"\n\nvon hier \\<-> da\n'
+    assert shouted(later, "a.mdx") == 'DAS HAUS\n\nimport A from "b"\n\nVON HIER \\<-> DA\n'
     assert shouted("Das {haus} da\n") == "DAS {haus} DA\n"
 
 
