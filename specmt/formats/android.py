@@ -32,6 +32,8 @@ from specmt.types import Span, Tagged
 _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small span strike strong sub sup tt u ul"
 _PAIRS: Final = frozenset(_PAIRS_NAMES.split())
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]*)[^<>]*>")
+_BLOCK: Final = re.compile(r"</?(?:p|br|div|ul|ol|li|h[1-6]|table|tr|td|th|hr)\b[^<>]*>")
 _QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
 _NOT_XML: Final = re.compile("[\0-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -68,14 +70,27 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             if re.match(r"\s*[@?][\w:+]*\w+/", text[start : start + 200]):
                 parts.append(Part(each.start, each.end, "reference"))
                 continue
-            inline = Inline(text, _decode, collapses=True, escaped=r"\\[nt]|\\u0020")
-            inline = collect(inline, each.inner, pairs=_PAIRS)
-            inline.apart(_quotes())
+            cdata = [token for token in each.inner if token.kind != "text" or text[token.start : token.end].strip()]
+            is_raw = [token.kind for token in cdata] == ["cdata"]
+            decode, encode = (_unescaped, _in_cdata) if is_raw else (_decode, _encode)
+            inline = Inline(text, decode, collapses=True, escaped=r"\\[nt]|\\u0020")
+            if is_raw:
+                place, end = cdata[0].start + len("<![CDATA["), cdata[0].end - len("]]>")
+                for match in _BLOCK.finditer(text, place, end) if resource.name != "plurals" else ():
+                    inline.text(place, match.start())
+                    inline.apart(_tags)
+                    yield from in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms)
+                    place = match.end()
+                inline.text(place, end)
+                inline.apart(_tags)
+            else:
+                collect(inline, each.inner, pairs=_PAIRS)
+                inline.apart(_quotes())
             quantity = _quantity(text, each)
             if resource.name == "plurals" and quantity not in ("other", *forms) and quantity in CATEGORIES:
                 parts.append(Part(each.start, each.end, "form that the target lacks"))
                 continue
-            segments = in_place(inline, lines, _encode, context=name, guard=_guarded, forms=forms)
+            segments = in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms)
             if resource.name == "plurals" and quantity == "other":
                 segments = (replace(s, edits=partial(_forms, text, resource, each, forms, s)) for s in segments)
             yield from segments
@@ -116,18 +131,39 @@ def _quotes() -> Callable[[str, Span], Iterator[Item]]:
     return find
 
 
+def _tags(text: str, span: Span) -> Iterator[Item]:
+    """Yields tags of HTML in raw text."""
+    for match in _TAG.finditer(text, *span):
+        if match[2] in _PAIRS:
+            yield Item("close" if match[1] else "open", match.span(), match[2])
+        else:
+            yield Item("opaque", match.span())
+
+
 def _decode(raw: str) -> str:
+    return _unescaped(xml_unescape(raw))
+
+
+def _unescaped(raw: str) -> str:
     def meaning(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if match[1] is not None else _ESCAPED.get(match[2], match[2])
 
     # Characters beyond U+FFFF are written as two.
-    said = _ESCAPE.sub(meaning, xml_unescape(raw)).encode("utf-16", "surrogatepass")
+    said = _ESCAPE.sub(meaning, raw).encode("utf-16", "surrogatepass")
     return said.decode("utf-16", "surrogatepass")
 
 
 def _encode(text: str) -> str:
+    return xml_escape(_escaped(text))
+
+
+def _in_cdata(text: str) -> str:
+    return _escaped(text).replace("]]>", "]]\\u003e")
+
+
+def _escaped(text: str) -> str:
     text = text.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return xml_escape(_NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _guarded(pieces: Pieces, _: int) -> Pieces:

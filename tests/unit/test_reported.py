@@ -300,6 +300,16 @@ nein
 ![«Bild»]({{ site.url }}/a.png){:width="3px"}
 """,
     ),
+    "android-cdata": (
+        "android",
+        r"""<resources>
+<string name="a"><![CDATA[«Das» <a href="http://a.de">«Haus»</a>«, geht\'s & gut?»<br/>«Zeile» <b>«zwei»</b>]]></string>
+<string name="b">
+    <![CDATA[<p>«Ein Satz»</p><p>«Noch» %1$s «Haus»</p>]]>
+</string>
+</resources>
+""",
+    ),
 }
 
 
