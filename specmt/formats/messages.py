@@ -51,10 +51,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 _REFERENCE: Final = re.compile(
-    r"(?P<copied>\$t\([^()]*\)|'[{}]'|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
+    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|'[{}]'|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
     r"|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
 )
-"""What is copied, and marks of wikis for words that stand out."""
+"""What is copied, links of i18next and Vue too, and marks of wikis for words that stand out."""
 
 _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
 """A key of i18next for a plural form."""

@@ -310,6 +310,7 @@ nein
 </resources>
 """,
     ),
+    "json-vue": ("json", '{"a": "«Siehe» @:hilfe.titel «und» @.lower:(ok.b) «hier.»"}'),
 }
 
 
