@@ -90,7 +90,7 @@ _SITES: Final = re.compile(
     r"docusaurus\.config\.\w+|mkdocs\.ya?ml|(?:hugo|config)\.(?:toml|ya?ml|json)|conf\.py|config/application\.rb|\.tx/config"
 )
 _FROM: Final = re.compile(
-    rf"""^(?!\s*(?:#|//))[^\n]*?(?:defaultLocale|defaultContentLanguage|default_locale|source_lang)["']?\s*[:=]\s*["':]?({_CODE})\b"""
+    rf"""^(?!\s*(?:#|//))[^\n]*?(?:defaultLocale|(?i:defaultContentLanguage)|default_locale|source_lang)["']?\s*[:=]\s*["':]?({_CODE})\b"""
     rf"""|^\s*-?\s*locale:\s*({_CODE})\b[^\n]*\n(?:(?!\s*-)[^\n]*\n)*?\s+default:\s*true"""
     rf"""|^language\s*=\s*["']({_CODE})["']""",
     re.MULTILINE,

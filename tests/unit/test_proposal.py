@@ -87,8 +87,9 @@ def test_the_source_is_what_the_site_says_or_has_much_more(tmp_path: Path) -> No
     assert propose(tmp_path).source == "de"
     (tmp_path / "content/b.en.md").touch()
     assert propose(tmp_path).source == "en"
-    (tmp_path / "hugo.toml").write_text('# defaultContentLanguage = "fr"\ndefaultContentLanguage = "de"\n')
-    assert propose(tmp_path).source == "de"
+    for key in ("defaultContentLanguage", "DefaultContentLanguage"):  # Hugo does not tell them apart
+        (tmp_path / "hugo.toml").write_text(f'# defaultContentLanguage = "fr"\n{key} = "de"\n')
+        assert propose(tmp_path).source == "de"
 
 
 def test_german_is_the_source_where_english_is_all_there_is(tmp_path: Path) -> None:
