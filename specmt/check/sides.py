@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,8 +15,10 @@ from specmt.formats import read_document
 from specmt.formats.blocks import text_of
 from specmt.formats.document import Document, LineNumbers, Segment
 from specmt.formats.inline import render, written
+from specmt.formats.package import Package
 from specmt.formats.plurals import CATEGORIES
 from specmt.project import Settings, options_of
+from specmt.types import Tag, Tagged
 from specmt.update.pairing import Shape, cheapest
 
 BILINGUAL: Final = frozenset(("po", "xliff", "qt", "tmx", "xcstrings"))
@@ -37,6 +40,18 @@ _MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-
 """Names, placeholders, paths and numbers."""
 
 _FORM: Final = re.compile(rf"(.+)([._ ])({'|'.join(CATEGORIES)})")
+
+
+_MEANT: Final = {
+    "note": re.compile(r"<w:(?:foot|end)noteReference\b|<text:note\b"),
+    "comment": re.compile(r"<w:commentReference\b|<office:annotation\b"),
+    "b": re.compile(r'<(?:w:)?b(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bb="1"|fo:font-weight="bold"|="Strong'),
+    "i": re.compile(r'<(?:w:)?i(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bi="1"|fo:font-style="italic"|="Emphasis'),
+}
+"""What tags of packages are in HTML, or would be."""
+
+_OFFICE: Final = re.compile(r"<\w+:|<r\b|\Z")
+_STYLE_NAME: Final = re.compile(r'\btext:style-name="([^"]*)"')
 
 
 class Text(NamedTuple):
@@ -86,9 +101,10 @@ def texts_of(document: Document, skips: Callable[[str], bool]) -> list[Text]:
 
     :param skips: whether those of a key are left out
     """
-    text = _text(document)
+    members = {name: each.text for name, each, _ in document.documents} if isinstance(document, Package) else {}
+    whole = _text(document)
     return [
-        Text(each.line, each.context, _said(each, text), each.accelerators[0])
+        Text(each.line, each.context, _said(each, members.get(each.member) or whole), each.accelerators[0])
         for each in _whole(document)
         if not skips(each.context)
     ]
@@ -114,10 +130,38 @@ def _said(segment: Segment, text: str) -> str:
 
 
 def _raw(segment: Segment, text: str) -> str:
-    if segment.member:  # where notes, images and fields have stand-ins
-        return segment.source.text
+    if segment.member:
+        return "".join(_marked(segment.source, text, count(1)))
     pieces = render(segment.source)
     return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
+
+
+def _marked(said: Tagged, text: str, numbers: Iterator[int]) -> Iterator[str]:
+    """Yields a text of a package with HTML for what its tags mean: with stand-ins for images and fields.
+
+    :param text: that of the member
+    """
+
+    def part(start: int, end: int, tags: Sequence[Tag]) -> Iterator[str]:
+        for tag in tags:
+            yield said.text[start : tag.start]
+            markup = text[slice(*tag.open)]
+            style = _STYLE_NAME.search(markup)
+            if style is not None:
+                markup += "".join(re.findall(rf'style:name="{re.escape(style[1])}".*?</style:style>', text, re.DOTALL))
+            name = next((name for name, pattern in _MEANT.items() if pattern.search(markup)), "")
+            is_html = not name and _OFFICE.match(markup) is None
+            if tag.close is None and not is_html:
+                yield f"<{name}/>" if name else f"{{t{next(numbers)}}}" if tag.is_placeholder else ""
+            else:
+                yield markup if is_html else f"<{name}>" if name else ""
+            if tag.close is not None:
+                yield from part(tag.start, tag.end, tag.children)
+                yield text[slice(*tag.close)] if is_html else f"</{name}>" if name else ""
+            start = tag.end
+        yield said.text[start:end]
+
+    return part(0, len(said.text), said.tags)
 
 
 def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:

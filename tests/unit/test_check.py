@@ -284,6 +284,51 @@ def test_images_of_a_word_processor(tmp_path: Path) -> None:
     ]
 
 
+RUNS = {
+    "docx": (
+        "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>",
+        "<w:r><w:footnoteReference w:id='1'/></w:r>",
+        "<w:r><w:commentReference w:id='1'/></w:r>",
+    ),
+    "odt": (
+        '<text:span text:style-name="T1">{}</text:span>',
+        "<text:note><text:note-citation>1</text:note-citation></text:note>",
+        "<office:annotation/>",
+    ),
+}
+"""What word processors write for bold words, notes and comments."""
+
+
+@pytest.mark.parametrize("file_format", RUNS)
+def test_what_is_lost_of_word_processors(file_format: str, tmp_path: Path) -> None:
+    bold, note, comment = RUNS[file_format]
+
+    def written(side: str, *texts: str) -> Path:
+        path = tmp_path / f"{side}.{file_format}"
+        with zipfile.ZipFile(path, "w") as package:
+            if file_format == "docx":
+                runs = (
+                    re.sub(r"(?:^|(?<=>))[^<>]+(?=<(?!/w:t)|$)", r"<w:r><w:t>\g<0></w:t></w:r>", each) for each in texts
+                )
+                body = "".join(f"<w:p>{each}</w:p>" for each in runs)
+                package.writestr("word/document.xml", f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>')
+            else:
+                style = '<style:style style:name="T1"><style:text-properties fo:font-weight="bold"/></style:style>'
+                body = "".join(f"<text:p>{each}</text:p>" for each in texts)
+                package.writestr("content.xml", f"<office:document>{style}{body}</office:document>")
+        return path
+
+    source = f"Der {bold.format('Turm')} ist hoch und alt{note} hier.", f"Das {bold.format('Haus')} ist{comment} groß."
+    one = written("source", *source)
+    good = f"The {bold.format('tower')} is high and old here{note}.", f"The {bold.format('house')} is{comment} large."
+    two = written("good", *good)
+    bad = written("bad", "The tower is high and old here.", "The house is large.")
+    pairs = [Pair(one, each, file_format, Settings(), RULES) for each in (two, bad)]
+    assert [*check_pair(pairs[0])] == []
+    said = [(each.kind, each.text.split("'")[1]) for each in check_pair(pairs[1])]
+    assert said == [("tag", each) for each in ("<b>", "</b>", "<note>", "<b>", "</b>", "<comment>")]
+
+
 def test_accelerators(tmp_path: Path) -> None:
     assert [each.kind for each in found(tmp_path, "po", [("&Datei", "File"), ("&Bearbeiten", "&Edit")])] == [
         "accelerator"
