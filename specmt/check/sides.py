@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from specmt.formats import read_document
 from specmt.formats.blocks import text_of
 from specmt.formats.document import Document, LineNumbers, Segment
-from specmt.formats.inline import render, written
+from specmt.formats.inline import render, singles, written
 from specmt.formats.package import Package
 from specmt.formats.plurals import CATEGORIES
 from specmt.project import Settings, options_of
-from specmt.types import Tag, Tagged
 from specmt.update.pairing import Shape, cheapest
 
 BILINGUAL: Final = frozenset(("po", "xliff", "qt", "tmx", "xcstrings"))
@@ -42,15 +41,16 @@ _MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-
 _FORM: Final = re.compile(rf"(.+)([._ ])({'|'.join(CATEGORIES)})")
 
 
-_MEANT: Final = {
+_POINTS: Final = {
     "note": re.compile(r"<w:(?:foot|end)noteReference\b|<text:note\b"),
     "comment": re.compile(r"<w:commentReference\b|<office:annotation\b"),
+}
+_STYLES: Final = {
     "b": re.compile(r'<(?:w:)?b(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bb="1"|fo:font-weight="bold"|="Strong'),
     "i": re.compile(r'<(?:w:)?i(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bi="1"|fo:font-style="italic"|="Emphasis'),
 }
-"""What tags of packages are in HTML, or would be."""
+"""What word processors write for what HTML has, or would have."""
 
-_OFFICE: Final = re.compile(r"<\w+:|<r\b|\Z")
 _STYLE_NAME: Final = re.compile(r'\btext:style-name="([^"]*)"')
 
 
@@ -130,38 +130,29 @@ def _said(segment: Segment, text: str) -> str:
 
 
 def _raw(segment: Segment, text: str) -> str:
-    if segment.member:
-        return "".join(_marked(segment.source, text, count(1)))
+    if segment.member.endswith(".xml"):
+        return "".join(_marked(segment, text))
     pieces = render(segment.source)
     return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
 
 
-def _marked(said: Tagged, text: str, numbers: Iterator[int]) -> Iterator[str]:
-    """Yields a text of a package with HTML for what its tags mean: with stand-ins for images and fields.
+def _marked(segment: Segment, text: str) -> Iterator[str]:
+    """Yields a text of a word processor's, with HTML for notes and comments and, in the end, for the styles in it.
 
     :param text: that of the member
     """
-
-    def part(start: int, end: int, tags: Sequence[Tag]) -> Iterator[str]:
-        for tag in tags:
-            yield said.text[start : tag.start]
-            markup = text[slice(*tag.open)]
-            style = _STYLE_NAME.search(markup)
-            if style is not None:
-                markup += "".join(re.findall(rf'style:name="{re.escape(style[1])}".*?</style:style>', text, re.DOTALL))
-            name = next((name for name, pattern in _MEANT.items() if pattern.search(markup)), "")
-            is_html = not name and _OFFICE.match(markup) is None
-            if tag.close is None and not is_html:
-                yield f"<{name}/>" if name else f"{{t{next(numbers)}}}" if tag.is_placeholder else ""
-            else:
-                yield markup if is_html else f"<{name}>" if name else ""
-            if tag.close is not None:
-                yield from part(tag.start, tag.end, tag.children)
-                yield text[slice(*tag.close)] if is_html else f"</{name}>" if name else ""
-            start = tag.end
-        yield said.text[start:end]
-
-    return part(0, len(said.text), said.tags)
+    said, place, numbers = segment.source, 0, count(1)
+    for tag in singles(said.tags):
+        name = next((name for name, pattern in _POINTS.items() if pattern.search(text, *tag.open)), "")
+        if name or tag.is_placeholder:
+            yield said.text[place : tag.start]
+            yield f"<{name}/>" if name else f"{{t{next(numbers)}}}"
+            place = tag.end
+    yield said.text[place:]
+    markup = "".join(text[edit.start : edit.end] for edit in segment.edits(said, lambda _: None))
+    for style in {*_STYLE_NAME.findall(markup)}:
+        markup += "".join(re.findall(rf'style:name="{re.escape(style)}".*?</style:style>', text, re.DOTALL))
+    yield from (f"<{name}></{name}>" for name, pattern in _STYLES.items() if pattern.search(markup))
 
 
 def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:
