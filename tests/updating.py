@@ -64,7 +64,7 @@ class Pair:
         self.asked, self.remarks = translator.asked, []
         for each in update_all(updates, translator, DecodingOptions(), language="de", fail=raised):
             self.keep(each)
-        return self.target.read_text()
+        return self.target.read_text(errors="replace")  # packages
 
     def keep(self, updated: Updated) -> None:
         if updated.record is not None:

@@ -42,6 +42,9 @@ _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
 _TEXTS: Final = ("", "text", "txt", "mermaid")
 """Languages of code that is translated, and of what has words that are."""
 
+_MARK: Final = re.compile("[&_]")
+"""Of accelerators, which a file without translations shows otherwise."""
+
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
 """A word, as a text has that is to be translated."""
 
@@ -96,8 +99,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     skips = options_of(pair.source, languages, pair.settings).skips
     if both:
         matches = list(within(target, skips))
-        known = {(match.source.key, match.source.raw) for match in matches}
-        matches += [Match(each, None) for each in texts_of(source, skips) if (each.key, each.raw) not in known]
+        known = {(match.source.key, _MARK.sub("", match.source.raw)) for match in matches}
+        ours = texts_of(source, skips)
+        matches += [Match(each, None) for each in ours if (each.key, _MARK.sub("", each.raw)) not in known]
     elif pair.file_format in KEYED:
         matches = list(by_key(texts_of(source, skips), texts_of(target, skips)))
     else:

@@ -22,6 +22,7 @@ from specmt.text.view import plain
 _KINDS: Final = {
     "braces": "placeholder",
     "printf": "placeholder",
+    "stand_in": "placeholder",
     "tag": "tag",
     "code": "code",
     "link": "link",

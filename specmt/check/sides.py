@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from specmt.formats import read_document
 from specmt.formats.blocks import text_of
 from specmt.formats.document import Document, LineNumbers, Segment
-from specmt.formats.inline import render, singles, written
+from specmt.formats.inline import render, singles
 from specmt.formats.package import Package
 from specmt.formats.plurals import CATEGORIES
 from specmt.project import Settings, options_of
@@ -50,6 +50,9 @@ _STYLES: Final = {
     "i": re.compile(r'<(?:w:)?i(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bi="1"|fo:font-style="italic"|="Emphasis'),
 }
 """What word processors write for what HTML has, or would have."""
+
+_OF_LARAVEL: Final = re.compile(r"\A:[A-Za-z_]\w*\Z")
+"""A placeholder, which is written in capitals where what it stands for is."""
 
 _STYLE_NAME: Final = re.compile(r'\btext:style-name="([^"]*)"')
 
@@ -133,7 +136,14 @@ def _raw(segment: Segment, text: str) -> str:
     if segment.member.endswith(".xml"):
         return "".join(_marked(segment, text))
     pieces = render(segment.source)
-    return written(text, pieces) if text else "".join(each for each in pieces if isinstance(each, str))
+    if not text:
+        return "".join(each for each in pieces if isinstance(each, str))
+    names = (each if isinstance(each, str) else _OF_LARAVEL.sub(_in_braces, text[slice(*each)]) for each in pieces)
+    return "".join(names)
+
+
+def _in_braces(match: re.Match[str]) -> str:
+    return f"{{{match[0].lower()}}}"
 
 
 def _marked(segment: Segment, text: str) -> Iterator[str]:
