@@ -173,6 +173,8 @@ class _Run:
                     store(each.files, each.data, each.record)
                 for line in told(each.files.name, [*each.remarks]) if not self._quiet else ():
                     click.echo(f"specmt: warning: {line}", err=True)
+                if self._is_dry and not self._is_alone and not self._quiet and (what := _said(each.counts)):
+                    note(f"{each.files.name}: would be {what}")
                 self._total += each.counts
                 self._count += 1
 
@@ -212,9 +214,13 @@ class _Run:
         """Returns what was done."""
         count = self._count + self._same
         said = f"{count} document{'s' * (count != 1)}, {self._same} of them as before"
-        names = ("translated", "outdated", "deleted", "removed")
-        done = ", ".join(f"{number} {name}" for name in names if (number := getattr(self._total, name)))
+        done = _said(self._total)
         return f"{said}: {'would be ' * self._is_dry}{done}" if done else said
+
+
+def _said(counts: Counts) -> str:
+    names = ("translated", "outdated", "deleted", "removed")
+    return ", ".join(f"{number} {name}" for name in names if (number := getattr(counts, name)))
 
 
 def _earlier(source: Path, was: str | None, target: bytes) -> bytes | None:

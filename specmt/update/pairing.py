@@ -24,6 +24,9 @@ _LOCAL: Final = re.compile(
 )
 """A link within a site, and what of a URL names a language."""
 
+_CODE: Final = re.compile(r"^`[^`]+`$")
+"""A cell that is code, which no text says."""
+
 _ALONE: Final = 4.0
 """What it costs that a block has no partner, in nats; a pair of blocks of different kinds costs more than both."""
 
@@ -82,6 +85,7 @@ def shape(kind: str, content: Content) -> Shape:
     text = _STAND_IN.sub("", " ".join(content.texts))
     marks = Counter(_NUMBER.findall(text) + _NAME.findall(text))
     marks.update(_LOCAL.sub("", each) for each in content.markup if each.strip())
+    marks.update(_CODE.findall(content.first))
     size = len(text) if text else sum(map(len, content.markup))
     return Shape(kind, size, marks, frozenset(map(str.lower, _WORD.findall(text))))
 

@@ -105,6 +105,8 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
     Path("a.md").write_text("Eins und [zwei](b.md).\n")
     Path("b.md").write_text("Zwei.\n")
+    assert specmt("update", "--dry-run") == 0
+    assert f"specmt: note: {tmp_path}/en/b.md: would be 1 translated\n" in capsys.readouterr().err
     assert specmt("update") == 0
     assert capsys.readouterr().err == "specmt: note: 2 documents, 0 of them as before: 2 translated\n"
     assert (tmp_path / "en" / "a.md").read_text() == "EINS UND [ZWEI](b.md).\n"

@@ -405,3 +405,14 @@ def test_what_is_indented_less_stays_text(tmp_path: Path) -> None:
     pair.update()
     assert pair.update("Davor\n\nEins.\n\nZwei\ndrei.\n") == "DAVOR\n\nOne.\n\nZWEI\nDREI.\n"
     assert pair.asked == ["Davor"]
+
+
+def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    before = "Text.\n\n| A | B |\n|---|---|\n| `a` | Eins. |\n| `c` | Drei. |\n"
+    after = before.replace("| `c`", "| `b` | Zwei. |\n| `c`")
+    pair.update(after)
+    pair.files.record.unlink()
+    made = pair.target.read_text()
+    assert pair.update(was=before.encode()) == made
+    assert not pair.asked
