@@ -1,8 +1,10 @@
-"""What is almost a document, glossary, memory, request or model configuration, and what must hold of each."""
+"""What is almost a document, glossary, memory, request, project, record or configuration, and what must hold of it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import random
 import re
 import tempfile
@@ -16,17 +18,22 @@ import httpx
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+from specmt.cli.render import renderer
 from specmt.documents import translate_documents
 from specmt.errors import SpecmtError
 from specmt.formats import names, read_document
 from specmt.formats.document import FormatOptions
 from specmt.models.folder import CONFIG, ModelFolder
 from specmt.options import DecodingOptions
+from specmt.project import NAME, options_of, read_project
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import read_entries
 from specmt.serve.parameters import Parameters
+from specmt.text.lines import read_lines
 from specmt.text.memory import read_memory
 from specmt.text.tbx import read_tbx
+from specmt.types import Alternative, Translation
+from specmt.update.record import parse, written
 from tests.documents import SAMPLES, Shouting, package
 from tests.unit.test_growth import MEMBERS, REPEATED
 
@@ -72,6 +79,8 @@ _ANYWHERE = [
         "true",
         "NaN",
         "a" * 300,
+        "9" * 5000,
+        "[" * 3000,
     ),
 ]
 _TEXTS = {
@@ -87,6 +96,14 @@ _TEXTS = {
     "body.parts": '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: a/b\r\n\r\n'
     'ein Haus\r\n--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nde\r\n--x--\r\n',
     CONFIG: (BUNDLED / CONFIG).read_text(encoding="utf-8"),
+    "lines.jsonl": "Ein Haus.\n\n  Zwei \u2028 Häuser\t%s\r\n\ufeffdrei\x85\n",
+    NAME: 'version = 1\nfrom = "de"\nto = ["en", "pt-BR"]\nignore = ["weg/**"]\nkeep = ["Haus"]\nfuzzy_below = 0.5\n'
+    'memory = ["a.tmx"]\ntone = { en = "du" }\n[languages.pt-BR]\nto = "pt"\n[glossary]\nen = "a.tsv"\n[[files]]\n'
+    'source = "texte/**/*.md"\ntarget = "{to}/{path}"\nkeys = ["title"]\n[[files]]\nsource = "a_{from}.json"\n'
+    'target = "{dir}/{stem}_{posix}{ext}"\nformat = "json"\n[check]\nfail_on = "error"\nignore = ["x"]\n',
+    "record.specmt": f"specmt-record 1 json de en {'a' * 40} -\n{'1' * 16} - {'2' * 16} m entry:a%2Fb {'c' * 8}/"
+    f"{'d' * 8}h\n<<<<<<< HEAD\n- - - c text /\n=======\n{'3' * 16} {'4' * 16} - h text:x%C3 /\n>>>>>>> b\n"
+    f"- - {'5' * 16} ! p /\n",
 }
 """What is read beside documents."""
 
@@ -159,6 +176,34 @@ def _request(kind: str) -> Callable[[bytes], object]:
     return lambda data: asyncio.run(read(data))
 
 
+def _lines(data: bytes) -> None:
+    """Writes lines as an object each, and as a table."""
+    for line in read_lines(_file("lines", data), errors="strict"):
+        said = Translation(line, line.text[::-1], score=math.nan, alternatives=[Alternative(line.text, 0.5)])
+        for name in ("jsonl", "tsv"):
+            out = renderer(name, counts=True, n_best=2)(said)
+            assert out.count("\n") == 1
+            assert name == "tsv" or json.loads(out)["source"] == line.text
+            assert name == "jsonl" or len(out.rstrip("\n").split("\t")) == 3
+
+
+def _project(data: bytes) -> None:
+    """Reads a project, and finds its files."""
+    for name in ("texte/eins/a.md", "weg/b.md", "a_de.json", "en/a.md"):
+        _file(f"project/{name}", b'{"de": "x"}')
+    project = read_project(_file(f"project/{NAME}", data))
+    for pair in project.pairs():
+        options_of(pair.source, (project.source_language, pair.to), pair.settings)
+        assert project.pair_of(pair.target) is not None
+        project.rebase(pair)("../b.md")
+
+
+def _record(data: bytes) -> None:
+    """Reads a record, and what is written of it."""
+    record = parse(data.decode(errors="replace"), ["2" * 16, "-"])
+    assert parse(written(record)) == record
+
+
 _READERS: dict[str, Callable[[bytes], object]] = {
     "tbx": lambda data: [*read_tbx(BytesIO(data), "a", "de", "en")],
     "memory.tmx": _memory("memory.tmx"),
@@ -169,6 +214,9 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "body.form": _request("application/x-www-form-urlencoded"),
     "body.parts": _request("multipart/form-data; boundary=x"),
     CONFIG: lambda data: ModelFolder.read(_file(CONFIG, data).parent),
+    "lines.jsonl": _lines,
+    NAME: _project,
+    "record.specmt": _record,
 }
 
 
@@ -179,6 +227,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _file(name: str, data: bytes) -> Path:
     path = Path(_folder().name, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
 

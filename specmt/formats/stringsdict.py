@@ -61,18 +61,18 @@ def _segments(text: str, forms: tuple[str, ...], parts: list[Part]) -> list[Segm
     lines = LineNumbers(text)
     found: list[tuple[int, Segment]] = []  # with where each is, as dictionaries end later than those in them
     opened: list[_Dict] = []
-    first, inner = 0, list[Token]()  # the last tag that opens, and what is behind it
+    first, last, inner = 0, "", list[Token]()  # the last tag that opens, and what is behind it
     for token in opening_with("plist", text):
         if token.kind == "open":
-            first, inner = token.start, []
+            first, last, inner = token.start, token.name, []
             if token.name == "dict":
                 opened.append(_Dict())
         elif token.kind == "close" and token.name == "dict" and opened:
             done = opened.pop()
             found += _texts(text, done, lines, forms, opened[-1].key if opened else "", parts)
-        elif token.kind == "close" and token.name == "key" and opened:
+        elif token.kind == "close" and token.name == last == "key" and opened:
             opened[-1].key, opened[-1].key_at = plain_text(text, inner), first
-        elif token.kind == "close" and token.name == "string" and opened:
+        elif token.kind == "close" and token.name == last == "string" and opened:  # with no other element in it
             opened[-1].values[opened[-1].key] = _Value(opened[-1].key_at, token.end, inner)
             inner = []
         else:
