@@ -241,7 +241,7 @@ class Project:
 
     @cached_property
     def _spec(self) -> GitIgnoreSpec:
-        return GitIgnoreSpec.from_lines(self._ignored)
+        return _spec(self._ignored)
 
     @cached_property
     def _targets(self) -> dict[Path, ProjectFile]:
@@ -267,7 +267,7 @@ class Project:
         source = self.folder / mapped.source
         for to in self.languages:
             said = _FIELD.sub(partial(_filled, parts | self._codes[to]), template)
-            target = self.folder / posixpath.normpath(said.lstrip("/"))
+            target = Path(os.path.normpath(self.folder / said.lstrip("/")))
             yield ProjectFile(source, target, to, mapped.file_format, settings)
 
     def _target(self, template: str) -> str:
@@ -303,12 +303,22 @@ def codes(to: str, source: str, variants: Mapping[str, Mapping[str, str]]) -> di
 
 def walk(folder: Path, ignored: Sequence[str]) -> Iterator[str]:
     """Yields the names of the files in a folder that are not ignored, without those that are hidden."""
-    spec = GitIgnoreSpec.from_lines(ignored)
+    spec = _spec(ignored)
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder).as_posix()
         shown = [[posixpath.normpath(f"{below}/{n}") for n in sorted(s) if n[0] != "."] for s in (folders, files)]
         folders[:] = [posixpath.basename(name) for name in shown[0] if not spec.match_file(f"{name}/")]
         yield from (name for name in shown[1] if not spec.match_file(name))
+
+
+def _spec(patterns: Iterable[str]) -> GitIgnoreSpec:
+    """
+    :raises UsageError: one is none.
+    """
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except (ValueError, re.error) as error:
+        raise UsageError(f"{' '.join(patterns)!r} must be patterns of files: {error}.") from error
 
 
 def find_project(start: Path) -> Project | None:
@@ -328,7 +338,7 @@ def read_project(path: Path) -> Project:
     """
     try:
         said = tomllib.loads(path.read_bytes().decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of numbers of thousands of digits, it is no other
         raise UsageError(f"{path}: is not TOML: {error}.") from error
     try:
         return project_of(path.parent, said)
@@ -362,6 +372,7 @@ def project_of(folder: Path, said: dict[str, Any], names: Sequence[str] | None =
             _known(code, [said["from"], *said["to"]], f"in `{key}`")
     common = {key: value for key, value in said.items() if key in _OPTIONS}
     rules = tuple(_rule(said["from"], variants, common | each) for each in said["files"])
+    _spec(said.get("ignore", ()))
     checks = said.get("check", {})
     baseline = folder / checks["baseline"] if "baseline" in checks else None
     return Project(
@@ -395,7 +406,7 @@ def _rule(source: str, variants: Mapping[str, Mapping[str, str]], said: dict[str
     fixed = re.split(r"[*?\[]", glob)[0]
     base = posixpath.dirname(fixed) if fixed != glob or posixpath.splitext(glob)[1] else glob
     settings = Settings(**{each.name: said[each.name] for each in fields(Settings) if each.name in said})
-    return _Rule(GitIgnoreSpec.from_lines([f"/{glob}"]), base, said["target"], settings)
+    return _Rule(_spec([f"/{glob}"]), base, said["target"], settings)
 
 
 def _checked(value: object, shape: _Shape, where: str) -> object:

@@ -68,6 +68,12 @@ def test_the_first_rule_counts_and_what_it_says_goes_over_the_top(tmp_path: Path
         targets(made, tmp_path / "docs", tmp_path / "docs/old")
 
 
+def test_translations_may_be_outside_of_the_project(tmp_path: Path) -> None:
+    made = project(tmp_path, "[[files]]\nsource = 'a.md'\ntarget = '../{to}/{path}'\n", "a.md")
+    pair = made.pair_of(tmp_path.parent / "en/a.md")
+    assert pair is not None and (pair.source, pair.to) == (tmp_path / "a.md", "en")
+
+
 def test_links_follow_the_mapping(tmp_path: Path) -> None:
     names = ("docs/a.md", "docs/b/c.md", "docs/a.png", "README.md")
     made = project(tmp_path, FILES, *names)
@@ -94,6 +100,10 @@ def test_links_follow_the_mapping(tmp_path: Path) -> None:
         (FILES + "format = 'mardown'\n", "'mardown' as `format` is not known; is 'markdown' meant?"),
         ("glossary = {fr = 'x'}\n" + FILES, "'fr' in `glossary` is not known"),
         ("x = \n", "is not TOML: Invalid value (at line 4, column 5)."),
+        (f"x = {'9' * 5000}\n", "is not TOML: Exceeds the limit"),
+        (f"x = {'[' * 5000}\n", "is not TOML: maximum recursion depth exceeded"),
+        ("ignore = ['!']\n" + FILES, "'!' must be patterns of files: Invalid git pattern: '!'."),
+        ("[[files]]\nsource = '[z-a]'\ntarget = '{to}/{path}'\n", "'/[z-a]' must be patterns of files"),
         ("", "`files` must be given, but is not."),
     ],
 )  # fmt: skip
