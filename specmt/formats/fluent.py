@@ -33,6 +33,7 @@ _KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$
 
 _PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _MAY_START: Final = re.compile(r"(?![\[*.}])")
+_LOOSE: Final = re.compile(r"\n(?=\S)")
 _BEGINS: Final = re.compile(r"\{")
 """What alone a line may begin with that is not indented."""
 
@@ -78,7 +79,8 @@ def _pattern(
     inline = Inline(text, collapses=True)
     inner: list[list[ast.Variant]] = []
     guard = partial(_guarded, text)
-    start = _BEGINS if pattern.span and "\n{" in text[pattern.span.start : pattern.span.end] else _MAY_START
+    is_loose = pattern.span is not None and _LOOSE.search(text, pattern.span.start, pattern.span.end)
+    start = _BEGINS if is_loose else _MAY_START
     write = partial(in_place, inline, lines, _encode, context=context, wraps=True, may_start=start, guard=guard)
     for element in pattern.elements:
         if element.span is None:

@@ -291,7 +291,8 @@ def wrap_alike(
     column = span[0] - source.rfind("\n", 0, span[0]) - 1
     first, *rest = raw.split("\n")
     width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
-    indent = rest[0][: len(rest[0]) - len(rest[0].lstrip(margin))]
+    second = next(filter(str.strip, rest), "")
+    indent = second[: len(second) - len(second.lstrip(margin))]
     return wrap(pieces, column, width, ("\r\n" if first.endswith("\r") else "\n") + indent, may_start, source)
 
 
