@@ -60,13 +60,13 @@ _BLOCKS: Final = (
 _MAY_START: Final = re.compile(r"(?![-*.|=_+/`\[<:'#~•]|\w{1,3}[.)]\Z|\w+::)")
 _CELL: Final = re.compile(r"(?<!\\)\|")
 _SPEC: Final = re.compile(
-    r"(?:^|(?<=\s))(?:(?P<wide>\d*)(?:\.(?P<high>\d+))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
+    r"(?:^|(?<=\s))(?:(?P<wide>\d{0,9})(?:\.(?P<high>\d{1,9}))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
 )
 _ID: Final = re.compile(r"\[\[([^\],]+)|\[[^\],]*#([\w:-]+)|\bid=\"?([\w:-]+)")
 _LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]+)(?=[,>\[])")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
-_COLUMN: Final = re.compile(r"\s*(?:(\d+)\*)?[^,;]*?([a-z]?)\s*\Z")
+_COLUMN: Final = re.compile(r"\s*(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\s*\Z")
 _HARD_BREAK: Final = " +"
 
 

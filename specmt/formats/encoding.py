@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import html
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_MANY_DIGITS: Final = re.compile(r"&#\d{9,};?")
 _XML: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)["']""")
 
 
@@ -75,3 +77,8 @@ def decode_xml(data: bytes) -> tuple[str, Encoding]:
         return decode(data, "utf-16-le" if data[0] else "utf-16-be")
     found = _XML.match(data)
     return decode(data, "utf-8" if found is None else found[1].decode("ascii"))
+
+
+def unescape(raw: str) -> str:
+    """Returns what raw text of HTML means; Python reads no number of thousands of digits, which is no character."""
+    return html.unescape(_MANY_DIGITS.sub("\ufffd", raw))

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from html import unescape
 from typing import Final
 
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
-from specmt.formats.encoding import Encoding, decode
+from specmt.formats.encoding import Encoding, decode, unescape
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
 from specmt.formats.templates import CONTROL, LEFT_OVER, Templates

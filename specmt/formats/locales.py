@@ -43,7 +43,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         raise DataError(f"{line}is not YAML: {error.problem or error.context}") from error
     except yaml.reader.ReaderError as error:
         raise DataError(f"line {text.count(chr(10), 0, error.position) + 1} is not YAML: {error.reason}") from error
-    except ValueError as error:
+    except (OverflowError, ValueError) as error:
         raise DataError(f"line 1 is not YAML: {error}") from error
     reader = _Reader(text, options)
     segments = [segment for root in roots for segment in reader.root(root)]

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import unescape
 from typing import Any, Final
 
 from markdown_it.token import Token
@@ -24,7 +23,7 @@ from specmt.formats.document import (
     check_size,
     unread_segments,
 )
-from specmt.formats.encoding import decode
+from specmt.formats.encoding import decode, unescape
 from specmt.formats.front import FRONT, front_matter
 from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, replacing

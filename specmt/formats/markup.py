@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import unescape
 from sys import intern
 from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
 from specmt.errors import DataError
 from specmt.formats.document import Part, Segment, TextDocument
-from specmt.formats.encoding import decode_xml
+from specmt.formats.encoding import decode_xml, unescape
 from specmt.formats.inline import Inline
 from specmt.types import Span
 

@@ -37,7 +37,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     try:
-        json.loads(text)
+        json.loads(text, parse_int=str)  # numbers may have any number of digits
     except json.JSONDecodeError as error:
         raise DataError(f"line {error.lineno} is not JSON: {error.msg}") from error
     reader = _Reader(text, plural_forms(options.target))

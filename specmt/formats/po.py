@@ -32,7 +32,7 @@ from specmt.types import Span, Tagged
 
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _STRING: Final = re.compile(
-    r"(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)?\s*"
+    r"(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,9}\])?)?\s*"
     r'"(?P<body>[^"\\]*(?:\\.[^"\\]*)*)"\s*'
 )
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -238,7 +238,7 @@ class _Style:
         self._moment = _moment()
         self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
         said = "" if header is None else next((header.values[slot].text for slot in header.slots), "")
-        found = re.search(r"nplurals\s*=\s*(\d+)", said)
+        found = re.search(r"nplurals\s*=\s*(\d{1,2})(?!\d)", said)
         self._lacks_forms &= "Plural-Forms:" not in said
         self._forms = _plural_forms(options.target)
         self._count = int(found[1]) if found else int(re.findall(r"\d", self._forms)[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from html import unescape
 from typing import Any, Final, final
 
 from markdown_it import MarkdownIt
@@ -13,6 +12,7 @@ from markdown_it.token import Token
 
 from specmt.formats.content import PREFIX
 from specmt.formats.document import Edit, Pieces, RefusedError
+from specmt.formats.encoding import unescape
 from specmt.formats.inline import render, singles, wrap_alike
 from specmt.types import Span, Tagged
 

@@ -12,7 +12,7 @@ _TAB: Final = 8
 _ROMAN: Final = r"m{0,4}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})"
 BULLET: Final = re.compile(r"[-+*•‣⁃](?:\s+|\Z)")
 _NUMBER: Final = re.compile(
-    rf"\(?(?P<at>\d+|[A-Za-z]|\#|(?=[ivxlcdm]){_ROMAN}|(?=[IVXLCDM]){_ROMAN.upper()})[.)](?:\s+|\Z)"
+    rf"\(?(?P<at>\d{{1,9}}|[A-Za-z]|\#|(?=[ivxlcdm]){_ROMAN}|(?=[IVXLCDM]){_ROMAN.upper()})[.)](?:\s+|\Z)"
 )
 FIELD: Final = re.compile(r":(?![: ])(?:[^:\\]|\\.|:(?![\s`]|\Z))*(?<! ):(?:\s+|\Z)")
 _OPTION: Final = r"(?:-\w|--?\w[\w-]*|/\w)(?:[ =]?(?:[A-Za-z][\w-]*|<[^<>]+>))?"

@@ -67,7 +67,7 @@ def written(said: str, node: yaml.ScalarNode, raw: str, *, flow: bool = False) -
 def _means(raw: str, said: str) -> bool:
     try:
         found = yaml.load(f"a: {raw}", LOADER)
-    except yaml.YAMLError:
+    except (OverflowError, yaml.YAMLError):
         return False
     value = found.get("a") if isinstance(found, dict) and len(found) == 1 else None
     return isinstance(value, str) and value.rstrip("\n") == said

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import unescape
 from itertools import pairwise
 from typing import Final
 
@@ -27,7 +26,7 @@ from specmt.formats.document import (
     TextDocument,
     unread_segments,
 )
-from specmt.formats.encoding import decode
+from specmt.formats.encoding import decode, unescape
 from specmt.formats.inline import Inline, render, wrap
 from specmt.types import Span, Tag, Tagged
 
@@ -44,7 +43,7 @@ _MOST_CUES: Final = 6
 _PAUSE: Final = 2.0
 """The most cues of a segment, and seconds between them."""
 
-_CLOCK: Final = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_CLOCK: Final = r"(?:(\d{1,9}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _TIMES: Final = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}[^\n]*")
 _EVENT: Final = re.compile(r"Dialogue:[ \t]*([^\n]*)")
 _ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")

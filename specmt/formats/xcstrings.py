@@ -60,7 +60,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     try:
-        whole = json.loads(text)
+        whole = json.loads(text, parse_int=str)  # numbers may have any number of digits
         strings, main = whole["strings"], str(whole["sourceLanguage"])
         known = [main, *(code for entry in strings.values() for code, _ in entry.get("localizations", {}).items())]
     except json.JSONDecodeError as error:

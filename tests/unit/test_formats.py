@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,6 +215,27 @@ def test_entities_are_never_expanded(name: str, root: str, member: str) -> None:
     assert read(name, data).write({}, print) == data
     with pytest.raises(DataError, match=r"line 2 .*amplification"):
         read(name, packed(BOMB + f'\n]><{root} a="&m;"/>'.encode()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("json", '{"a": "Haus", "b": 0}'),
+        ("xcstrings", '{"sourceLanguage": "de", "strings": {"Haus": {}}, "version": 0}'),
+        ("asciidoc", '[cols="0*a"]\n|===\n.0+|Haus\n0+|c\n|===\n'),
+        ("po", 'msgid ""\nmsgstr "Plural-Forms: nplurals=0;"\n\nmsgid "a"\nmsgid_plural "c"\nmsgstr[0] ""\n'),
+        ("po", 'msgid ""\nmsgstr "Plural-Forms: nplurals=99999999;"\n\nmsgid "a"\nmsgid_plural "c"\nmsgstr[1] ""\n'),
+        ("subtitles", "1\n0:00:01,000 --> 0:00:02,000\nHaus\n"),
+        ("rst", "1. Haus\n0. Zwei\n"),
+        ("html", "<p>Haus &#0;"),
+        ("markdown", "Haus &#0;\n"),
+        ("yaml", 'b: "\\U0Haus"\n'),
+    ],
+)
+def test_numbers_have_any_number_of_digits(name: str, text: str) -> None:
+    data = text.replace("0", "9" * 5000).encode()
+    with suppress(DataError):
+        translate(read(name, data))
 
 
 LARGE = {

@@ -186,7 +186,7 @@ def test_fluent_keeps_keys_paragraphs_and_what_selectors_ask_for() -> None:
     assert ".accesskey = A" in shout("fluent", "m =\n    .label = ab\n    .accesskey = z\n")
 
 
-@pytest.mark.parametrize("text", ["a = b\n{ $c } d =\n    e\n", "a = {\n\n $c } b\n", "a = b { $c\n} d e\n"])
+@pytest.mark.parametrize("text", ["a = b\n{ $c } d =\n    e\n", "a = {\n\n $c } b\n", "a = { $c \n} Ein Haus\n"])
 def test_lines_of_fluent_stay_its_own(text: str) -> None:
     shout("fluent", shout("fluent", text))
 
