@@ -32,7 +32,7 @@ from specmt.types import Span, Tagged
 _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small span strike strong sub sup tt u ul"
 _PAIRS: Final = frozenset(_PAIRS_NAMES.split())
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]*)[^<>]*>")
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]*)(?=[\s/>])[^<>]*>")
 _BLOCK: Final = re.compile(r"</?(?:p|br|div|ul|ol|li|h[1-6]|table|tr|td|th|hr)\b[^<>]*>")
 _QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t"}

@@ -24,7 +24,7 @@ _PROPERTIES: Final = frozenset(("docProps/core.xml", "meta.xml"))
 _LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is an object of another program"}
 """Why members are left, by a part of their name."""
 
-_TEXT: Final = re.compile(r">\s*([^<>]*[^\W\d_][^<>]*?)\s*<")
+_TEXT: Final = re.compile(r">([^<>]+)<")
 _SAID: Final = re.compile(r"""\s(?:descr|title)=(?P<quote>["'])(?P<said>(?:(?!(?P=quote)).)+)""", re.DOTALL)
 _DESCRIBED: Final = re.compile(
     r"""<(?P<name>dc:(?:title|description)|svg:(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
@@ -141,7 +141,7 @@ def _read(
 
 def _left(name: str, text: str, reason: str) -> Iterator[Segment]:
     """Yields what a member that is left says, if it has text."""
-    said = " ".join(_TEXT.findall(text))
+    said = " ".join(" ".join(_TEXT.findall(text)).split())
     if any(map(str.isalpha, said)):
         yield Segment(Tagged(said), 1, lambda *_: (), "skipped", reason=f"left as it is: {reason}", member=name)
 
