@@ -23,6 +23,7 @@ from specmt.update.store import Files, record_beside
 from specmt.update.update import open_update, update_all
 from tests.documents import Shouting
 from tests.documents import run as run_documents
+from tests.unit.test_check import BOTH, FORMS, PLAIN, SUFFIX, page, sentence
 from tests.updating import Pair, raised
 
 GERMAN = "# Anfang\n\nDas ist gut, 2026.\n\n- Eins `a`\n- Zwei\n\nNoch ein Absatz mit [Link](x.md).\n"
@@ -45,6 +46,19 @@ def test_catalogues_are_paired_by_key_whatever_their_order(tmp_path: Path) -> No
     assert found == [(one, other, 1) for one, other in zip(
         ["Haus", "Datei", "Baum", "eins", "zwei"], ["House", "File", "Tree", "one", "two"], strict=True
     )]  # fmt: skip
+
+
+@pytest.mark.parametrize("file_format", FORMS | {"markdown": PLAIN, "rst": PLAIN, "asciidoc": PLAIN})
+def test_pairs_of_every_format(file_format: str, tmp_path: Path) -> None:
+    texts = [sentence(number) for number in range(6)]
+    source, target = (tmp_path / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target"))
+    for path in (source, target):
+        path.write_bytes(page(file_format, texts, is_target=path == target))
+    files = Files(source, target, record_beside(target), file_format)
+    known = (
+        [(each.source, each.target) for each in known_texts(files, FormatOptions())] if file_format not in BOTH else []
+    )
+    assert (known or [*read_pairs(target, "de", "en")]) == texts
 
 
 def test_messages_are_paired_by_what_they_translate(tmp_path: Path) -> None:
