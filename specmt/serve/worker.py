@@ -44,7 +44,8 @@ async def run(work: Work, answer: Answer, gone: Gone, seconds: float, memory: in
 
     :param seconds: after which it is given up
     :param memory: the most bytes that it may take
-    :raises RefusedError: it took too long or too much memory, or a document is damaged, or nobody waits any more.
+    :raises RefusedError: it took too long or too much memory, a document is damaged, nobody waits any more, or it was
+        killed.
     """
     ours, its = _CONTEXT.Pipe()
     process = await asyncio.to_thread(_started, its, work, seconds, memory)
@@ -72,7 +73,9 @@ async def run(work: Work, answer: Answer, gone: Gone, seconds: float, memory: in
                 raise RuntimeError(*said)
             await asyncio.to_thread(ours.send, await answer(kind, *said))
     except (EOFError, ConnectionError):
-        raise why[0] if why else _too_large(memory) from None
+        await asyncio.to_thread(process.join)
+        killed = RefusedError(503, "What read the document was killed")  # libraries abort where memory ends
+        raise why[0] if why else _too_large(memory) if process.exitcode == -signal.SIGABRT else killed from None
     finally:
         timer.cancel()
         watch.cancel()
