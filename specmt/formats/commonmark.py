@@ -276,7 +276,7 @@ def _kept_inline(state: StateInline, silent: bool) -> bool:
 def _macro_link(state: StateInline, silent: bool) -> bool:
     """Reads links and images whose target has a macro with spaces in it."""
     start = state.pos + state.src.startswith("!", state.pos)
-    if not state.src.startswith("[", start) or not _MACRO_START.search(state.src, start):
+    if not state.src.startswith("[", start) or not _has_macro(state, start):
         return False
     end = state.md.helpers.parseLinkLabel(state, start)
     target = _MACRO_TARGET.match(state.src, end + 1, state.posMax) if end > 0 else None
@@ -295,6 +295,15 @@ def _macro_link(state: StateInline, silent: bool) -> bool:
         state.posMax = most
     state.pos = target.end()
     return True
+
+
+def _has_macro(state: StateInline, start: int) -> bool:
+    """Returns whether a macro begins behind a bracket; where the last one does is looked for once in a text."""
+    text, place = state.env.get("macro", ("", -1))
+    if text is not state.src:
+        place = max((match.start() for match in _MACRO_START.finditer(state.src)), default=-1)
+        state.env["macro"] = state.src, place
+    return bool(place > start)
 
 
 def _source(state: StateBlock, line: int) -> str:
