@@ -28,9 +28,9 @@ demo: $(SMALL)
 
 install: $(FULL)
 
-# A process more than two cores have room for, with a thread each: tests compute on one core, or wait.
+# Two processes with a thread each: most tests wait, or compute on one core.
 test: $(FULL)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist worksteal
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(FULL)
 	@$(BIN)/ruff check --quiet
