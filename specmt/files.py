@@ -52,7 +52,7 @@ class Temporary:
         signals.register(self._folder)
         try:
             os.mkdir(self._folder, 0o700)
-            self._lock = _locked(self._folder)
+            self._lock = hold(self._folder)
             self.path.touch()
         except BaseException:
             self.discard()
@@ -153,7 +153,7 @@ def remove_stale(target: Path) -> None:
                 continue
             # A process of another machine or container has other numbers, but holds a lock.
             with suppress(OSError):
-                lock = _locked(entry.path)
+                lock = hold(entry.path)
                 signals.remove_folder(entry.path)
                 os.close(lock)
 
@@ -178,15 +178,15 @@ def _is_running(process: int, start: str) -> bool:
         return True
 
 
-def _locked(folder: str) -> int:
-    """Returns a descriptor that locks a folder.
+def hold(folder: str | Path, *, patience: float = 0.0) -> int:
+    """Returns a descriptor that locks a folder until it is closed.
 
-    :raises BlockingIOError: another process has locked it.
+    :raises BlockingIOError: another process has locked it, even after some seconds.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if not lock(descriptor):
+    if not lock(descriptor, patience=patience):
         os.close(descriptor)
-        raise BlockingIOError(folder)
+        raise BlockingIOError(str(folder))
     return descriptor
 
 

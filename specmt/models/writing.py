@@ -1,5 +1,6 @@
 """Writes model folders: whole ones, and what is added to them. What a configuration names is there whole at any time:
-files are written beside those that they replace, and take their places once the configuration names them.
+files are written beside those that they replace, and take their places once the configuration names them. Who writes
+waits for others who do, and adds to what they wrote.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +20,8 @@ import numpy as np
 from specmt.engine.arrays import Array, to_bfloat16, to_floats
 from specmt.engine.protocols import Kind
 from specmt.engine.weights import Rounded, Weight, Weights, floats
-from specmt.errors import ModelError
-from specmt.files import whole
+from specmt.errors import ModelError, OutputError
+from specmt.files import hold, whole
 from specmt.models.config import DecoderConfig, DrafterConfig, ShortlistConfig, VerifierConfig
 from specmt.models.folder import (
     CONFIG,
@@ -46,6 +47,9 @@ AT_ONCE: Final = 4096
 
 LARGEST: Final = np.float32(127)
 """The largest number in int8."""
+
+PATIENCE: Final = 60.0
+"""Seconds to wait for another process that writes the same model."""
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
@@ -80,7 +84,7 @@ def write_folder(
         "verifier": asdict(verifier),
         "drafter": None,
     }
-    with _writing(path, record) as new:
+    with _writing(path, lambda: record) as new:
         for name, copied in copies.items():
             shutil.copyfile(copied, new(name))
         write_tensors(new(VERIFIER), weights)
@@ -103,8 +107,11 @@ def add_drafter(
     """
     kind: Kind = "masked" if isinstance(config, DrafterConfig) else "autoregressive"
     name = DRAFTERS[kind]
-    record = _calibrated(read_record(model.path), kind, calibration)
-    with _writing(path, {**record, Path(name).stem: asdict(config), "files": dict(model.files)}) as new:
+
+    def changed() -> dict[str, Any]:
+        return {**_calibrated(read_record(model.path), kind, calibration), Path(name).stem: asdict(config)}
+
+    with _writing(path, changed) as new:
         if path.resolve() != model.path.resolve():
             for kept in model.files:
                 if kept != name:
@@ -115,19 +122,19 @@ def add_drafter(
 
 def add_shortlist(path: Path, config: ShortlistConfig, arrays: Mapping[str, Array]) -> None:
     """Adds a vocabulary shortlist to a model folder, or puts it in another's place."""
-    with _writing(path, {**read_record(path), Path(SHORTLIST).stem: asdict(config)}) as new:
+    with _writing(path, lambda: {**read_record(path), Path(SHORTLIST).stem: asdict(config)}) as new:
         write_tensors(new(SHORTLIST), arrays)
 
 
 def add_lexicon(path: Path, lexicon: Lexicon) -> None:
     """Adds a lexicon to a model folder, or puts it in another's place."""
-    with _writing(path, read_record(path)) as new:
+    with _writing(path, lambda: read_record(path)) as new:
         write_lexicon(new(LEXICON), lexicon)
 
 
 def write_calibration(path: Path, name: str, calibration: Calibration) -> None:
     """Adds the calibration of a drafter to a model folder."""
-    with _writing(path, _calibrated(read_record(path), name, calibration)):
+    with _writing(path, lambda: _calibrated(read_record(path), name, calibration)):
         pass
 
 
@@ -142,13 +149,13 @@ def _calibrated(record: dict[str, Any], name: str, calibration: Calibration | No
 
 def write_heads(path: Path, heads: AlignmentHeads) -> None:
     """Adds the attention heads for alignments to a model folder."""
-    with _writing(path, {**read_record(path), "alignment": asdict(heads)}):
+    with _writing(path, lambda: {**read_record(path), "alignment": asdict(heads)}):
         pass
 
 
 def write_confidence(path: Path, confidence: Confidence) -> None:
     """Adds what tells how likely translations are to be acceptable to a model folder."""
-    with _writing(path, {**read_record(path), "confidence": asdict(confidence)}):
+    with _writing(path, lambda: {**read_record(path), "confidence": asdict(confidence)}):
         pass
 
 
@@ -157,7 +164,7 @@ def store_in_int8(path: Path, model: ModelFolder) -> ModelFolder:
 
     :raises ModelError: a file of the other folder is missing or damaged.
     """
-    with _writing(path, {**read_record(model.path), "format": FORMAT}) as new:
+    with _writing(path, lambda: {**read_record(model.path), "format": FORMAT}) as new:
         for name in model.files:
             if name in NETWORKS:
                 write_tensors(new(name), to_int8(model.weights(name)))
@@ -203,14 +210,22 @@ def _to_half(weight: Weight) -> Array:
 
 
 @contextmanager
-def _writing(path: Path, record: Mapping[str, Any]) -> Iterator[Callable[[str], Path]]:
+def _writing(path: Path, find: Callable[[], Mapping[str, Any]]) -> Iterator[Callable[[str], Path]]:
     """Yields what says where to write a file; until all are written, the folder stays as it was.
 
-    :param record: the configuration, of whose files those stay that are not written
+    :param find: returns the configuration, of whose files those stay that are not written; called once nobody else
+        writes
+    :raises OutputError: another process writes for too long.
     """
     path.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
-    try:
+    with ExitStack() as ends:
+        try:
+            ends.callback(os.close, hold(path, patience=PATIENCE))
+        except BlockingIOError:
+            raise OutputError(f"{path}: another process is writing this model.") from None
+        ends.callback(_settle, path)
+        record = find()
         with whole(path / CONFIG) as config:
             mode = config.stat().st_mode
 
@@ -224,8 +239,6 @@ def _writing(path: Path, record: Mapping[str, Any]) -> Iterator[Callable[[str], 
             for name, each in written.items():
                 each.chmod(mode)  # safetensors is stricter
                 os.replace(each, place_beside(path / name, files[name]))
-    finally:
-        _settle(path)
 
 
 def _settle(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, final
 
 from specmt.errors import DataError, OutputError
-from specmt.files import check_unchanged, lock, remove_stale, stamp, write_whole
+from specmt.files import check_unchanged, hold, remove_stale, stamp, write_whole
 from specmt.formats.document import MAX_BYTES
 from specmt.text.lines import Output, open_input, reading
 from specmt.update.record import Record, blob_id, parse, written
@@ -87,12 +87,11 @@ class Locks:
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._held[folder] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._held[folder] = hold(folder)
+        except BlockingIOError:
+            raise DataError(f"{files.name}: another update is at work in {folder}.") from None
         except OSError as error:
             raise OutputError(f"{folder}: cannot be made ({error.strerror}).") from error
-        if not lock(self._held[folder]):
-            os.close(self._held.pop(folder))
-            raise DataError(f"{files.name}: another update is at work in {folder}.")
 
     def __enter__(self) -> Locks:
         return self

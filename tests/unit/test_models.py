@@ -8,7 +8,9 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import count
@@ -27,7 +29,8 @@ from specmt.engine.torch.decoder import TorchDecoder
 from specmt.engine.torch.verifier import TorchVerifier
 from specmt.engine.weights import Weights, floats
 from specmt.engine.window import Window
-from specmt.errors import ModelError, UsageError
+from specmt.errors import ModelError, OutputError, UsageError
+from specmt.models import writing
 from specmt.models.config import ARCHS, DecoderConfig, DrafterConfig, VerifierConfig, verifier_config
 from specmt.models.folder import (
     AUTOREGRESSIVE,
@@ -42,6 +45,7 @@ from specmt.models.folder import (
 )
 from specmt.models.hub import Model, load_model
 from specmt.models.reference.modules import create_verifier, tie_weights
+from specmt.models.tensors import write_tensors
 from specmt.models.writing import add_drafter, add_lexicon, store_in_int8, write_calibration
 from specmt.options import Calibration, DecodingOptions
 from specmt.text.lexicon import LEXICON, Lexicon
@@ -152,6 +156,35 @@ def test_a_model_stays_whole_where_another_cannot_be_written_in_its_place(
     assert len(seen) > 20 and [*dict.fromkeys(seen)] == [seen[0], seen[-1]] and seen[0] != seen[-1]
     assert {path.name for path in folder.iterdir()} == before.keys()
     assert ModelFolder.read(folder).verified(PIECES).read_bytes() == (tiny_model / PIECES).read_bytes()
+
+
+def test_two_who_write_a_model_wait_for_each_other(
+    folder: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ModelFolder.read(tiny_model)
+    assert model.drafter is not None
+    began, may_end = threading.Event(), threading.Event()
+
+    def write_slowly(path: Path, weights: Weights) -> None:
+        began.set()
+        may_end.wait(10)
+        write_tensors(path, weights)
+
+    monkeypatch.setattr(writing, "write_tensors", write_slowly)
+    weights = {name: floats(weight) + 1 for name, weight in model.weights(DRAFTER).items()}
+    with ThreadPoolExecutor(2) as pool:  # a lock keeps those of other processes away no less
+        one = pool.submit(add_drafter, folder, ModelFolder.read(folder), replace(model.drafter, block_size=9), weights)
+        began.wait(10)
+        with monkeypatch.context() as patch, pytest.raises(OutputError, match="another process is writing this model"):
+            patch.setattr(writing, "PATIENCE", 0.0)
+            write_calibration(folder, "autoregressive", CALIBRATION)
+        other = pool.submit(add_lexicon, folder, Lexicon(frozenset("a")))
+        assert not wait([other], 0.3).done
+        may_end.set()
+        assert one.result().drafter is not None and other.result() is None
+    found = ModelFolder.read(folder)
+    assert found.drafter is not None and (found.drafter.block_size, found.calibrations) == (9, {})
+    assert {LEXICON, DRAFTER} <= dict(model_of(folder)).keys() == {path.name for path in folder.iterdir()} - {CONFIG}
 
 
 def test_what_a_killed_writer_left_is_used_or_removed(folder: Path, tiny_model: Path) -> None:
