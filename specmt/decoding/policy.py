@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, final
+from typing import Final, Protocol, final
 
+import numpy as np
 from typing_extensions import override
 
 from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm, Drafter, Plan
@@ -59,17 +60,6 @@ class FixedPolicy(Policy):
         return self.plans[promising]
 
 
-class Prospect(NamedTuple):
-    """What an arm promises."""
-
-    arm: Arm
-    worth: float
-    """Tokens a second of all sentences together."""
-
-    price: float
-    """Seconds that it takes to load what it needs; 0 where that is there."""
-
-
 @final
 class LearntPolicy(Policy):
     """The arm of most worth, by costs and acceptance."""
@@ -95,10 +85,11 @@ class LearntPolicy(Policy):
         self.width, self.prior, self.keep = width, prior, keep
         self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; spent on loading
         self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
-        self.kept = HOLD  # when, in seconds decoded
+        self.kept = 0.5 * HOLD  # when, in seconds decoded
         self.plans: dict[tuple[int, bool], Plan] = {}
         self.played = dict.fromkeys(self.arms, 0.0)  # when
         self.warm: set[int] = set()  # who was at it before
+        self.fresh: dict[Plan, list[tuple[Ran, float]]] = defaultdict(list)  # turns, and their seconds
         self.acceptance: dict[tuple[int, bool, bool, bool], Acceptance] = {}
 
     @override
@@ -106,6 +97,7 @@ class LearntPolicy(Policy):
         if (arm := self._unknown(rows)) is not None:
             return Plan(arm, promising, None, PROBES, "probe")
         if self.seconds >= self.until:
+            self._digest()
             self.plans, self.until = {}, self.seconds + HOLD
         key = _class(rows), promising
         if key not in self.plans:
@@ -114,33 +106,48 @@ class LearntPolicy(Policy):
 
     @override
     def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
-        arm, active, calls = plan.arm, ran.accepted >= 0, len(ran.accepted)  # active: (I, B)
         self.seconds += seconds
-        self.spent[_class(active.shape[1])] += seconds
-        self.played[arm] = self.seconds
-        rows, drafted, accepted = float(active.sum()) / calls, ran.drafted[active], ran.accepted[active]
-        if arm.drafts:
-            self._acceptance(arm, rows, plan.promising).observe(reach(arm), drafted, accepted)
-        who = arm.drafter if arm.drafts else NOISE
-        if who not in self.warm:  # nothing cold is judged
+        self.spent[_class(ran.accepted.shape[1])] += seconds
+        self.played[plan.arm] = self.seconds
+        self.fresh[plan].append((ran, seconds))
+        if plan.why != "best":  # what a trial says is wanted at once
+            self._digest()
+
+    def _digest(self) -> None:
+        """Takes in what turns were like since it was done last: of the costs of each plan the middle one's."""
+        for plan, turns in self.fresh.items():
+            arm, who = plan.arm, plan.arm.drafter if plan.arm.drafts else NOISE
+            warm = turns[who not in self.warm :]  # nothing cold is judged
             self.warm.add(who)
-        else:
-            sizes = float(drafted.sum()) / len(drafted), float(ran.drafted.max(1).sum()) / calls
-            made = self._calls(arm, float(active.shape[1]) if plan.why == "probe" else rows, *sizes)
-            self.costs.observe(arm.name(self.drafters), rows, made, seconds / calls)
-        if self.seconds >= 2.0 * self.kept:
+            if arm.drafts:
+                drafted, accepted = (np.concatenate([ran[i][ran.accepted >= 0] for ran, _ in turns]) for i in (0, 1))
+                rows = len(accepted) / sum(len(ran.accepted) for ran, _ in turns)
+                self._acceptance(arm, rows, plan.promising).observe(reach(arm), drafted, accepted)
+            warm.sort(key=lambda turn: turn[1] / len(turn[0].accepted))
+            for ran, seconds in warm[(len(warm) - 1) // 2 :][:1]:
+                calls, active = len(ran.accepted), ran.accepted >= 0  # (I, B)
+                rows, sizes = float(active.sum()) / calls, (ran.drafted[active].mean(), ran.drafted.max(1).mean())
+                made = self._calls(arm, active.shape[1] if plan.why == "probe" else rows, *map(float, sizes))
+                self.costs.observe(arm.name(self.drafters), rows, made, seconds / calls)
+        self.fresh.clear()
+        if self.seconds >= 4.0 * self.kept:
             self.kept = self.seconds
             self.keep()
 
-    def prospects(self, rows: int, promising: bool) -> Iterator[Prospect]:
-        """Yields what each arm promises, the one without drafts first."""
+    def prospects(self, rows: int, promising: bool) -> Iterator[tuple[Arm, float]]:
+        """Yields what each arm promises in tokens a second, of all sentences together; the one without drafts first."""
         for arm in self.arms:
             tokens, *sizes = self._expect(arm, rows, promising)
             seconds = self.costs.seconds(self._calls(arm, rows, *sizes), arm.name(self.drafters), rows)
-            yield Prospect(arm, rows * tokens / seconds, self.drafters[arm.drafter].price() if arm.drafts else 0.0)
+            yield arm, rows * tokens / seconds
+
+    def price(self, arm: Arm) -> float:
+        """Returns the seconds that it takes to load what an arm needs; 0 where that is there."""
+        return self.drafters[arm.drafter].price() if arm.drafts else 0.0
 
     def survival(self) -> dict[str, list[float]]:
         """Returns how often the first 1, 2, … tokens of drafts stand, by who drafts, and for what."""
+        self._digest()
         told = {}
         for (drafter, is_tree, promising, is_batch), table in self.acceptance.items():
             kinds = ", trees" * is_tree, ", promising" * promising, ", batches" * is_batch
@@ -161,43 +168,39 @@ class LearntPolicy(Policy):
     def _plan(self, rows: int, promising: bool) -> Plan:
         # Nothing is drafted for a batch before it is known what more tokens cost.
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
-        known = [each for each in self.prospects(rows, promising) if is_open or not each.arm.drafts]
-        every = sorted(known, key=lambda each: each.worth)
-        there = [each for each in every if each.price == 0.0]
-        best = next(each for each in reversed(there) if each.arm.drafter != NOISE)
-        due = [each for each in there if self._is_due(each, rows, promising, best.worth)]
-        for each in reversed(every):
-            if each.worth <= best.worth or each.price == 0.0:
+        known = [each for each in self.prospects(rows, promising) if is_open or not each[0].drafts]
+        every = sorted(known, key=lambda each: -each[1])
+        best, most = next(each for each in every if each[0].drafter != NOISE and self.price(each[0]) == 0.0)
+        due = [each for each in every if self._is_due(*each, rows, promising, most)]
+        for arm, worth in every[: every.index((best, most))]:
+            if (price := self.price(arm)) == 0.0:
                 continue
-            if (wait := self._wait(each, rows, best.worth)) <= 0.0:
-                best, due = each, []
-                self.paid += each.price
+            if (wait := self._wait(worth / most, price, rows)) <= 0.0:
+                best, most, due = arm, worth, []
+                self.paid += price
                 break
             self.until = min(self.until, self.seconds + wait)
-        arm, worth, _ = min(due, key=lambda each: self.played[each.arm], default=best)
+        arm, worth = min(due, key=lambda each: self.played[each[0]], default=(best, most))
         made = ALONE  # the verifier comes back after as long as a choice stands
-        if arm != best.arm or (arm.drafts and not self.costs.is_measured(arm.name(self.drafters))):
+        if arm != best or (arm.drafts and not self.costs.is_measured(arm.name(self.drafters))):
             made, self.until = PROBES, self.seconds  # what that takes is seen before there is more of it
-        confidence = self._confidence(arm, rows, promising, best.worth)
-        return Plan(arm, promising, confidence, made, "best" if arm == best.arm else "trial", worth)
+        confidence = self._confidence(arm, rows, promising, most)
+        return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth)
 
-    def _turn(self, arm: Arm, worth: float, rows: int, promising: bool) -> float:
-        """Returns the seconds of a call, and of what is drafted for it."""
-        return rows * self._expect(arm, rows, promising)[0] / worth
+    def _wait(self, ratio: float, price: float, rows: int) -> float:
+        """Returns the seconds until what an arm of so much more worth needs may be loaded.
 
-    def _wait(self, each: Prospect, rows: int, worth: float) -> float:
-        """Returns the seconds until what an arm needs may be loaded: when as much was decoded, of so many sentences.
-
-        Of many, or where something was loaded before, what it would have saved must be as much.
+        That is when it would have saved as much, and as much was decoded, of so many sentences.
         """
-        gain = each.worth / worth - 1.0 - DOUBT * (rows > 1) if self.paid or rows > 1 else 1.0
-        return self.paid + each.price / min(gain, 1.0) - self.spent[rows] if gain > 0.0 else HOLD
+        gain = ratio - 1.0 - DOUBT * (rows > 1)
+        return self.paid + price / min(gain, 1.0) - self.spent[rows] if gain > 0.0 else HOLD
 
-    def _is_due(self, each: Prospect, rows: int, promising: bool, best: float) -> bool:
+    def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
-        since, loss = self.seconds - self.played[each.arm], 1.0 - each.worth / best
-        taken = PROBES * self._turn(each.arm, each.worth, rows, promising)
-        return loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * taken
+        since, loss = self.seconds - self.played[arm], 1.0 - worth / most
+        taken = PROBES * rows * self._expect(arm, rows, promising)[0] / worth
+        is_due = loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * taken
+        return is_due and self.price(arm) == 0.0
 
     def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
         """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""

@@ -88,8 +88,8 @@ def _reasons(policy: LearntPolicy, plan: Plan, rows: int, promising: bool) -> It
         yield f"to see what a call of {rows * (1 + plan.arm.ahead)} tokens takes"
         return
     yield f"{plan.arm.name(policy.drafters)} ({'worth most' if plan.why == 'best' else 'to see what it is worth'})"
-    for arm, worth, price in policy.prospects(rows, promising):
+    for arm, worth in policy.prospects(rows, promising):
         if arm.drafts or not arm.ahead:
-            load = f", after {1e3 * price:.0f} ms to load" if price else ""
+            load = f", after {1e3 * price:.0f} ms to load" if (price := policy.price(arm)) else ""
             yield f"{arm.name(policy.drafters)}: {worth:.0f} tokens/s{load}"
     yield f"decoded so far: {1e3 * policy.seconds:.0f} ms"

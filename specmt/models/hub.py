@@ -46,7 +46,10 @@ class Model:
     """Of the verifier."""
 
     packing: float = 0.0
-    """Seconds in which a weight of the verifier was read, checked and packed."""
+    """Seconds in which a weight of the verifier was read, checked and packed, on this day or another."""
+
+    loading: float = 0.0
+    """Seconds in which one came into memory today."""
 
     costs: dict[str, dict[float, list[float]]] = field(default_factory=dict)
     """Seconds of calls (specmt.decoding.tables)."""
@@ -174,7 +177,8 @@ class Model:
                 if kind == name:
                     weights, sizes = self._drafter_weights(kind), decoder_sizes(config)
             is_kept = self.backend.kept_seconds(name, weights, sizes) is not None
-            self._prices[name] = 0.0 if is_kept else self.packing * count_weights(self.folder, name)
+            rate = self.loading if is_kept else self.packing
+            self._prices[name] = rate * count_weights(self.folder, name)
         return self._prices[name]
 
     @cached_property
@@ -267,8 +271,8 @@ def _load(
     started = time.perf_counter()
     verifier = make_verifier(weights, config, backend)
     seconds = time.perf_counter() - started
-    packing = (kept or seconds) / count_weights(folder, "verifier")
-    return Model(folder, pieces, backend, verifier, weights, packing)
+    count = count_weights(folder, "verifier")
+    return Model(folder, pieces, backend, verifier, weights, (kept or seconds) / count, seconds / count)
 
 
 def choose_backend(

@@ -315,7 +315,7 @@ def test_nothing_cold_is_judged() -> None:
     assert policy.costs.known["verifier"] == {}
     for _ in range(2):
         policy.observe(policy.choose(1, False), slow, 0.001)
-    plan = Plan(Arm(1, 12), why="best")
+    plan = Plan(Arm(1, 12), why="trial")
     policy.observe(plan, Ran(np.array([[3]]), np.array([[2]])), 100.0)
     assert policy.costs.known.keys() == {"verifier"}
     policy.observe(plan, Ran(np.array([[3]]), np.array([[2]])), 0.001)
@@ -330,7 +330,7 @@ def test_a_token_is_verified_where_it_is_worth_its_seconds(row: float) -> None:
     policy = LearntPolicy([Arm(1, 12)], drafters(), Costs(known, SHARES))
     plan = policy.choose(1, False)
     assert plan.arm == Arm(1, 12) and plan.confidence is not None
-    worth = dict((each.arm, each.worth) for each in policy.prospects(1, False))[plan.arm]
+    worth = dict(policy.prospects(1, False))[plan.arm]
     assert plan.confidence.floor == pytest.approx(worth * row * 1e-3)
     assert plan.confidence.margin > plan.confidence.floor
     masked = LearntPolicy([Arm(0, 10)], drafters(), Costs(known, SHARES)).choose(1, False).confidence
