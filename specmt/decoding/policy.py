@@ -211,10 +211,8 @@ class LearntPolicy(Policy):
         name = arm.name(self.drafters)
         now, then = self._calls(arm, rows, nodes, longest), self._calls(arm, rows, nodes + 4.0, longest + 4.0)
         verify, draft = (
-            worth
-            * (self.costs.seconds(then[some], name, rows) - self.costs.seconds(now[some], name, rows))
-            / (4.0 * rows)
-            for some in (slice(1), slice(1, None))
+            worth / (4.0 * rows) * (self.costs.seconds(then[i], name, rows) - self.costs.seconds(now[i], name, rows))
+            for i in (slice(1), slice(1, None))
         )
         # The next token must stand, too; what is drafted all at once is judged by what it turned out to be.
         margin = (verify + draft) * table.drafted[0] / max(table.stood[0], 1e-9) if draft > 0.0 else 0.0

@@ -88,7 +88,7 @@ class Costs:
         table = self.known.get(f"{self.base}, {way}", {})
         sizes = [each for each, values in table.items() if len(values) > 1]
         at = min(sizes, key=lambda each: abs(math.log2(each / rows)), default=None)
-        return self.pace * (1.0 if at is None else median_low(table[at])) * self._expected(calls)
+        return self.pace * (1.0 if at is None else typical(table[at])) * self._expected(calls)
 
     def observe(self, way: str, rows: float, calls: Sequence[Call], seconds: float) -> None:
         """Takes in what calls took together; one call is of the verifier alone."""
@@ -165,7 +165,7 @@ def curve(table: Table) -> list[tuple[float, float]]:
 
     A larger one takes no less, and one of n times as many tokens no more than n: what says otherwise was disturbed.
     """
-    seconds = {size: median_low(values) for size, values in table.items()}
+    seconds = {size: typical(values) for size, values in table.items()}
     return [(size, min(each * max(1.0, size / at) for at, each in seconds.items())) for size in sorted(seconds)]
 
 
@@ -179,6 +179,11 @@ def checked(value: Any) -> dict[str, Table]:
             if is_some and all(LEAST <= value <= LONGEST for values in each.values() for value in values):
                 found[network] = each
     return found
+
+
+def typical(values: Sequence[float]) -> float:
+    """Returns what is believed of measurements: the least of few, as a hiccup makes them longer, else the median."""
+    return median_low(values) if len(values) >= KNOWN else min(values)
 
 
 def median_low(values: Iterable[float]) -> float:

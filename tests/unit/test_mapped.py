@@ -120,7 +120,9 @@ def test_a_drafter_with_its_verifiers_table(folder: Path, tmp_path: Path, place:
     assert read == []
 
 
-def test_what_is_kept_costs_nothing_and_else_as_much_as_when_the_verifier_was_packed(folder: Path, place: Path) -> None:
+def test_what_is_kept_costs_as_much_as_the_verifier_did_and_else_as_when_it_was_packed(
+    folder: Path, place: Path
+) -> None:
     first = load_model(folder, device="cpu", dtype="int8")
     assert first.network("masked") is not None
     again = load_model(folder, device="cpu", dtype="int8")
