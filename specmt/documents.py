@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count, groupby
 from typing import Final, Protocol
@@ -93,6 +93,13 @@ class Summary:
     """Those of translated segments, as far as they are known, with what they are of."""
     near: list[tuple[float, Remark]] = field(default_factory=list)
     """What is like translated segments, how like, where that was asked."""
+
+    def __iadd__(self, other: Summary) -> Summary:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            value += getattr(other, each.name)  # into lists, which are not copied
+            setattr(self, each.name, value)
+        return self
 
 
 @dataclass(frozen=True, slots=True)

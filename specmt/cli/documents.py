@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from string import Template
@@ -91,11 +91,7 @@ def translate_tasks(
             show(task.name, done / max(1, sum(sizes.values())))
             for line in told(task.name, each.summary.warnings) if not quiet else ():
                 click.echo(f"specmt: warning: {line}", err=True)
-            for count in (item.name for item in fields(Summary) if item.type == "int"):
-                setattr(total, count, getattr(total, count) + getattr(each.summary, count))
-            total.warnings += each.summary.warnings
-            total.confidences += each.summary.confidences
-            total.near += each.summary.near
+            total += each.summary
             rows.append((task.name, each.summary))
             stats += each.stats
     stats.seconds = time.perf_counter() - started
@@ -104,7 +100,7 @@ def translate_tasks(
     if not quiet:
         note(_sentence(total, len(rows)))
     if report is not None:
-        report.write(_page([*rows, ("", total)]))
+        report.write(report_page(rows, total))
     return stats
 
 
@@ -216,17 +212,16 @@ def _sentence(total: Summary, count: int) -> str:
     return ", ".join(said)
 
 
-def _page(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Returns the report; its last row is the totals."""
+def report_page(own: Sequence[tuple[str, Summary]], total: Summary) -> str:
+    """Returns the report on some documents."""
     names = ("segments", "translated", "repeated", "reused", "kept", "skipped")
     head = "".join(f"<th>{name}</th>" for name in ("document", *names, "warnings"))
     table = "".join(
         f"<tr><td>{html.escape(name) or 'all'}</td>"
         + "".join(f'<td class="n">{getattr(summary, each)}</td>' for each in names)
         + f'<td class="n">{len(summary.warnings)}</td></tr>\n'
-        for name, summary in rows
+        for name, summary in (*own, ("", total))
     )
-    own = rows[:-1]
     warnings = "".join(_row(name, warning) for name, summary in own for warning in summary.warnings)
     sure = sorted(((*each, name) for name, summary in own for each in summary.confidences), key=itemgetter(0))
     near = sorted(((*each, name) for name, summary in own for each in summary.near), key=itemgetter(0), reverse=True)

@@ -114,7 +114,7 @@ def in_project(
     """
     below = project.fuzzy_below if documents.fuzzy_below is None else documents.fuzzy_below
     documents = replace(documents, fuzzy_below=below)
-    options = replace(options, scores=below is not None, keep=project.keep)
+    options = replace(options, scores=options.scores or below is not None, keep=project.keep)
     pairs = [*project.pairs(sources)]
     groups = []
     for to in dict.fromkeys(pair.to for pair in pairs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import cache, partial
 from itertools import chain
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import click
 
 from specmt.cli.console import missing_kernels, note, show_warnings
-from specmt.cli.documents import told
+from specmt.cli.documents import report_page, told
 from specmt.cli.groups import Group, Job, in_project, named
 from specmt.cli.options import (
     PATH,
@@ -25,10 +26,13 @@ from specmt.cli.options import (
     given_options,
     model_options,
 )
+from specmt.documents import Selection, Summary
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.formats.dialects import DIALECTS
 from specmt.options import DecodingOptions, check_effects
 from specmt.project import find_project
+from specmt.text.likeness import Nearest
+from specmt.text.lines import Output
 from specmt.types import Line, Translation
 from specmt.update.known import Approved
 from specmt.update.outcome import Counts
@@ -80,6 +84,7 @@ _FRONT: Final = 4096
 @model_options
 @decoding_options(block_sizes="auto: chosen by speed; with --tolerance, the model's own number.")
 @decoding_option("glossary", "Terms that must be used, TBX or TSV.", "FILE", type=PATH)
+@click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, notes and warnings.")
 def update(
     sources: tuple[Path, ...],
@@ -109,11 +114,14 @@ def update(
       specmt update README.de.md --into README.md --was git:v1.2
     """
     of_documents = {each.name: more.pop(each.name) for each in fields(DocumentOptions) if each.name in more}
-    documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, report=None, **of_documents)
-    options = DecodingOptions(**more, scores=documents.fuzzy_below is not None)
+    documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, **of_documents)
+    report = documents.report
+    options = DecodingOptions(**more, scores=documents.fuzzy_below is not None or report is not None)
     given = given_options()
     check_effects(options, given)
     show_warnings(quiet=quiet)
+    if report is not None and dry_run:
+        raise UsageError("`--report` does not go together with `--dry-run`; leave one out.")
     plans = PlanOptions(adopt=adopt, restore=restore, rebuild=rebuild, again=frozenset(again), obsolete=obsolete)
     damaged: list[str] = []
     project = find_project(Path.cwd() if not sources else sources[0].absolute().parent) if into is None else None
@@ -123,12 +131,18 @@ def update(
         groups = in_project(project, sources, model, loading, options, documents, plans, given)
     else:
         raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")
-    count = sum(len(group.jobs) for group in groups)
+    jobs = [job for group in groups for job in group.jobs]
+    count = len(jobs)
     if was is not None and count > 1 and not was.startswith("git:"):
         raise UsageError("`was` must be git:REV for several files, as each has its own.")
+    if was is not None and not quiet and (known := sum(job.files.record.exists() for job in jobs)):
+        note(f"`--was` has no effect on {known} of {count} documents, which have a record.")
     run = _Run(was, damaged, is_dry=dry_run, is_alone=count == 1, quiet=quiet)
-    for group in groups:
-        run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet)))
+    with nullcontext() if report is None else Output(report) as out:
+        for group in groups:
+            run.bring(group, _Late(partial(_load, group.model, group.loading, quiet=quiet)), shows=out is not None)
+        if out is not None:
+            out.write(report_page(run.rows, run.summary))
     if not quiet:
         note(run.sentence())
     if damaged:
@@ -148,17 +162,23 @@ class _Run:
         self._is_alone = is_alone
         self._quiet = quiet
         self._total = Counts()
+        self.rows: list[tuple[str, Summary]] = []
+        """The names of translations, and what was done with their segments."""
+        self.summary = Summary()
+        """Of all of them."""
         self._count = self._same = 0
 
-    def bring(self, group: Group, late: _Late) -> None:
+    def bring(self, group: Group, late: _Late, *, shows: bool) -> None:
         """Brings some up to date.
 
+        :param shows: whether what texts are like is shown
         :raises DataError: the only one is damaged, or does not belong to its source.
         """
         with Locks() as locks:
             updates = self._prepared(group, locks)
             done: Iterable[Update | Updated] = updates
             if not self._is_dry:
+                approved = Approved(group.approved)
                 done = update_all(
                     updates,
                     late,
@@ -166,11 +186,14 @@ class _Run:
                     late.remember,
                     language=group.language,
                     fail=self._fail,
-                    approved=Approved(group.approved),
+                    selection=Selection(known=approved, nearest=Nearest(approved) if shows else None),
                 )
             for each in done:
-                if isinstance(each, Updated) and each.record is not None:
-                    store(each.files, each.data, each.record)
+                if isinstance(each, Updated):
+                    self.rows.append((each.files.name, each.summary))
+                    self.summary += each.summary
+                    if each.record is not None:
+                        store(each.files, each.data, each.record)
                 for line in told(each.files.name, [*each.remarks]) if not self._quiet else ():
                     click.echo(f"specmt: warning: {line}", err=True)
                 if self._is_dry and not self._is_alone and not self._quiet and (what := _said(each.counts)):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, final
 
-from specmt.documents import Remark, Remember, Selection, TranslatesLines, translate_documents
+from specmt.documents import Remark, Remember, Selection, Summary, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats.blocks import rendered
 from specmt.formats.document import KEPT, Document, FormatOptions, Segment
@@ -38,8 +38,13 @@ class Updated:
     """``None``: it is as it was."""
 
     counts: Counts
-    remarks: list[Remark]
-    stats: Stats = field(default_factory=Stats)
+    summary: Summary
+    stats: Stats
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What is said of blocks and segments."""
+        return self.summary.warnings
 
 
 def open_update(
@@ -238,7 +243,7 @@ class Update:
                 note = "" if made.is_whole else step.note
                 self.plan.steps[number] = replace(step, action="exchange", origin=origin, note=note)
 
-    def finish(self, remarks: Iterable[Remark] = (), stats: Stats | None = None) -> Updated:
+    def finish(self, summary: Summary, stats: Stats) -> Updated:
         """Returns the translation that is up to date.
 
         :raises DataError: it could not be read again.
@@ -269,8 +274,8 @@ class Update:
             None if is_same else data,
             None if record == self.known else record,
             self.counts,
-            [*remarks, *self.remarks],
-            stats or Stats(),
+            replace(summary, warnings=[*summary.warnings, *self.remarks]),
+            stats,
         )
 
     def _written(self) -> tuple[bytes, Side, dict[int, int]]:
@@ -331,14 +336,14 @@ def update_all(
     *,
     language: str,
     fail: Callable[[DataError], None],
-    approved: Mapping[str, str] | None = None,
+    selection: Selection | None = None,
 ) -> Iterator[Updated]:
     """Brings translations up to date, lazily and in order.
 
     :param remember: takes what drafts are copied from
     :param language: what sentences are cut as
     :param fail: is told of those that would be damaged
-    :param approved: texts and the translations that are taken for them
+    :param selection: has texts and the translations that are taken for them
     """
     waiting: deque[Update] = deque()
 
@@ -347,10 +352,9 @@ def update_all(
             waiting.append(each)
             yield each.files.name, each
 
-    selection = Selection(known={} if approved is None else approved)
     for finished in translate_documents(translator, named(), options, selection, remember, language=language):
         update = waiting.popleft()
         try:
-            yield update.finish(finished.summary.warnings, finished.stats)
+            yield update.finish(finished.summary, finished.stats)
         except DataError as error:
             fail(error)

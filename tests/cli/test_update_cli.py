@@ -71,6 +71,27 @@ def test_the_source_of_a_translation_in_git(tmp_path: Path, capsys: pytest.Captu
     assert "page.md:3: outdated: the source has changed" in capsys.readouterr().err
     fails(capsys, [*command, "git:v1"], 66, "git does not have it as of v1")
     fails(capsys, [*command, tmp_path / "none"], 66, "none: no such file")
+    pair.update(adopt=True)
+    assert specmt(*command, "git:HEAD") == 0
+    assert "`--was` has no effect on 1 of 1 documents, which have a record." in capsys.readouterr().err
+
+
+def test_a_page_on_what_was_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    pair, report = Pair(tmp_path, "page.md"), tmp_path / "report.html"
+    (tmp_path / "memory.tsv").write_text("Das ist ein kurzer Satz.\tThis is a short sentence.\n")
+    pair.update("Eins.\n\nZwei.\n")
+    pair.edit("ZWEI", "Two")
+    pair.update()
+    pair.source.write_text("Das ist ein langer Satz.\n\nEins.\n\nZwei und mehr.\n")
+    command = ["update", pair.source, "--into", pair.target, "--report", report]
+    fails(capsys, [*command, "--dry-run"], 2, "`--report` does not go together with `--dry-run`")
+    assert specmt(*command, "--memory", tmp_path / "memory.tsv") == 0
+    page = report.read_text()
+    assert "draft: ZWEI UND MEHR." in page
+    assert "Das ist ein langer Satz. ≈ Das ist ein kurzer Satz. → This is a short sentence." in page
 
 
 def test_what_one_of_several_documents_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

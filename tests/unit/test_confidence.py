@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from confidence import Said, bins, choose_threshold, diagram, measure
 
-from specmt.cli.documents import _page
+from specmt.cli.documents import report_page
 from specmt.cli.main import run as main
 from specmt.documents import Selection
 from specmt.models.folder import bundled
@@ -106,7 +106,7 @@ def test_a_segment_is_as_sure_as_its_least_sure_sentence_and_sure_ones_are_not_f
     )
     found = {remark.text: chance for chance, remark in finished.summary.confidences}
     assert found == {"one → ONE": 0.9, "Two men. Three men. → TWO MEN. THREE MEN.": 0.4}
-    page = _page([("a.po", finished.summary), ("", finished.summary)])
+    page = report_page([("a.po", finished.summary)], finished.summary)
     assert page.index("Three men.") < page.index("one → ONE")
     assert "Of 2 segments, about 1 are acceptable. These are least likely to be." in page
     assert "<td>40%</td>" in page

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specmt.cli.documents import _page
+from specmt.cli.documents import report_page
 from specmt.cli.main import run
 from specmt.documents import Selection
 from specmt.errors import DataError
@@ -105,7 +105,7 @@ def test_an_update_takes_what_people_approved_elsewhere(tmp_path: Path) -> None:
     other.source.write_text("x h \n")
     translator, approved = Shouting(), Approved(lambda: approved_in(pairs))
     (found,) = update_all(
-        [update], translator, DecodingOptions(), language="de", fail=raised, approved=approved
+        [update], translator, DecodingOptions(), language="de", fail=raised, selection=Selection(known=approved)
     )  # fmt: skip
     assert found.data == b"DREI.\n\nTwo.\n"
     assert translator.asked == ["Drei."]
@@ -158,8 +158,8 @@ def test_what_a_memory_has_something_like_is_shown() -> None:
     ((like, remark),) = finished.summary.near
     assert (like, remark.line) == (pytest.approx(5 / 6), 1)
     assert remark.text.endswith("klein. ≈ Das rote Haus ist sehr groß. → The red house is very large.")
-    assert "<h2>Near matches</h2>" in _page([("a.md", finished.summary), ("", finished.summary)])
-    assert "<td>83%</td>" in _page([("a.md", finished.summary), ("", finished.summary)])
+    assert "<h2>Near matches</h2>" in report_page([("a.md", finished.summary)], finished.summary)
+    assert "<td>83%</td>" in report_page([("a.md", finished.summary)], finished.summary)
 
 
 def test_terms_are_what_is_translated_alike() -> None:
