@@ -77,8 +77,10 @@ class Model:
     @cached_property
     def lexicon(self) -> Lexicon:
         """What it has learnt of its languages; without a list: the characters that its pieces have whole."""
-        letters = (c for number in range(len(self.pieces)) for c in self.pieces.pieces([number])[0])  # read if need be
-        return load_lexicon(self.folder.files, self.folder.verified, letters)
+        pieces = self.pieces
+        return load_lexicon(
+            self.folder.files, self.folder.verified, lambda: frozenset("".join(pieces.pieces([*range(len(pieces))])))
+        )
 
     @property
     def alignment_heads(self) -> AlignmentHeads:

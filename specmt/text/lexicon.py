@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,15 +97,17 @@ def to_key(word: str) -> str:
     return word.upper().replace("ẞ", "SS").replace("’", "'")
 
 
-def load_lexicon(names: Container[str], locate: Callable[[str], Path], letters: Iterable[str] = frozenset()) -> Lexicon:
+def load_lexicon(
+    names: Container[str], locate: Callable[[str], Path], letters: Callable[[], frozenset[str]] = frozenset
+) -> Lexicon:
     """Returns the lexicon of a model; without the file, one without spellings.
 
     :param names: the names of the model's files
     :param locate: returns the path of a file of the model
-    :param letters: the characters that are learnt if the model does not say it
+    :param letters: returns the characters that are learnt if the model does not say it
     :raises ModelError: the file is not what it should be.
     """
-    return read_lexicon(locate(LEXICON)) if LEXICON in names else Lexicon(frozenset(letters))
+    return read_lexicon(locate(LEXICON)) if LEXICON in names else Lexicon(letters())
 
 
 def read_lexicon(path: Path) -> Lexicon:

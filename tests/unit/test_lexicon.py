@@ -26,7 +26,7 @@ def test_comes_back(tmp_path: Path) -> None:
 
 
 def test_without_the_file() -> None:
-    lexicon = load_lexicon([], Path, "ж")
+    lexicon = load_lexicon([], Path, lambda: frozenset("ж"))
     assert lexicon == Lexicon(frozenset("ж"))
     assert lexicon.unlearnt is not None and lexicon.unlearnt.findall("жaßłаह") == ["а", "ह"]
     assert Lexicon().unlearnt is None
