@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
 from typing import Any
@@ -47,7 +48,7 @@ NUMBERS = 20
 PICTURE = random.Random(1).randbytes(3 << 20)
 """In every fourth document, so that it is kept in a file while it arrives."""
 
-REST = 0.5
+REST = 2.0
 """Seconds after a fault in which it may still be felt."""
 
 END_OF_THREAD = signal.SIGRTMIN
@@ -57,10 +58,11 @@ def serve(model: str) -> None:
     """Serves a model; SIGUSR1 fails the next call in one of its threads, SIGUSR2 has the clock jump by an hour."""
     from specmt.cli.main import run
     from specmt.feeder import Feeder, SharedSession
-    from specmt.serve import worker
+    from specmt.serve import app, worker
     from specmt.serve.engine import Engine
     from specmt.serve.markup import Work
     from specmt.serve.service import Service
+    from specmt.serve.uploads import Uploads
 
     clock, failing, hours = time.time, set[tuple[Any, str]](), [0]
     errors = RuntimeError(), MemoryError(), OSError(errno.ENOSPC, "No space left on device")
@@ -83,6 +85,7 @@ def serve(model: str) -> None:
     for each in points:
         may_fail(each, lambda: random.choice(errors))
     may_fail((Engine, "_fill"), SystemError)
+    vars(app)["Uploads"] = partial(Uploads, seconds=60)  # or memory grows by what is kept, for half an hour
     time.time = lambda: clock() + 3600 * hours[0]
     signal.signal(signal.SIGUSR1, lambda *_: failing.add(random.choice(points)))
     signal.signal(signal.SIGUSR2, lambda *_: hours.__setitem__(0, -hours[0] or random.choice((-1, 1))))

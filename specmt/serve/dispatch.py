@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from specmt.serve.engine import Engine, Job, StoppedError
 from specmt.serve.errors import RefusedError
@@ -21,12 +22,12 @@ async def run_jobs(work: Sequence[tuple[Engine, Job]], gone: Gone, seconds: floa
     if not work:
         return
     loop = asyncio.get_running_loop()
-    end: asyncio.Future[RefusedError | None] = loop.create_future()
+    end: asyncio.Future[tuple[int, str] | None] = loop.create_future()
     left = len(work)
 
-    def settle(error: RefusedError | None = None) -> None:
+    def settle(*reason: Any) -> None:
         if not end.done():
-            end.set_result(error)
+            end.set_result(reason or None)
 
     def count() -> None:
         nonlocal left
@@ -42,15 +43,15 @@ async def run_jobs(work: Sequence[tuple[Engine, Job]], gone: Gone, seconds: floa
         job.done = done
         by_engine.setdefault(engine, []).append(job)
     taken: list[Engine] = []
-    timer = loop.call_later(seconds, settle, RefusedError(503, f"This took longer than {seconds:g} seconds"))
+    timer = loop.call_later(seconds, settle, 503, f"This took longer than {seconds:g} seconds")
     watch = asyncio.ensure_future(gone())
-    watch.add_done_callback(lambda _: settle(RefusedError(499, "The client has gone away")))
+    watch.add_done_callback(lambda _: settle(499, "The client has gone away"))
     try:
         for engine, jobs in by_engine.items():
             engine.submit(jobs)
             taken.append(engine)
-        if (error := await end) is not None:
-            raise error
+        if (reason := await end) is not None:
+            raise RefusedError(*reason)
     except StoppedError:
         raise RefusedError(503, "The server is stopping", retry_after=5) from None
     finally:

@@ -246,7 +246,7 @@ class Engine:
         try:
             self._loaded().session.work(self._mailbox)
         except Exception as error:
-            logger.error("decoding failed (%s: %s)", type(error).__name__, error)
+            logger.error("decoding failed (%s)", type(error).__name__)  # what it says may have parts of a text in it
         while self._mailbox:
             sentence, said = self._mailbox.popleft()
             feeder = sentence.pending.feeder

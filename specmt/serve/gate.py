@@ -107,9 +107,9 @@ class Gate:
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
-            refused = refusal_of(error)
+            said = body_of(scope["path"], refusal_of(error))  # and no error kept, which would hold this call
             if status == 0:
-                await _answer(scope["path"], refused, send_on)
+                await _answer(*said, send_on)
         finally:
             claim.close()
             self._count(status)
@@ -149,8 +149,7 @@ class _Reader:
         return message
 
 
-async def _answer(path: str, error: RefusedError, send: Send) -> None:
-    status, body, more = body_of(path, error)
+async def _answer(status: int, body: dict[str, str], more: dict[str, str], send: Send) -> None:
     content = json.dumps(body).encode()
     headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | more
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

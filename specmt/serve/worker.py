@@ -49,18 +49,16 @@ async def run(work: Work, answer: Answer, gone: Gone, seconds: float, memory: in
     """
     ours, its = _CONTEXT.Pipe()
     process = await asyncio.to_thread(_started, its, work, seconds, memory)
-    why: list[RefusedError] = []
+    why: list[tuple[int, str]] = []  # no errors, which would hold what holds them: this call, and the document
 
-    def end(error: RefusedError) -> None:
-        why.append(error)
+    def end(*reason: Any) -> None:
+        why.append(reason)
         process.kill()
 
     its.close()
-    timer = asyncio.get_running_loop().call_later(
-        seconds, end, RefusedError(503, f"This took longer than {seconds:g} seconds")
-    )
+    timer = asyncio.get_running_loop().call_later(seconds, end, 503, f"This took longer than {seconds:g} seconds")
     watch = asyncio.ensure_future(gone())
-    watch.add_done_callback(lambda _: end(RefusedError(499, "The client has gone away")))
+    watch.add_done_callback(lambda _: end(499, "The client has gone away"))
     try:
         while True:
             kind, *said = await asyncio.to_thread(ours.recv)
@@ -74,8 +72,9 @@ async def run(work: Work, answer: Answer, gone: Gone, seconds: float, memory: in
             await asyncio.to_thread(ours.send, await answer(kind, *said))
     except (EOFError, ConnectionError):
         await asyncio.to_thread(process.join)
-        killed = RefusedError(503, "What read the document was killed")  # libraries abort where memory ends
-        raise why[0] if why else _too_large(memory) if process.exitcode == -signal.SIGABRT else killed from None
+        is_full = process.exitcode == -signal.SIGABRT  # libraries abort where memory ends
+        why.append(_too_large(memory) if is_full else (503, "What read the document was killed"))
+        raise RefusedError(*why[0]) from None
     finally:
         timer.cancel()
         watch.cancel()
@@ -96,8 +95,8 @@ def _started(*arguments: Any) -> ForkServerProcess:
     return process
 
 
-def _too_large(memory: int) -> RefusedError:
-    return RefusedError(413, f"Invalid request: the document takes more than {memory >> 20} MiB of memory")
+def _too_large(memory: int) -> tuple[int, str]:
+    return 413, f"Invalid request: the document takes more than {memory >> 20} MiB of memory"
 
 
 def _work(connection: Connection, work: Work, seconds: float, memory: int) -> None:
@@ -114,7 +113,7 @@ def _work(connection: Connection, work: Work, seconds: float, memory: int) -> No
     try:
         connection.send(("written", work.run(ask)))
     except MemoryError:
-        connection.send(("refused", 413, _too_large(memory).message))
+        connection.send(("refused", *_too_large(memory)))
     except SpecmtError as error:
         connection.send(("refused", 400, f"Invalid request: {error}"))
     except EOFError:  # nobody waits any more

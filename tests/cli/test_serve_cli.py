@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+SERVE = [sys.executable, "-m", "specmt", "serve", "--port", "0"]
 TEXT = (ROOT / "data" / "sample.de").read_text(encoding="utf-8")
 
 ASK = """
@@ -35,10 +36,9 @@ time.sleep(600)
 
 
 @contextmanager
-def started(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(*options: str, command: Sequence[str] = SERVE) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yields a server that is ready, and where it is."""
-    command = [sys.executable, "-m", "specmt", "serve", "--port", "0", *options]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, *options], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         first = process.stderr.readline()
@@ -151,6 +151,17 @@ def test_a_model_that_is_damaged_ends_it(tmp_path: Path) -> None:
     found = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode == 69, found.stderr
     assert found.stderr.count("\n") == 1 and "verifier.safetensors" in found.stderr
+
+
+def test_a_thread_that_ends_ends_it_with_1() -> None:
+    fails = (
+        "import sys; from specmt.cli.main import run; from specmt.serve.engine import Engine\n"
+        "Engine._fill = lambda self: 1 // (not self._queue)\n"
+        "sys.exit(run(['serve', '--port', '0', '--model', 'de-en']))"
+    )
+    with started(command=[sys.executable, "-c", fails]) as (process, url):
+        assert httpx.post(f"{url}/translate", data={"q": "Ja.", "source": "de", "target": "en"}).status_code == 500
+        assert process.wait(30) == 1
 
 
 def test_the_log_is_json_on_standard_error() -> None:

@@ -225,8 +225,8 @@ def test_it_finishes_what_it_has_when_it_is_stopped() -> None:
             engine.submit([Waiting("x").job])
 
 
-def test_a_failing_step_fails_what_is_in_it_and_nothing_later() -> None:
-    failures = [RuntimeError("no")]
+def test_a_failing_step_fails_what_is_in_it_and_nothing_later(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [RuntimeError("no, a b")]
 
     def decode(sources: list[list[int]]) -> list[Hypothesis]:
         if failures:
@@ -241,6 +241,7 @@ def test_a_failing_step_fails_what_is_in_it_and_nothing_later() -> None:
         later = Waiting("a b")
         engine.submit([later.job])
         assert later.text() == "b a"
+    assert caplog.messages == ["decoding failed (RuntimeError)"]  # and no text
 
 
 def test_a_text_that_cannot_be_cut_fails_alone_and_none_of_its_lines_waits() -> None:

@@ -343,7 +343,7 @@ def test_documents(client: httpx.Client, expected: str) -> None:
     assert fetched.headers["content-disposition"].startswith(f'attachment; filename="{url.rpartition("/")[2]}";')
     url = send("übersicht 手引き.txt", TEXT.encode()).json()["translatedFileUrl"]
     key, dot, name = unquote(url).rpartition("/")[2].partition(".")
-    assert url.isascii() and name == "übersicht_手引き_en.txt"
+    assert len(key) * 6 >= 128 and url.isascii() and name == "übersicht_手引き_en.txt"
     fetched = client.get(url)
     assert fetched.content.decode() == expected
     plain, coded = f"{key}.ubersicht__en.txt", quote(key + dot + name)
@@ -440,7 +440,8 @@ def test_metrics_are_there_for_prometheus(client: httpx.Client) -> None:
 
 
 def test_keys_and_quotas() -> None:
-    with serving(fake_translator, keys=Keys({"sesam": 8, "other": None})) as client:
+    log: list[str] = []
+    with serving(fake_translator, keys=Keys({"sesam": 8, "other": None}), log=log.append) as client:
         body = {"q": "a b", "source": "de", "target": "en"}
         assert client.post("/translate", json=body).json()["error"].startswith("Please contact")
         assert client.post("/translate", json=body | {"api_key": "no"}).json() == {"error": "Invalid API key"}
@@ -459,6 +460,7 @@ def test_keys_and_quotas() -> None:
         assert (over.status_code, list(over.json())) == (456, ["message"])
         assert client.post("/translate", json=body | {"api_key": "sesam"}).status_code == 403
         assert client.post("/translate", json=body | {"api_key": "other"}).status_code == 200
+        assert not any(key in said for said in (client.get("/metrics").text, *log) for key in ("sesam", "other"))
 
 
 def test_too_many_requests_and_too_full_a_queue() -> None:

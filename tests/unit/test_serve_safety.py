@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
+import socket
+import tempfile
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,6 +30,7 @@ from specmt.serve.engine import Engine, StoppedError
 from specmt.serve.fair import Slots
 from specmt.serve.languages import Languages
 from specmt.serve.origins import Origins
+from specmt.serve.room import Claim
 from specmt.serve.service import Service, Source
 from specmt.serve.uploads import OF_CLIENT, UNPACKED
 from specmt.translator import Translator
@@ -43,12 +50,15 @@ def load(decode: Callable[[Sequence[list[int]]], list[Hypothesis]] = reverse) ->
 
 
 def statuses(client: httpx.Client, **headers: str) -> list[int]:
-    """Asks for a translation, a language, a document, the glossaries, and the removal of one."""
+    """Asks for a translation, a language, a look, documents, the glossaries, and the removal of one."""
     key = {"api_key": "sesam"}
     form = client.post("/translate", data=BODY | key, headers=headers)  # needs no preflight
     found = [form, client.post("/detect", json={"q": "a"} | key, headers=headers)]
+    found.append(client.post("/look", data=BODY | key, headers=headers))
+    file = {"file": ("a.txt", b"a")}
+    found.append(client.post("/translate_file", files=file, data=BODY | key, headers=headers))
     headers["Authorization"] = "DeepL-Auth-Key sesam"
-    found.append(client.post("/v2/document", files={"file": ("a.txt", b"a")}, data=DEEPL, headers=headers))
+    found.append(client.post("/v2/document", files=file, data=DEEPL, headers=headers))
     found += [client.get(f"/{version}/glossaries", headers=headers) for version in ("v2", "v3")]
     found += [client.delete(f"/{version}/glossaries/none", headers=headers) for version in ("v2", "v3")]
     return [each.status_code for each in found]
@@ -57,11 +67,11 @@ def statuses(client: httpx.Client, **headers: str) -> list[int]:
 @pytest.mark.parametrize(
     ("allowed", "keys", "foreign", "answer"),
     [
-        ([], None, [403] * 7, None),
-        ([FOREIGN], None, [200] * 3 + [403] * 4, FOREIGN),
-        (["*"], None, [200] * 3 + [403] * 4, "*"),
-        (["https://other.example"], None, [403] * 7, None),
-        ([], Keys({"sesam": None}), [200] * 5 + [404] * 2, "*"),
+        ([], None, [403] * 9, None),
+        ([FOREIGN], None, [200] * 5 + [403] * 4, FOREIGN),
+        (["*"], None, [200] * 5 + [403] * 4, "*"),
+        (["https://other.example"], None, [403] * 9, None),
+        ([], Keys({"sesam": None}), [200] * 7 + [404] * 2, "*"),
     ],
 )
 def test_pages_of_others_ask_with_keys_or_where_they_are_listed(
@@ -69,7 +79,7 @@ def test_pages_of_others_ask_with_keys_or_where_they_are_listed(
 ) -> None:
     with serving(load, keys=keys, origins=Origins(allowed=allowed)) as client:
         own = str(client.base_url).rstrip("/")
-        assert statuses(client) == statuses(client, Origin=own) == [200] * 5 + [404] * 2
+        assert statuses(client) == statuses(client, Origin=own) == [200] * 7 + [404] * 2
         assert statuses(client, Origin=FOREIGN) == foreign
         said = client.post("/translate", json=BODY | {"api_key": "sesam"}, headers={"Origin": FOREIGN}).headers
         assert said.get("access-control-allow-origin") == answer
@@ -223,6 +233,49 @@ def test_what_grows_with_a_body_is_done_beside_the_loop(monkeypatch: pytest.Monk
             assert counts.pop("_checked") < 10  # the language and the like
             assert counts.pop("render", 0) <= (status != 200 or path == "/detect")  # what is small
             assert counts.keys() == singles, path
+
+
+def test_no_name_leads_to_an_upload_and_no_file_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def in_files() -> int:
+        count = 0
+        for each in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):  # closed a moment ago
+                count += os.readlink(each).startswith(str(tmp_path))
+        return count
+
+    part = b'--a\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + b"a" * (2 << 20)
+    head = "POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=a\r\n"
+    with serving(load) as client:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        place = client.base_url.host, client.base_url.port
+        with socket.create_connection(place) as connection:  # type: ignore[arg-type]
+            connection.sendall(f"{head}Content-Length: {len(part) + 1}\r\n\r\n".encode() + part)
+            eventually(lambda: in_files() == 1)
+            assert not [*tmp_path.iterdir()]
+        eventually(lambda: in_files() == 0)
+
+
+def test_nothing_of_a_request_that_was_refused_waits_for_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims: list[weakref.ref[Claim]] = []
+
+    def claim(*given: Any, **how: Any) -> Claim:
+        claims.append(weakref.ref(made := Claim(*given, **how)))
+        return made
+
+    gc.disable()
+    try:
+        with serving(load, limits=Limits(characters=10)) as client:
+            monkeypatch.setattr(gate, "Claim", claim)
+            for path, sent in (
+                ("translate", {"json": BODY | {"q": "a" * 11}}),
+                ("translate", {"content": b"a" * (8 << 20)}),
+                ("translate", {"json": BODY, "headers": {"Origin": FOREIGN}}),
+                ("translate_file", {"data": BODY, "files": {"file": ("a.po", b"damaged")}}),
+            ):  # each on a connection of its own, which holds its last request
+                assert httpx.post(f"{client.base_url}/{path}", **sent).status_code in (400, 403)  # type: ignore[arg-type]
+            eventually(lambda: not any(each() for each in claims))
+    finally:
+        gc.enable()
 
 
 def test_no_client_has_all_places_for_documents() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import signal
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import forkserver
 from typing import Any, cast
 
@@ -92,6 +95,34 @@ def test_what_processes_are_forked_from_comes_back() -> None:
     os.kill(server, signal.SIGKILL)
     assert run(Asking())[0] == b"aa"
     assert forkserver._forkserver._forkserver_pid != server  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("make", "seconds", "gone"),
+    [
+        (Hanging, 0.5, asyncio.Event().wait),
+        (Hanging, 60.0, lambda: asyncio.sleep(0.2)),
+        (lambda: Dying(signal.SIGKILL), 60.0, asyncio.Event().wait),
+        (lambda: Dying(signal.SIGABRT), 60.0, asyncio.Event().wait),
+    ],
+)
+def test_nothing_of_a_document_that_was_refused_waits_for_a_collection(
+    make: Callable[[], Any], seconds: float, gone: Callable[[], Any]
+) -> None:
+    async def is_dropped() -> bool:
+        kept = weakref.ref(work := make())
+        with suppress(RefusedError):
+            await worker.run(work, never, gone, seconds)
+        del work
+        return kept() is None
+
+    never = cast(worker.Answer, None)
+    worker.warm()
+    gc.disable()
+    try:
+        assert asyncio.run(is_dropped())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
