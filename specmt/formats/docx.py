@@ -54,6 +54,7 @@ _NO_STYLE: Final = re.compile(r'<w:(?:lang|noProof|rFonts w:hint)\b[^>]*/>|<w:rP
 _DEEPEST: Final = 50
 """How many paragraphs may be in each other, or insertions and links: what is in one is looked through each time."""
 
+_TAG: Final = re.compile(r"<\w")
 _OPEN: Final = '<w:t xml:space="preserve">'
 _CLOSE: Final = "</w:t></w:r>"
 
@@ -226,12 +227,12 @@ class _Paragraph:
                 span = node.start, node.inside[0]
                 self._inline.open(*span, node.name)
                 self._walk(node.inner, span, depth + 1)
-                self._inline.close(node.end - len(f"</{node.name}>"), node.end, node.name)
+                self._inline.close(node.inside[1], node.end, node.name)
             elif (content := self._content(node)) is not None:
                 span = node.start, content.inside[0]
                 self._inline.open(*span, node.name)
                 self._walk(content.inner, span, depth + 1)
-                self._inline.close(content.end - len(f"</{content.name}>"), node.end, node.name)
+                self._inline.close(content.inside[1], node.end, node.name)
             elif node.name == "w:r" and self._stays(node):
                 self._cut()
             elif node.name not in _PROPERTIES:
@@ -271,7 +272,7 @@ class _Paragraph:
     def _add_run(self, node: Element, run: _Run, *, is_base: bool) -> None:
         for child in node.elements:
             if child.name == "w:t" and child.end > child.inside[0]:
-                self._inline.text(child.inside[0], child.end - len("</w:t>"))
+                self._inline.text(*child.inside)
             elif child.name in _BREAKS:
                 if not is_base:
                     self._inline.close(child.start, child.start, run.style)
@@ -309,21 +310,29 @@ class _Paragraph:
         first, last = self._run_at(start), self._run_at(end)
         pieces: Pieces = []
         if first is not None and shares_first:
-            pieces.append(_CLOSE)
+            pieces.append(self._closing(start))
         elif first is not None:
             if self._has_content(first.head[1], start):
-                pieces += [(first.start, start), _CLOSE]
+                pieces += [(first.start, start), self._closing(start)]
             start = first.start
         base = self._base.get(self._container(first))
         fallback = base or (first.head if first is not None else self._runs[0].head)
         pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
         if last is not None and shares_last:
-            pieces += [last.head, _OPEN]
+            pieces += [last.head, self._opening(end)]
         elif last is not None:
             if self._has_content(end, last.end):
-                pieces += [last.head, _OPEN, (end, last.end)]
+                pieces += [last.head, self._opening(end), (end, last.end)]
             end = last.end
         return Edit(start, end, pieces)
+
+    def _closing(self, start: int) -> str:
+        """Returns what closes a run before a text, which may begin with a picture in place of a word."""
+        return "</w:r>" if _TAG.match(self._text, start) else _CLOSE
+
+    def _opening(self, end: int) -> str:
+        """Returns what opens the rest of a run behind a text, which may end with a picture."""
+        return _OPEN if self._text.startswith("</w:t", self._text.find("<", end)) else ""
 
     def _run_at(self, place: int) -> _Run | None:
         """Returns the run that a place is in."""

@@ -75,3 +75,21 @@ def test_a_paragraph_of_opendocument_ends_at_breaks_and_keeps_code() -> None:
     for word in ("Straße", "Ort", "hier", "Ein", "da<"):
         expected = expected.replace(word, word.upper())
     assert unpack(done.data, "content.xml") == expected
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<w:t> </w:t><w:drawing/><w:t>ein Haus</w:t>",
+        "<w:t>ein Haus</w:t><w:drawing/><w:t> </w:t>",
+        "<w:t>ein</w:t><w:drawing/><w:tab/><w:br/><w:drawing/><w:t>Haus</w:t>",
+        "<w:t>ein </w:t ></w:r><w:hyperlink><w:r><w:t>Haus</w:t></w:r></w:hyperlink ><w:r>",
+    ],
+)
+def test_a_text_may_begin_and_end_with_a_picture_and_an_end_have_space_in_it(inside: str) -> None:
+    data = in_word(f"<w:p><w:r>{inside}</w:r></w:p>")
+    (done,) = run(Shouting(), ("docx", data))
+    before, after = (unpack(each, "word/document.xml") for each in (data, done.data))
+    etree.fromstring(after.encode())
+    assert re.findall("<w:[dh][^>]*>", after) == re.findall("<w:[dh][^>]*>", before)
+    assert re.sub("<[^>]*>", "", after) == re.sub("<[^>]*>", "", before).upper()
