@@ -31,7 +31,9 @@ _ATTRIBUTES: Final = re.compile(r"\[(?:\[.*\]|(?=[\w.#%,\"'{\]])(?=(?P<style>[^\
 _TITLE: Final = re.compile(r"\.(?=\.?[^ \t.])")
 _HEADING: Final = re.compile(r"(?:={1,6}|#{1,6})[ \t]+(?=\S)")
 _RULE: Final = re.compile(r"(?:'{3,}|<{3,}|-{3}|\*{3}|- - -|\* \* \*|\+)\Z")
-_MACRO: Final = re.compile(r"(?P<name>\w+)::(?P<target>[^\s\[]*(?: [^\s\[]+)*)\[(?=.*\]\Z)(?P<alt>[^,\]=]*)(?P<rest>.*)\]\Z")
+_MACRO: Final = re.compile(
+    r"(?P<name>\w+)::(?P<target>[^\s\[]*(?: [^\s\[]+)*)\[(?=.*\]\Z)(?P<alt>[^,\]=]*)(?P<rest>.*)\]\Z"
+)
 _ITEM: Final = re.compile(
     r"[ \t]*(?:-|\*{1,6}|\.{1,6}|•|\d+\.|[A-Za-z]\.|[ivxIVX]+\)|<(?:\d+|\.)>)[ \t]+(?:\[[ xX*]\][ \t]+)?(?=\S)"
 )

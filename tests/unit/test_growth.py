@@ -18,7 +18,7 @@ from specmt.formats.encoding import decode
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from tests.documents import O, Shouting, W, package
-from tests.growth import assert_linear
+from tests.growth import assert_at_most, assert_linear
 
 _WORD = f"<w:document {W}><w:body>", "</w:body></w:document>"
 _TEXT = f"<o {O}>", "</o>"
@@ -247,6 +247,11 @@ def take(name: str, text: str) -> None:
         document = read_document(data, f"a.{name}", {"mdx": "markdown"}.get(name, name), FormatOptions(columns=("1",)))
         assert document.write({}, print) == data
         list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_what_may_be_in_each_other_is_looked_through_few_times() -> None:
+    assert_at_most(0.5, lambda: take("markdown", "[" * 8000 + "]"))
 
 
 BLOCKS = [
