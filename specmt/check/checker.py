@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from specmt.check.sides import (
 )
 from specmt.errors import DataError
 from specmt.formats import shape
+from specmt.formats.anchors import rebase, targets_in
+from specmt.formats.document import Document
 from specmt.formats.encoding import decode
 from specmt.languages import primary
 from specmt.project import Settings, options_of
@@ -109,8 +111,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
-        one, other = (shape.blocks_of(decode(each)[0], mdx=mdx) for each in data)
-        faults = shape.compare(one, other)
+        texts = [decode(each)[0] for each in data]
+        one, other = (shape.blocks_of(each, mdx=mdx) for each in texts)
+        faults = shape.compare(one, other, _moved(pair, (source, target), texts))
         yield from (Finding(pair.source.as_posix(), fault.lines[0], "block", fault.text) for fault in faults)
     for match in matches:
         for problem in _lost(match, pair.file_format) if match.target is None else _problems(match, pair.rules):
@@ -125,6 +128,16 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     yield from _tone(pair, [match for match in matches if match.target])
     if "outdated" not in pair.rules.ignore:
         yield from _outdated(pair)
+
+
+def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:
+    """Returns what the targets of links of a page become where headings are translated and files lie elsewhere."""
+    ours, theirs = map(targets_in, texts)
+    source, target = (str(path.resolve().parent) for path in (pair.source, pair.target))
+    moved = {each: rebase(each, source, target, lambda named: named) for each in ours}
+    slugs = ([f"#{slug}" for slug in each.slugs] for each in documents if isinstance(each, shape.Checked))
+    moved |= dict(zip(*slugs, strict=False))
+    return {old: new for old, new in moved.items() if old not in theirs and new in theirs}
 
 
 def _outdated(pair: Pair) -> Iterator[Finding]:

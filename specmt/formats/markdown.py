@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markdown_it.token import Token
 
-from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets
+from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets, slugs_of
 from specmt.formats.commonmark import parser, places
 from specmt.formats.content import LINE_END, Content, SourceLines, cells
 from specmt.formats.document import (
@@ -82,7 +82,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
         yield from page.finish(written, front_count, targets)
 
     document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
-    return Checked(document, text, mdx=options.mdx, targets=targets)
+    slugs = slugs_of((each.text for each in page.headings), options.dialect)
+    return Checked(document, text, mdx=options.mdx, targets=targets, slugs=slugs)
 
 
 class _Page:
@@ -97,7 +98,7 @@ class _Page:
         self._lines = SourceLines(text)
         self._cells: Iterator[Span] = iter(())
         self._in_pre = False
-        self._headings: list[Heading] = []
+        self.headings: list[Heading] = []
 
     def segments(self, start: int) -> Iterator[Segment]:
         """
@@ -139,7 +140,7 @@ class _Page:
         content = self._lines.content(token, None)
         if content is not None and content.text:
             text = "".join(child.content for child in token.children or ())
-            self._headings.append(Heading(content.span(0, len(content.text)), text, first, last))
+            self.headings.append(Heading(content.span(0, len(content.text)), text, first, last))
 
     def finish(self, written: Mapping[int, Tagged], before: int, targets: dict[str, str]) -> Iterator[Edit]:
         """Yields what keeps links working where texts are translated.
@@ -155,9 +156,9 @@ class _Page:
         moved: dict[str, str] = {}
         if anchors == "explicit":
             linked = options.linked | fragments(self._text)
-            yield from new_anchors(self._text, self._headings, own, options.dialect, linked)
+            yield from new_anchors(self._text, self.headings, own, options.dialect, linked)
         elif anchors == "rewrite":
-            moved = moved_anchors(self._text, self._headings, own, options.dialect)
+            moved = moved_anchors(self._text, self.headings, own, options.dialect)
 
         def change(target: str) -> str:
             if target.startswith("#"):

@@ -38,6 +38,7 @@ _TAG: Final = re.compile(r"""<!--.{0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[
 _HEADER: Final = re.compile(
     r"^ *(?:`{3,}\{|~{3,}\{|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )
+_TERM: Final = re.compile(r"\A *:[ \t]+")
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COPIED: Final = re.compile(
@@ -183,8 +184,11 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
             said = ":::"
         elif mark is not None and (not fence or (said.strip() == mark[1] and mark[1].startswith(fence))):
             fence, depth = "" if fence else mark[1], len(headers)
-        if not fence and not mdx and _HEADER.match(line) and mark is None:
-            headers.append(indent)
+        if not fence and not mdx and mark is None:
+            inner = _TERM.sub(lambda match: " " * len(match[0]), line)  # a definition that begins with an admonition
+            headers += [
+                len(each) - len(each.lstrip(" ")) for each in dict.fromkeys((line, inner)) if _HEADER.match(each)
+            ]
         lines.append(said)
     return "\n".join(lines)
 
@@ -225,13 +229,17 @@ def _retargeted(inlines: Counter[tuple[str, ...]], targets: Mapping[str, str]) -
 class Checked:
     """A document of Markdown that is read by another parser, too, whenever it is written."""
 
-    def __init__(self, document: TextDocument, text: str, *, mdx: bool, targets: Mapping[str, str]) -> None:
+    def __init__(
+        self, document: TextDocument, text: str, *, mdx: bool, targets: Mapping[str, str], slugs: Sequence[str]
+    ) -> None:
         """
         :param targets: the targets of links that writing changes, and what they become
+        :param slugs: the ids of its headings
         """
         self.segments: Sequence[Segment] = document.segments
         self.parts: Sequence[Part] = document.parts
         self.document: Final = document
+        self.slugs: Final = slugs
         self._text = text
         self._mdx = mdx
         self._targets = targets

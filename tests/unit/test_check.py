@@ -261,6 +261,23 @@ def test_nothing_is_said_of_what_people_write(file_format: str, source: str, sai
     assert not found(tmp_path, file_format, [(source, said)])
 
 
+def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    for path in (source := tmp_path / "a.md", target := tmp_path / "en" / "a.md"):
+        path.touch()
+    links = "# {}\n\n[a](#{}), ![b]({})\n\n![c](/c.png) [d]({}#x)\n"
+    source.write_text(links.format("Über uns", "über-uns", "b.png", "https://a.org"))
+
+    def told(*said: str) -> list[str]:
+        target.write_text(links.format(*said))
+        return [each.text for each in check_pair(Pair(source, target, "markdown", Settings(), RULES, is_strict=True))]
+
+    assert not told("About us", "about-us", "../b.png", "https://a.org")
+    assert not told("About us", "über-uns", "b.png", "https://a.org")
+    assert "=#about-them title=' is new" in told("About us", "about-them", "b.png", "https://a.org")[0]
+    assert "=https://b.org#x title=' is new" in told("About us", "about-us", "b.png", "https://b.org")[0]
+
+
 def test_plurals(tmp_path: Path) -> None:
     for code, forms in (
         ("de", ("Eine Datei", "%{n} Dateien", "%{n} Ort", "%{n} Orte")),

@@ -57,6 +57,7 @@ CASES = {
     "pandoc": ('::: {.note title="Titel"}\nDas\n:::\n', '::: {.note title="TITEL"}\nDAS\n:::\n'),
     "colons in a list": ("- Das\n\n  :::tip\n  Haus\n  :::\n", "- DAS\n\n  :::tip\n  HAUS\n  :::\n"),
     "definition": ("Das Wort\n: Der Sinn\n\n    Mehr\n", "DAS WORT\n: DER SINN\n\n    MEHR\n"),
+    "definition of an admonition": (":   !!! note\n\n        Der Sinn\n\n    Mehr\n", ":   !!! note\n\n        DER SINN\n\n    MEHR\n"),
     "definition of a comment": ("<!-- a -->\n\n:   Der Sinn\n\n    - Mehr\n", "<!-- a -->\n\n:   DER SINN\n\n    - MEHR\n"),
     "attributes": ("[Haus](a.md){: .btn}\n\n## Über {#id k=\"v\"}\n", "[HAUS](a.md){: .btn}\n\n## ÜBER {#id k=\"v\"}\n"),
     "attributes below": ("Das Haus.\n{: .info}\n", "DAS HAUS.\n{: .info}\n"),
