@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from specmt.formats.asciidoc_inline import fill, find, said_with, unescape
+from specmt.formats.asciidoc_inline import Found, fill, find, said_with, unescape
 from specmt.formats.document import (
     Document,
     Edit,
@@ -84,8 +85,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     return TextDocument(text, encoding, page.segments, parts=page.parts)
 
 
-def _lines(text: str, start: int, end: int) -> list[re.Match[str]]:
-    return [m for m in re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)").finditer(text, start, end) if m.end() > m.start()]
+def _lines(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    return (m for m in re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)").finditer(text, start, end) if m.end() > m.start())
 
 
 class _Page:
@@ -346,7 +347,7 @@ class _Page:
         :param is_term: whether it ends at two colons
         :param more: returns what else is written, given the text
         """
-        text, in_table = self._text, self._in_table
+        text = self._text
         self.parts.append(Part(*whole, ""))
         found = find(text, *whole)
         inline = Inline(text, unescape, collapses=True)
@@ -359,20 +360,35 @@ class _Page:
             return
         tagged, span = taken
 
-        def edits(translation: Tagged, _: Tell) -> list[Edit]:
-            pieces = said_with(text, whole, span, found, translation)
-            is_long = "\n" in text[slice(*span)]
-            for number, piece in enumerate(pieces):
-                if isinstance(piece, str):
-                    piece = re.sub(r"::(?=\s|\Z)", "&#58;&#58;", piece)
-                    piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if in_table else piece
-                    pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
-            raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]
-            if is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
-                pieces.insert(0, "{empty}")
-            return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *more(raw)]
-
+        edits = _Writes(text, whole, span, found, self._in_table, is_first, more)
         self.segments.append(Segment(tagged, self.lines(span[0]), edits))
+
+
+@dataclass(slots=True)
+class _Writes:
+    """Writes the translation of a text with inline markup; it is smaller than a function with what it needs."""
+
+    text: str
+    whole: Span
+    span: Span
+    found: Sequence[Found]
+    in_table: bool
+    is_first: bool
+    more: Callable[[str], list[Edit]]
+
+    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
+        text, whole, span = self.text, self.whole, self.span
+        pieces = said_with(text, whole, span, self.found, translation)
+        is_long = "\n" in text[slice(*span)]
+        for number, piece in enumerate(pieces):
+            if isinstance(piece, str):
+                piece = re.sub(r"::(?=\s|\Z)", "&#58;&#58;", piece)
+                piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if self.in_table else piece
+                pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
+        raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]
+        if self.is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
+            pieces.insert(0, "{empty}")
+        return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *self.more(raw)]
 
 
 def _begins(raw: str) -> bool:

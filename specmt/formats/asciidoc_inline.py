@@ -42,13 +42,13 @@ class Found(NamedTuple):
     key: str
 
 
-def find(text: str, start: int, end: int, depth: int = 0) -> list[Found]:
+def find(text: str, start: int, end: int, depth: int = 0) -> Sequence[Found]:
     """Returns the inline markup in a paragraph, in order."""
+    if not _HAS_MARKUP.search(text, start, end):
+        return ()
     found: list[Found] = []
     endless: set[str] = set()
     place = start
-    if not _HAS_MARKUP.search(text, start, end):
-        return found
     while (match := _START.search(text, place, end)) is not None:
         kind, first, place = match.lastgroup or "", match.start(), match.end()
         if kind in ("id", "named"):

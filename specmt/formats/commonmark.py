@@ -168,7 +168,7 @@ class _Destination:
 
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
-_MOST_LABELS: Final = 20
+_MOST_LABELS: Final = 10
 """How many labels of links may be in each other, each of which is looked through for those in it."""
 
 _PLAIN: Final = r"[^\x00-\x20\x7f()\\]*"

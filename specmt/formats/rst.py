@@ -34,6 +34,7 @@ from specmt.formats.rst_lines import (
     OPTIONS,
     SIMPLE,
     VERSE,
+    Line,
     Lines,
     mark_of,
 )  # fmt: skip
@@ -90,7 +91,9 @@ class _Page:
         """Returns what was read."""
         self._body(0, len(self._lines), 0)
         self._segments += unread_segments(self._text, self._parts, self._number)
-        return TextDocument(self._text, encoding, self._segments, finish=self._finish, parts=self._parts)
+        return TextDocument(
+            self._text, encoding, self._segments, finish=partial(_finish, self._text, self._tables), parts=self._parts
+        )
 
     def _leave(self, first: int, last: int, reason: str) -> int:
         """Leaves lines as they are; returns the number of the one behind them."""
@@ -195,24 +198,9 @@ class _Page:
 
     def _title(self, first: int, number: int, under: int) -> int:
         """Reads the title of a section, with a line over it or not; these grow with it."""
-        text, lines = self._text, self._lines
-        span, start, last = (lines[number].first, lines[number].end), lines[first], lines[under]
-        found = find(text, *span)
-        title = text[slice(*span)]
-        name = normal(plain(title, find(title, 0, len(title))))
-        room = last.end - last.first - width(title)
-
-        def surround(pieces: Pieces, raw: str, inner: Span) -> Edit:
-            own = width(raw) + lines[number].column - start.column
-            size = width(raw) + room if 0 <= room <= 2 else max(own, last.end - last.first)
-            line = text[last.first] * max(size, 3)
-            ending = "\r\n" if "\r\n" in text else "\n"
-            is_named = self._names.get(name) == 0 and normal(plain(raw, find(raw, 0, len(raw)))) != name
-            label = f".. _`{name}`:{ending * 2}{' ' * start.column}" if is_named else ""
-            above: Pieces = [line, (start.end, inner[0])] if first < number else [(span[0], inner[0])]
-            return Edit(start.first, last.end, [label, *above, *pieces, (inner[1], last.first), line])
-
-        self._take(span, found=found, surround=surround)
+        lines = self._lines
+        surround = _Title(self._text, self._names, lines[first], lines[number], lines[under])
+        self._take((lines[number].first, lines[number].end), surround=surround)
         self._titles += len(self._segments) <= 2
         return under + 1
 
@@ -345,8 +333,7 @@ class _Page:
         self,
         whole: Span,
         *,
-        found: Sequence[Found] | None = None,
-        surround: Callable[[Pieces, str, Span], Edit] | None = None,
+        surround: _Title | None = None,
         is_first: bool = True,
         is_term: bool = False,
         literal: bool = False,
@@ -360,7 +347,7 @@ class _Page:
         """
         text = self._text
         self._parts.append(Part(*whole, ""))
-        marks = find(text, *whole) if found is None else found
+        marks = find(text, *whole)
         for each in marks:
             if each.name not in ("", "<", "__"):
                 self._names.setdefault(each.name, 0)
@@ -371,25 +358,7 @@ class _Page:
             return
         tagged, span = taken
 
-        def edits(translation: Tagged, _: Tell) -> list[Edit]:
-            writer = Writer(text, whole, marks, span)
-            pieces = writer.pieces(translation)
-            start, end = writer.span
-            if is_term:
-                pieces = [piece.replace(" : ", " \\: ") if isinstance(piece, str) else piece for piece in pieces]
-            before, after = text[whole[0] : start], text[end : whole[1]]
-            said = written(text, pieces)
-            mark = mark_of(said + after) if is_first and not before else None
-            if mark is not None and mark_of(text[slice(*whole)]) is not mark:
-                pieces.insert(0, "\\")
-            if literal and not after and not said.endswith(":"):
-                pieces.append(" :")
-            elif not literal and not after and said.endswith("::"):
-                pieces[-1] = f"{written(text, pieces[-1:])[:-1]}\\:"
-            if surround is not None:
-                return [surround(pieces, before + written(text, pieces) + after, (start, end))]
-            return [Edit(start, end, wrap_alike(pieces, text, (start, end), " \t", _MAY_START))]
-
+        edits = _Writes(text, whole, marks, span, surround, is_first, is_term, literal)
         self._segments.append(Segment(tagged, self._number(span[0]), edits))
 
     def _table(self, number: int, last: int) -> int:
@@ -428,23 +397,84 @@ class _Page:
                     return end + 1
         return self._lines.paragraph_end(number, last)
 
-    def _finish(self, written: Mapping[int, Tagged]) -> Iterator[Edit]:
-        """Yields the tables in which a text is translated."""
-        for drawn in self._tables:
-            contents: list[str] = []
-            is_new = False
-            for document, first in drawn.cells:
-                own = {n - first: written[n] for n in range(first, first + len(document.segments)) if n in written}
-                contents.append(document.write(own, lambda *_: None).decode())
-                is_new |= bool(own)
-            if is_new:
-                start = drawn.span[0]
-                indent = self._text[self._text.rfind("\n", 0, start) + 1 : start]
-                ending = "\r\n" if "\r\n" in self._text else "\n"
-                margin = indent if not indent.strip() else " " * len(indent)
-                yield Edit(
-                    *drawn.span, [(ending + margin).join(drawn.table.draw(contents)).replace(margin + ending, ending)]
-                )
+
+@dataclass(slots=True)
+class _Title:
+    """Writes a title. Pages may be nothing but these and texts: both are smaller than functions with what they need."""
+
+    text: str
+    names: Mapping[str, int]
+    over: Line
+    """The line over it, or itself."""
+    line: Line
+    under: Line
+
+    def __call__(self, pieces: Pieces, raw: str, inner: Span) -> Edit:
+        text, line, start, last = self.text, self.line, self.over, self.under
+        title = text[line.first : line.end]
+        name = normal(plain(title, find(title, 0, len(title))))
+        room = last.end - last.first - width(title)
+        own = width(raw) + line.column - start.column
+        size = width(raw) + room if 0 <= room <= 2 else max(own, last.end - last.first)
+        drawn = text[last.first] * max(size, 3)
+        ending = "\r\n" if "\r\n" in text else "\n"
+        is_named = self.names.get(name) == 0 and normal(plain(raw, find(raw, 0, len(raw)))) != name
+        label = f".. _`{name}`:{ending * 2}{' ' * start.column}" if is_named else ""
+        above: Pieces = [drawn, (start.end, inner[0])] if start is not line else [(line.first, inner[0])]
+        return Edit(start.first, last.end, [label, *above, *pieces, (inner[1], last.first), drawn])
+
+
+@dataclass(slots=True)
+class _Writes:
+    """Writes the translation of a text with inline markup."""
+
+    text: str
+    whole: Span
+    marks: Sequence[Found]
+    span: Span
+    surround: _Title | None
+    is_first: bool
+    is_term: bool
+    literal: bool
+
+    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
+        text, whole = self.text, self.whole
+        writer = Writer(text, whole, self.marks, self.span)
+        pieces = writer.pieces(translation)
+        start, end = writer.span
+        if self.is_term:
+            pieces = [piece.replace(" : ", " \\: ") if isinstance(piece, str) else piece for piece in pieces]
+        before, after = text[whole[0] : start], text[end : whole[1]]
+        said = written(text, pieces)
+        mark = mark_of(said + after) if self.is_first and not before else None
+        if mark is not None and mark_of(text[slice(*whole)]) is not mark:
+            pieces.insert(0, "\\")
+        if self.literal and not after and not said.endswith(":"):
+            pieces.append(" :")
+        elif not self.literal and not after and said.endswith("::"):
+            pieces[-1] = f"{written(text, pieces[-1:])[:-1]}\\:"
+        if self.surround is not None:
+            return [self.surround(pieces, before + written(text, pieces) + after, (start, end))]
+        return [Edit(start, end, wrap_alike(pieces, text, (start, end), " \t", _MAY_START))]
+
+
+def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:
+    """Yields the tables in which a text is translated."""
+    for drawn in tables:
+        contents: list[str] = []
+        is_new = False
+        for document, first in drawn.cells:
+            own = {n - first: written[n] for n in range(first, first + len(document.segments)) if n in written}
+            contents.append(document.write(own, lambda *_: None).decode())
+            is_new |= bool(own)
+        if is_new:
+            start = drawn.span[0]
+            indent = text[text.rfind("\n", 0, start) + 1 : start]
+            ending = "\r\n" if "\r\n" in text else "\n"
+            margin = indent if not indent.strip() else " " * len(indent)
+            yield Edit(
+                *drawn.span, [(ending + margin).join(drawn.table.draw(contents)).replace(margin + ending, ending)]
+            )
 
 
 def _line_in_cell(first: int, text: str, place: int) -> int:

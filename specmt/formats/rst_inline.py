@@ -59,10 +59,10 @@ class Found(NamedTuple):
     """What a reference is named by, which is its text; ``<`` where another target is written behind that."""
 
 
-def find(text: str, start: int, end: int) -> list[Found]:
+def find(text: str, start: int, end: int) -> Sequence[Found]:
     """Returns the inline markup in a paragraph, in order."""
     if not _HAS_MARKUP.search(text, start, end):
-        return []
+        return ()
     found: list[Found] = []
     endless: set[str] = set()  # what is not closed up to the end, once that was looked for
     place = start

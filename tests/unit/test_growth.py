@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -279,6 +280,31 @@ def test_time_of_blocks_is_linear(name: str, before: str, unit: str, closing: st
         splice(document, blocks, range(len(blocks))[::-1], name)
 
     assert_linear(take_apart, 200)
+
+
+SHORT = [
+    ("rst", "", "a\n b\n", ""),
+    ("rst", "", "a\n=\n", ""),
+    ("rst", "", "a\n\n", ""),
+    ("asciidoc", "", "a\n\n", ""),
+    ("json", "[", '"x",', "1]"),
+    ("html", "", "<p>x", ""),
+]
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "before", "unit", "after"), SHORT)
+def test_memory_is_bounded_where_all_texts_are_as_short_as_can_be(
+    name: str, before: str, unit: str, after: str
+) -> None:
+    data = (before + unit * 1500 + after).encode()
+    take(name, before + unit + after)  # what is made once
+    tracemalloc.start()
+    try:
+        read_document(data, "a", name, FormatOptions())
+        assert tracemalloc.get_traced_memory()[1] < 340 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 _DIV, _LIST, _CELL = (
