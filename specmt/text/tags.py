@@ -48,8 +48,8 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
     :param alignment: where it is not known, words that are the same are aligned, and the others by their position
         between those; the places of pairs are then unsure
     """
-    if not source.tags:
-        return Tagged(target), True
+    if not source.tags or target == source.text:
+        return Tagged(target, source.tags), True
     kept = _keep_stand_ins(source, target)
     is_sure = kept == target
     stand_ins = [source.text[tag.start : tag.end] for tag in _placeholders(source.tags)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -109,6 +110,20 @@ def test_accelerators_are_on_a_letter_of_the_translation(translators: Mapping[st
         wanted = [mark for mark in "&_" if re.search(rf"(?<!{mark}){mark}\w", label)]
         assert [mark for mark in re.findall(r"(?<!&)[&_](?=\w)", translation)] == wanted, translation
     assert "&" not in said[2].replace("&&", "")
+
+
+def test_what_programs_put_in_messages_stays(translators: Mapping[str, Translator]) -> None:
+    """Case 24."""
+    texts = {
+        "Welcome, ${user.firstName || 'guest'}!": r"Willkommen, \$\{user\.firstName \|\| 'guest'\}!",
+        "{0} There are none|{1} There is one|[2,*] There are :count": r"\{0\} .+\|\{1\} [^|]+\|\[2,\*\] [^|]+ :count",
+        "no apples | one apple | {count} apples": r"[^|]+\w \| [^|]+\w \| \{count\} Äpfel",
+        "Use '{'braces'}' here": r"(?=.*'\{'Klammern'\}').*",
+        "See '''bold''' text and [[Main Page|the main page]]": r"(?=.*'''\w+''').*\[\[Main Page\|[^|]+\]\].*",
+    }
+    said = json.loads(in_document(translators["en"], "v.json", json.dumps(dict(enumerate(texts)))))
+    for translation, pattern in zip(said.values(), texts.values(), strict=True):
+        assert re.fullmatch(pattern, translation), translation
 
 
 @pytest.mark.parametrize(
