@@ -168,6 +168,7 @@ class _Destination:
 
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
+_BRACKETS: Final = re.compile(r"\[{16,}")
 _MOST_LABELS: Final = 10
 """How many labels of links may be in each other, each of which is looked through for those in it."""
 
@@ -252,6 +253,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     footnote_plugin(markdown, inline=False, move_to_end=False)
     inline.ruler.disable("footnote_ref")
     inline.ruler.before("escape", "kept", _kept_inline)
+    inline.ruler.before("kept", "brackets", _brackets)
     inline.ruler.before("link", "macro_link", _macro_link)
     block.before("fence", "line", _line, interrupts)
     if dialect != "gfm":
@@ -266,6 +268,18 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     if dialect in ("", "myst"):
         block.before("fence", "directive", _directive, interrupts)
     return markdown
+
+
+def _brackets(state: StateInline, silent: bool) -> bool:
+    """Takes, of many brackets that open, those that are text, as fewer close behind them."""
+    match = _BRACKETS.match(state.src, state.pos, state.posMax) if state.src[state.pos] == "[" else None
+    end = match.end() - state.src.count("]", match.end()) if match else state.pos
+    if end <= state.pos:
+        return False
+    if not silent:
+        state.append_pending(state.src[state.pos : end])
+    state.pos = end
+    return True
 
 
 def _kept_inline(state: StateInline, silent: bool) -> bool:

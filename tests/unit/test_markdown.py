@@ -343,3 +343,8 @@ def test_code_that_names_pre_does_not_begin_it() -> None:
     document = read("In `<pre>` steht Code.\n\nText mit <pre>.\n\ncode\n\n</pre>\n\nUnd Schluss.\n")
     said = [each.source.text for each in document.segments if each.state != "skipped"]
     assert said == ["In {t1} steht Code.", "Text mit {t1}.", "Und Schluss."]
+
+
+def test_of_many_brackets_those_that_close_are_of_links() -> None:
+    (segment,) = read("[" * 20 + "Das [Haus](u) [da]").segments
+    assert (segment.source.text, len(segment.source.tags)) == ("[" * 20 + "Das Haus [da]", 1)
