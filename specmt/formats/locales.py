@@ -9,10 +9,22 @@ from typing import Final
 import yaml
 
 from specmt.errors import DataError
-from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, TextDocument
+from specmt.formats.document import (
+    Document,
+    Edit,
+    FormatOptions,
+    LineNumbers,
+    Part,
+    Pieces,
+    RefusedError,
+    Segment,
+    TextDocument,
+)
 from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline, in_place
+from specmt.formats.inline import written as joined
 from specmt.formats.plurals import CATEGORIES, plural_forms
-from specmt.formats.scalars import TEXT, composed, quoted, start_of, written
+from specmt.formats.scalars import IN_QUOTES, TEXT, composed, quoted, start_of, written
 from specmt.formats.values import is_code
 from specmt.languages import is_code as is_language
 from specmt.languages import primary
@@ -24,6 +36,7 @@ _PATTERNS: Final = re.compile(
 """Where Rails has patterns of numbers, dates and times."""
 
 _ICU: Final = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+_NOT_PLAIN: Final = re.compile(r":(?!\S)|\s#")
 _NAMES: Final = frozenset(("class", "href", "icon", "id", "identifier", "layout", "link", "permalink", "slug", "url"))
 """Keys of data whose values in small letters are no text."""
 
@@ -127,11 +140,28 @@ class _Reader:
             return
         line = self._lines(node.start_mark.index)
         if _ICU.search(core):
-            reason = f"{KEPT}: it has a plural or select of ICU"
-            yield Segment(Tagged(core), line, lambda *_: (), "skipped", context=path, reason=reason)
+            yield from self._message(node, path)
             return
         head, tail = value[: len(value) - len(value.lstrip())], value[len(value.rstrip()) :]
         yield Segment(Tagged(core), line, lambda translation, _: write(f"{head}{translation.text}{tail}"), context=path)
+
+    def _message(self, node: yaml.ScalarNode, path: str) -> Iterator[Segment]:
+        """Yields the texts of a message with plurals or selects of ICU."""
+        start, end = start_of(self._text, node), node.end_mark.index
+        if node.style in ("|", ">"):
+            start = self._text.index("\n", start)
+        elif node.style:
+            start, end = start + 1, end - 1
+        decode, encode = IN_QUOTES.get(node.style or "", (str, str))
+
+        def guarded(pieces: Pieces, _: int) -> Pieces:
+            if not node.style and _NOT_PLAIN.search(joined(self._text, pieces)):
+                raise RefusedError("YAML would not read it as text")
+            return pieces
+
+        inline = Inline(self._text, decode, collapses=True, escaped=r"\\[ntr]" if node.style == '"' else "")
+        inline.text(start, end)
+        yield from in_place(inline, self._lines, encode, context=path, guard=guarded, forms=self._forms)
 
     def _write(self, node: yaml.ScalarNode, *, is_flow: bool) -> Callable[[str], list[Edit]]:
         start, end = start_of(self._text, node), node.end_mark.index

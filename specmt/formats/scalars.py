@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
@@ -76,3 +77,10 @@ def _means(raw: str, said: str) -> bool:
 def quoted(said: str) -> str:
     """Returns a text in double quotes."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(said, ensure_ascii=False))
+
+
+IN_QUOTES: Final[dict[str, tuple[Callable[[str], str], Callable[[str], str]]]] = {
+    "'": (lambda raw: raw.replace("''", "'"), lambda said: said.replace("'", "''")),
+    '"': (lambda raw: str(yaml.load(f'"{raw}"', LOADER)), lambda said: quoted(said)[1:-1]),
+}
+"""How parts of scalars in quotes are read and written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,8 +79,32 @@ def test_only_text_is_translated(data: str, expected: list[str]) -> None:
 def test_a_file_with_the_target_language_is_left() -> None:
     document = read("yaml", b"de:\n  a: Haus\nen:\n  a: house\n")
     assert [segment.reason for segment in document.segments] == ["left as it is: the file has the target language"]
-    (segment,) = read("yaml", b"a: 'x {n, plural, other {Haus}}'\n").segments
-    assert segment.reason == "kept as it was: it has a plural or select of ICU"
+    (segment,) = read("yaml", b"a: 'x {n, plural, other {Haus}'\n").segments
+    assert segment.reason == "kept as it was: its braces do not match"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "a: Da {n, plural, one {ein Haus} other {# Häuser}} so\n",
+        "a: 'Gib''s {g, select, male {ihm''s} other {allen}}'\n",
+        'a: "Sag \\"{n, plural, =1 {nichts} other {\\u00e4ndern\\n}}\\""\n',
+        "a: >-\n  {n, plural,\n    one {ein Haus}\n    other {# Häuser}\n  }\nb: Tür\n",
+    ],
+)
+def test_branches_of_icu_are_texts(data: str) -> None:
+    values = [yaml.safe_load(each) for each in (data, translate(read("yaml", data.encode())).decode())]
+    names = r"\b(?:n|g|plural|select|one|other|male)\b(?=[ ,])"
+    words = re.split(f"({names})", values[0]["a"])
+    assert values[1]["a"] == "".join(word if re.match(names, f"{word},") else word.upper() for word in words)
+
+
+def test_what_would_be_a_comment_is_refused() -> None:
+    told: list[str] = []
+    document = read("yaml", b"a: Da {n, plural, other {so:#}}\n")
+    for said in ("so: #", "so #", "so:"):
+        document.write({1: Tagged(said)}, lambda _, what: told.append(what))
+    assert len(told) == 3
 
 
 def test_plurals_get_the_forms_of_the_target() -> None:
