@@ -52,10 +52,9 @@ def exchanged_markup(source: Side, number: int, target: Side, other: int, format
     return text.replace(*changed[0])
 
 
-def indented_as(text: str, like: str) -> str:
-    """Returns a block that is indented as another one."""
-    old, new = (re.match(r"\s*?([ \t]*)(?=\S|\Z)", each)[1] for each in (text, like))  # type: ignore[index]
-    return re.sub(rf"^{old}", new, text, flags=re.MULTILINE)
+def indentation(text: str) -> str:
+    """Returns what a block is indented by."""
+    return re.match(r"\s*?([ \t]*)(?=\S|\Z)", text)[1]  # type: ignore[index]
 
 
 def kept_texts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +20,9 @@ from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_recognized, check_record
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
-from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indented_as, is_new, kept_texts, mended
+from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indentation, is_new, kept_texts, mended
 from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
-from specmt.update.record import NONE, Item, Origin, Record, digest, sentences_in
+from specmt.update.record import NONE, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
@@ -249,11 +250,9 @@ class Update:
         :raises DataError: it could not be read again.
         """
         data, side, found = self._written()
-        if lost := [number for number in found if self._is_lost(number, side.items[found[number]])]:
+        if lost := dict(self._lost(side, found)):
+            self._exchanged.update(lost)
             for number in lost:
-                other = self.plan.steps[number].target
-                assert other is not None and self.target is not None
-                self._exchanged[number] = indented_as(self.target.text(other), self.source.text(number))
                 self.plan.steps[number] = replace(self.plan.steps[number], action="exchange")
             data, side, found = self._written()
         entries = [
@@ -294,12 +293,24 @@ class Update:
                 ) from error
         return data, side, side.places(places, self.source.blocks)
 
-    def _is_lost(self, number: int, item: Item) -> bool:
-        """Whether what was kept is no text where it is now, as what is indented too far is code."""
-        step = self.plan.steps[number]
-        if step.action != "keep" or step.target is None or self.target is None or item.sentences:
-            return False
-        return bool(self.target.items[step.target].sentences)
+    def _lost(self, side: Side, found: Mapping[int, int]) -> Iterator[tuple[int, str]]:
+        """Yields what was kept, but is no text where it is now, as what is indented too far is code; indented as in the
+        source, as is what is indented otherwise in the same way."""
+        target = self.target
+        kept = {
+            number: (step.target, indentation(target.text(step.target)), indentation(self.source.text(number)))
+            for number, step in enumerate(self.plan.steps)
+            if target is not None and step.target is not None and step.action == "keep"
+        }
+        lost = {
+            (old, new)
+            for number, (other, old, new) in kept.items()
+            if old != new and target is not None and target.items[other].sentences
+            if number not in found or not side.items[found[number]].sentences
+        }
+        for number, (other, old, new) in kept.items():
+            if target is not None and (old, new) in lost:
+                yield number, re.sub(f"^{old}", new, target.text(other), flags=re.MULTILINE)
 
     def _spliced(self) -> tuple[bytes, list[tuple[int | None, str]]]:
         """Returns the new target, and of each of its blocks its source, and its text."""

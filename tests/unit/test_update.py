@@ -407,6 +407,16 @@ def test_what_is_indented_less_stays_text(tmp_path: Path) -> None:
     assert pair.asked == ["Davor"]
 
 
+def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
+    """Behind an item a paragraph that is indented is its own; without that the next items would be code."""
+    pair = Pair(tmp_path, "page.md")
+    pair.update("!!! note\n\n    * `a`\n\n    Davor:\n\n    * `b`\n    * Zwei\n")
+    pair.edit("ZWEI", "Two")
+    pair.update()
+    assert pair.update("* `a`\n\nDavor:\n\n* `b`\n* Zwei\n") == "* `a`\n\nDAVOR:\n\n* `b`\n* Two\n"
+    assert not pair.asked
+
+
 def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "page.md")
     before = "Text.\n\n| A | B |\n|---|---|\n| `a` | Eins. |\n| `c` | Drei. |\n"
