@@ -39,6 +39,8 @@ from specmt.update.update import Update, Updated, open_update, update_all
 
 LIST = Path(__file__).with_suffix(".txt")
 EDITS = 5
+INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+"""What follows the source in a text that is kept."""
 
 
 class Marking:
@@ -190,10 +192,10 @@ def replay(
             brought(anew)
             counts["milliseconds anew"] += round(1000 * (time.process_time() - started))
             counts["asked anew"] += len(anew.asked)
-        text = target.read_text(encoding="utf-8", errors="replace")
+        text = INDENT.sub("", target.read_text(encoding="utf-8", errors="replace"))
         place = 0
         for each_text in kept:
-            found = text.find(each_text, place)
+            found = text.find(INDENT.sub("", each_text), place)
             if found < 0:
                 yield f"lost or moved: {each_text[:60]!r}"
             else:

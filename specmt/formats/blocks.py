@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from specmt.formats.anchors import targets_in
+from specmt.formats.commonmark import HEADER
 from specmt.formats.document import KEPT, Document, RefusedError, Segment, TextDocument, edited_parts
 from specmt.formats.front import FRONT
 from specmt.formats.outline import OPENING, TAGGED, Mark, outline, tag_bounds
@@ -62,6 +63,9 @@ _SAID: Final = re.compile(r"[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
 _COMMA: Final = re.compile(r"[ \t]*,")
 _REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z)")
 """What ends a line without beginning a block: nothing, or a remark on what is before it."""
+
+_AROUND_TEXT: Final = re.compile(r"[ \t]*(>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))")
+"""What is before the text of a block of Markdown: marks of a quotation, or the kind of an admonition with a title."""
 
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
@@ -269,6 +273,8 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
         if opened and line >= head and (not fence or said.strip() == fence):
             fence = "" if fence else opened[1]
         was_blank, said_before = is_blank, said
+        if file_format == "markdown" and HEADER.fullmatch(said.strip()):
+            was_blank = True  # its body is a block of its own, also in the next line
     return sorted(set(bounds))
 
 
@@ -330,6 +336,8 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
         markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]()" else said]
     elif inner.parts:
         markup += [each for each in targets_in(said) if not any(each in other for other in markup)]
+    if texts and block.kind in ("item", "paragraph") and (before := _AROUND_TEXT.match(said)) is not None:
+        markup.append(before[1].rstrip())
     row = _ROW.match(said) if block.kind == "item" else None
     return Content(texts, tuple(markup), "" if row is None else row[1].strip())
 

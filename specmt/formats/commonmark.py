@@ -43,7 +43,7 @@ _LINE: Final = re.compile(
 """A line that is markup, and the text in it."""
 
 _LINE_STARTS: Final = frozenset(":[{(-<@*$\\/")
-_HEADER: Final = re.compile(
+HEADER: Final = re.compile(
     r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
         | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
     re.VERBOSE,
@@ -396,7 +396,7 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
 
 def _indented(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads admonitions and tabs of MkDocs."""
-    match = None if state.is_code_block(line) else _HEADER.fullmatch(_source(state, line).rstrip())
+    match = None if state.is_code_block(line) else HEADER.fullmatch(_source(state, line).rstrip())
     if match is None:
         return False
     if silent:

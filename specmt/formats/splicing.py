@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, text_of
+from specmt.formats.commonmark import HEADER
 from specmt.formats.document import Document
 from specmt.formats.outline import TAGGED, XML
 
@@ -84,4 +85,5 @@ def _is_inner(text: str, after: str) -> bool:
         or (_FRONT_LINE.match(text) and _FRONT_LINE.match(after))
         or AROUND.match(after)
         or AROUND.match(last)
+        or HEADER.fullmatch(last.strip())
     )

@@ -12,6 +12,7 @@ from typing import Final, final
 from specmt.documents import Remark, Remember, Selection, Summary, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats.blocks import rendered
+from specmt.formats.commonmark import HEADER
 from specmt.formats.document import KEPT, Document, FormatOptions, Segment
 from specmt.formats.known import BILINGUAL
 from specmt.formats.splicing import splice
@@ -294,8 +295,8 @@ class Update:
         return data, side, side.places(places, self.source.blocks)
 
     def _lost(self, side: Side, found: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yields what was kept, but is no text where it is now, as what is indented too far is code; indented as in the
-        source, as is what is indented otherwise in the same way."""
+        """Yields what was kept, but is no text where it is now, as what is indented too far is code, or not in what is
+        around it now; indented as in the source, as is what is indented otherwise in the same way."""
         target = self.target
         kept = {
             number: (step.target, indentation(target.text(step.target)), indentation(self.source.text(number)))
@@ -306,11 +307,16 @@ class Update:
             (old, new)
             for number, (other, old, new) in kept.items()
             if old != new and target is not None and target.items[other].sentences
-            if number not in found or not side.items[found[number]].sentences
+            if number not in found or not side.items[found[number]].sentences or self._is_in_new(number)
         }
         for number, (other, old, new) in kept.items():
             if target is not None and (old, new) in lost:
-                yield number, re.sub(f"^{old}", new, target.text(other), flags=re.MULTILINE)
+                yield number, re.sub(rf"^{old}(?=.*\S)", new, target.text(other), flags=re.MULTILINE)
+
+    def _is_in_new(self, number: int) -> bool:
+        """Whether what has its body behind it, indented, begins before a block, and did not before."""
+        is_new = number > 0 and self.plan.steps[number - 1].action == "write"
+        return is_new and HEADER.fullmatch(self.source.text(number - 1).strip()) is not None
 
     def _spliced(self) -> tuple[bytes, list[tuple[int | None, str]]]:
         """Returns the new target, and of each of its blocks its source, and its text."""

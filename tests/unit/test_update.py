@@ -417,6 +417,26 @@ def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
     assert not pair.asked
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "made"),
+    [
+        ("!!! tip\n    Eins.\n", "!!! warning\n    Eins.\n", "!!! warning\n    One.\n"),
+        ("!!! tip\n    Eins.\n", "/// tip\n\nEins.\n\n///\n", "/// tip\n\nOne.\n\n///\n"),
+        ("Eins.\n", "!!! tip\n    Eins.\n", "!!! tip\n    One.\n"),
+        ("!!! tip\n    Eins.\n", "Eins.\n", "One.\n"),
+        ('!!! tip "Eins."\n', '!!! warning "Eins."\n', '!!! warning "One."\n'),
+        ("> - Eins.\n", ">> - Eins.\n", ">> - One.\n"),
+    ],
+)
+def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update(old)
+    pair.edit("EINS.", "One.")
+    pair.update()
+    assert pair.update(new) == made
+    assert not pair.asked
+
+
 def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "page.md")
     before = "Text.\n\n| A | B |\n|---|---|\n| `a` | Eins. |\n| `c` | Drei. |\n"
