@@ -9,12 +9,18 @@
 
 namespace {
 
+// What the numbers of a row in bytes are multiplied by, and what its sums of products begin with.
+struct Scale {
+    float factor;
+    int32_t start;
+};
+
 // Rows as a type wants them.
 template <class T>
 struct Rows {
     const typename T::Row* values;
     int64_t stride;
-    const float* scales;  // of each row; int8 and uint4 only
+    const Scale* scales;  // of each row; int8 and uint4 only
 
     Rows from(int row) const { return {values + row * stride, stride, scales ? scales + row : nullptr}; }
 };
@@ -28,7 +34,7 @@ struct Float32 {
     using Kept = float;
     using Sum = Floats;
     static constexpr int STEP = 1, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 6;
-    INLINE static Sum zero() { return floats(0.0f); }
+    INLINE static Sum start(const Scale*, int) { return floats(0.0f); }
     INLINE static auto load(const Value* w, int) { return ::load(w); }
     INLINE static auto spread(const Row* x) { return ::spread(*x); }
     INLINE static Sum multiply_add(Sum sum, Spread x, Floats w) { return fma(x, w, sum); }
@@ -41,14 +47,14 @@ struct BFloat16 {
     using Kept = uint16_t;
     using Sum = Floats;
     static constexpr int STEP = 2, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 5;
-    INLINE static Sum zero() { return floats(0.0f); }
+    INLINE static Sum start(const Scale*, int) { return floats(0.0f); }
     INLINE static auto load(const Value* w, int) { return load_pairs(w); }
     INLINE static auto spread(const Row* x) { return spread_pair(x); }
     INLINE static Sum multiply_add(Sum sum, PairSpread x, Pairs w) { return add_products(sum, x, w); }
     INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
-    static float convert(const float* from, Row* to, int count) {
+    static Scale convert(const float* from, Row* to, int count) {
         for (int i = 0; i < count; i += LANES) store_pairs(to + i, ::load(from + i));
-        return 1.0f;
+        return {1.0f, 0};
     }
 };
 
@@ -59,7 +65,7 @@ struct Int8 {
     using Kept = uint16_t;
     using Sum = Whole;
     static constexpr int STEP = 4, PARTS = 1, MOST = REGISTERS == 32 ? 12 : 4;
-    INLINE static Sum zero() { return Sum{}; }
+    INLINE static Sum start(const Scale* scales, int row) { return whole(scales[row].start); }
     INLINE static auto load(const Value* w, int) { return load_bytes(w); }
     INLINE static auto spread(const Row* x) { return spread_bytes(x); }
     INLINE static Sum multiply_add(Sum sum, ByteSpread x, Bytes w) { return add_products(sum, x, w); }
@@ -67,13 +73,14 @@ struct Int8 {
         const Floats factor = multiply(::load(linear.scale + column), floats(scale));
         return fma(to_floats(sum, linear.offset + column), factor, bias);
     }
-    static float convert(const float* from, Row* to, int count) {
+    static Scale convert(const float* from, Row* to, int count) {
         Floats most = floats(0.0f);
         for (int i = 0; i < count; i += LANES) most = larger(most, magnitude(::load(from + i)));
         const float highest = highest_in(most);
         const Floats inverse = floats(highest > 0.0f ? 127.0f / highest : 0.0f);
-        for (int i = 0; i < count; i += LANES) store_bytes(to + i, multiply(::load(from + i), inverse));
-        return highest / 127.0f;
+        int32_t start = 0;
+        for (int i = 0; i < count; i += LANES) start += store_bytes(to + i, multiply(::load(from + i), inverse));
+        return {highest / 127.0f, start};
     }
 };
 
@@ -97,7 +104,7 @@ INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const 
                    float* out, int64_t out_stride) {
     const Floats bias = linear.bias ? load(linear.bias + column) : floats(0.0f);
     const int64_t place = row * out_stride + column;
-    Floats value = T::finish(sum, linear, column, x.scales ? x.scales[row] : 1.0f, bias);
+    Floats value = T::finish(sum, linear, column, x.scales ? x.scales[row].factor : 1.0f, bias);
     if (epilogue.relu) value = larger(value, floats(0.0f));
     if (epilogue.residual) value = add(load(epilogue.residual + place), value);
     store(out + place, value);
@@ -113,19 +120,19 @@ template <class T, int ROWS, int PANELS>
 void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out, int64_t out_stride,
            const Fetch& fetch) {
     constexpr int UNIT = LANES * 4 / static_cast<int>(sizeof(typename T::Value));  // four bytes of each output
-    const int units = linear.inputs / (T::STEP * T::PARTS);
+    const int64_t units = linear.inputs / (T::STEP * T::PARTS);
     const auto* weight = static_cast<const typename T::Value*>(linear.weight);
-    const int64_t panel_size = static_cast<int64_t>(units) * UNIT;
+    const int64_t panel_size = units * UNIT;
     const typename T::Value* w[PANELS];
     for (int p = 0; p < PANELS; ++p) w[p] = weight + (panel + p) * panel_size;
     typename T::Sum sum[ROWS][PANELS];
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 16
-        for (int p = 0; p < PANELS; ++p) sum[r][p] = T::zero();
+        for (int p = 0; p < PANELS; ++p) sum[r][p] = T::start(x.scales, r);
     const int64_t away = (fetch.panels ? fetch.panels : PANELS) * panel_size;
-    int next = fetch.first;  // unit whose weights are fetched
-    const auto multiply_part = [&](int u, int part) __attribute__((always_inline)) {
+    int64_t next = fetch.first;  // unit whose weights are fetched
+    const auto multiply_part = [&](int64_t u, int part) __attribute__((always_inline)) {
         const auto weights = [&](int p) { return T::load(w[p] + u * UNIT, part); };
         const auto row = [&](int r) { return T::spread(x.values + r * x.stride + (u * T::PARTS + part) * T::STEP); };
         if constexpr (REGISTERS == 32) {
@@ -147,7 +154,7 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
             }
         }
     };
-    for (int u = 0; u < units; ++u) {
+    for (int64_t u = 0; u < units; ++u) {
         // One or two rows only wait for memory; with more there is time for others.
         if (ROWS > 2 && u == next) {
 #pragma GCC unroll 16

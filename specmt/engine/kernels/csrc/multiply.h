@@ -88,7 +88,7 @@ class Converter {
 
   private:
     Vector<uint8_t> values_;
-    Vector<float> scales_;
+    Vector<Scale> scales_;
 };
 
 }  // namespace

@@ -182,7 +182,7 @@ int64_t best_filtered(const Network& n, const Rows<T>& x, const Rows<Int8>& roug
     Floats squares = floats(0.0f), errors = floats(0.0f);
     for (int i = 0; i < n.width; i += LANES) {
         const Floats value = load(x.values + i);
-        const Floats error = subtract_product(value, load_rounded(rough.values + i), floats(*rough.scales));
+        const Floats error = subtract_product(value, load_rounded(rough.values + i), floats(rough.scales->factor));
         squares = fma(value, value, squares);
         errors = fma(error, error, errors);
     }

@@ -173,6 +173,7 @@ struct Bytes {
     __m256i low, high;
 };
 
+INLINE Whole whole(int32_t x) { return {(Eight)_mm256_set1_epi32(x), (Eight)_mm256_set1_epi32(x)}; }
 INLINE Bytes load_bytes(const int8_t* w) {
     const auto* halves = reinterpret_cast<const __m256i*>(w);
     return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
@@ -213,9 +214,10 @@ INLINE Floats to_floats(Whole sum, const int32_t* offset) {
     return to_floats(_mm256_sub_epi32((__m256i)sum.low, _mm256_loadu_si256(halves)),
                      _mm256_sub_epi32((__m256i)sum.high, _mm256_loadu_si256(halves + 1)));
 }
-INLINE void store_bytes(ByteRow* to, Floats x) {
+INLINE int32_t store_bytes(ByteRow* to, Floats x) {
     const __m128i moved = _mm_xor_si128(narrow(x), _mm_set1_epi8(INT8_MIN));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), moved);
+    return 0;
 }
 INLINE Floats load_rounded(const ByteRow* x) {
     return each([&](int half) {
@@ -226,28 +228,39 @@ INLINE Floats load_rounded(const ByteRow* x) {
 
 #else
 
-using ByteRow = int8_t;
+// Magnitudes by weights whose bits are turned over where the row is negative, which makes each 1 less than the weight with
+// the other sign: what that takes away is what sums begin with. Two such products fill no 16 bits. Other instructions for
+// signs wait for the units that multiply.
+struct ByteRow {  // of four numbers the magnitudes, then their signs
+    uint8_t bytes[2];
+};
 struct ByteSpread {
-    __m256i signs, magnitude;
+    __m256i magnitudes, signs;
 };
 
-INLINE ByteSpread spread_bytes(const ByteRow* x) {
-    const __m256i four = spread_four(x);
-    return {four, _mm256_abs_epi8(four)};
-}
+INLINE ByteSpread spread_bytes(const ByteRow* x) { return {spread_four(x), spread_four(x + 2)}; }
 INLINE Eight add_products(Eight sum, ByteSpread x, __m256i w) {
-    const __m256i pairs = _mm256_maddubs_epi16(x.magnitude, _mm256_sign_epi8(w, x.signs));
+    const __m256i pairs = _mm256_maddubs_epi16(x.magnitudes, _mm256_xor_si256(w, x.signs));
     return (Eight)_mm256_add_epi32((__m256i)sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 INLINE Whole add_products(Whole sum, ByteSpread x, Bytes w) {
     return {add_products(sum.low, x, w.low), add_products(sum.high, x, w.high)};
 }
 INLINE Floats to_floats(Whole sum, const int32_t*) { return to_floats((__m256i)sum.low, (__m256i)sum.high); }
-INLINE void store_bytes(ByteRow* to, Floats x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), narrow(x)); }
+INLINE int32_t store_bytes(ByteRow* to, Floats x) {
+    const __m128i zero = _mm_setzero_si128(), rounded = narrow(x);
+    const __m128i magnitudes = _mm_abs_epi8(rounded), signs = _mm_cmpgt_epi8(zero, rounded);
+    auto* halves = reinterpret_cast<__m128i*>(to);
+    _mm_storeu_si128(halves, _mm_unpacklo_epi32(magnitudes, signs));
+    _mm_storeu_si128(halves + 1, _mm_unpackhi_epi32(magnitudes, signs));
+    const __m128i sums = _mm_sad_epu8(_mm_and_si128(magnitudes, signs), zero);
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2);
+}
 INLINE Floats load_rounded(const ByteRow* x) {
     return each([&](int half) {
-        const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + half * 8));
-        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+        const __m128i four = load_eight(x + half * 8), signs = _mm_shuffle_epi32(four, 0xED);
+        const __m128i numbers = _mm_sub_epi8(_mm_xor_si128(_mm_shuffle_epi32(four, 0xE8), signs), signs);
+        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(numbers));
     });
 }
 

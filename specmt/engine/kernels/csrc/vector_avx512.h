@@ -136,6 +136,7 @@ INLINE Bytes load_levels(const uint8_t* w, int upper) {
     const __m512i levels = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(LEVELS)));
     return _mm512_shuffle_epi8(levels, _mm512_and_si512(upper ? _mm512_srli_epi16(codes, 4) : codes, half));
 }
+INLINE Whole whole(int32_t x) { return (Whole)_mm512_set1_epi32(x); }
 INLINE Whole load_whole(const int32_t* x) { return (Whole)_mm512_loadu_si512(x); }
 INLINE __m512i spread_four(const void* x) {
     int32_t four;
@@ -154,9 +155,10 @@ INLINE Whole add_products(Whole sum, ByteSpread x, Bytes w) { return (Whole)_mm5
 INLINE Floats to_floats(Whole sum, const int32_t* offset) {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32((__m512i)sum, _mm512_loadu_si512(offset)));
 }
-INLINE void store_bytes(ByteRow* to, Floats x) {
+INLINE int32_t store_bytes(ByteRow* to, Floats x) {
     const __m512i moved = _mm512_add_epi32(_mm512_cvtps_epi32(x), _mm512_set1_epi32(128));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(moved));
+    return 0;
 }
 INLINE Floats load_rounded(const ByteRow* x) {
     const __m512i moved = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
@@ -182,8 +184,9 @@ INLINE Whole add_products(Whole sum, ByteSpread x, Bytes w) {
     return (Whole)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 }
 INLINE Floats to_floats(Whole sum, const int32_t*) { return _mm512_cvtepi32_ps((__m512i)sum); }
-INLINE void store_bytes(ByteRow* to, Floats x) {
+INLINE int32_t store_bytes(ByteRow* to, Floats x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+    return 0;
 }
 INLINE Floats load_rounded(const ByteRow* x) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));

@@ -211,6 +211,7 @@ struct Bytes {
 using ByteRow = int8_t;
 using ByteSpread = int8x16_t;
 
+INLINE Whole whole(int32_t x) { return {{vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}}; }
 INLINE Bytes load_bytes(const int8_t* w) { return {{vld1q_s8(w), vld1q_s8(w + 16), vld1q_s8(w + 32), vld1q_s8(w + 48)}}; }
 INLINE Bytes load_levels(const uint8_t* w, int upper) {
     const int8x16_t levels = vld1q_s8(LEVELS);
@@ -232,10 +233,11 @@ INLINE Whole add_products(Whole sum, ByteSpread x, Bytes w) {
 INLINE Floats to_floats(Whole sum, const int32_t*) {
     return each([&](int i) { return vcvtq_f32_s32(sum.part[i]); });
 }
-INLINE void store_bytes(ByteRow* to, Floats x) {
-    const auto whole = [&](int i) { return vmovn_s32(vcvtnq_s32_f32(x.part[i])); };
-    const int16x8_t low = vcombine_s16(whole(0), whole(1)), high = vcombine_s16(whole(2), whole(3));
+INLINE int32_t store_bytes(ByteRow* to, Floats x) {
+    const auto rounded = [&](int i) { return vmovn_s32(vcvtnq_s32_f32(x.part[i])); };
+    const int16x8_t low = vcombine_s16(rounded(0), rounded(1)), high = vcombine_s16(rounded(2), rounded(3));
     vst1q_s8(to, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    return 0;
 }
 INLINE Floats load_rounded(const ByteRow* x) {
     const int8x16_t bytes = vld1q_s8(x);
