@@ -71,6 +71,8 @@ _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
 _COLUMN: Final = re.compile(r"\s*(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\s*\Z")
 _HARD_BREAK: Final = " +"
+_UNBROKEN: Final = re.compile(r"(?P<said>\S.*?)(?: \+[ \t]*(?:\r?\n\s*|\Z)|\Z)", re.DOTALL)
+"""What of a cell is in front of a hard break, or of its end."""
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -329,7 +331,8 @@ class _Page:
             elif style == "a" or re.search(r"\n(?:[ \t\r]*\n|//)", self._text[start:stop]):
                 self.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, start, stop)])
             else:
-                self._take((start, stop), is_first=False)
+                for match in _UNBROKEN.finditer(self._text, start, stop):
+                    self._take(match.span("said"), is_first=False)
         self._in_table = False
         return end
 

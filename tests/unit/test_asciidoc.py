@@ -111,3 +111,10 @@ def test_what_begins_in_a_sentence_does_not_end_in_the_next() -> None:
 def test_a_line_that_would_be_an_item_stays_a_line() -> None:
     page = b"Eins und\nzwei:\n* Drei\n* Vier\n"
     assert translate(read("asciidoc", page)) == page.upper()
+
+
+def test_hard_breaks_of_cells_stay() -> None:
+    page = "|===\n|Haus. +\n  Tür und\nTor +\n|Dach\n|===\n"
+    assert translate(read("asciidoc", page.encode())).decode() == page.replace("Haus", "HAUS").replace(
+        "Tür und\nTor", "TÜR UND\nTOR"
+    ).replace("Dach", "DACH")
