@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from specmt.formats.rst_inline import OF_TEXT
 from specmt.languages import primary
 from specmt.text.glossary import Entry, Glossary
 from specmt.text.judge import judge
@@ -65,6 +66,11 @@ _LABEL: Final = re.compile(
 """The name of a button, keys or a sentence, which are no code."""
 
 _QUOTES: Final = re.compile(r"\A(['\"])([^'\"]*)\1\Z")
+_TITLED: Final = re.compile(r"\A[^<>]+(?=<[^<>]+>\Z)")
+"""The text in front of what a role of reStructuredText names."""
+
+_ROLE: Final = re.compile(r":([\w:-]+):\Z")
+
 _CODE_TAG: Final = re.compile(r"\A<\w+[^>]*>|</\w+>\Z")
 _IN_QUOTES: Final = re.compile(
     r"(?<=>)[^<>{}=]*(?=<)|(?<=[>}])[^<>{}=;\n]*(?=[<{])|(?<=\")[^\"\n]*(?=\")|(?<=')[^'\n]*(?=')"
@@ -168,7 +174,10 @@ def read(raw: str) -> Said:
         else:
             code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split())
             code = _QUOTES.sub(r"\2", code)
-            if not _LABEL.fullmatch(code):
+            role = _ROLE.search(raw, max(0, token.start - 30), token.start)
+            if role is not None:
+                code = _TITLED.sub("", code)
+            if not _LABEL.fullmatch(code) and not (role is not None and role[1] in OF_TEXT):
                 said.found[kind][code] += 1
         words.append(" ")
     said.words = _MARKUP.sub("", "".join(words) + raw[place:])

@@ -32,7 +32,7 @@ _SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
 _ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
 _HAS_MARKUP: Final = re.compile(r"[\\*`|\[_]")
 
-_OF_TEXT: Final = frozenset(
+OF_TEXT: Final = frozenset(
     ["emphasis", "strong", "guilabel", "sub", "sup", "subscript", "superscript", "title", "title-reference", "dfn", "t"]
 )
 """Roles of which the text is text."""
@@ -147,7 +147,7 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
         return Found("pair", start, end, inside, "__" if to == "__" else f"<{name}_>", "" if to == "__" else name)
     if title and role and (role in _OF_TITLES or any(map(str.isspace, title))):
         return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}")
-    if role in _OF_TEXT or (not role and any(map(str.isspace, content))):
+    if role in OF_TEXT or (not role and any(map(str.isspace, content))):
         return Found("pair", start, end, inside, f":{role}:")
     return Found("opaque", start, end, inside, " ".join(raw.split()))
 

@@ -255,6 +255,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "vor %ldj", "%ld years ago"),
         ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
         ("yaml", "Der Turm <Wahl>", "The tower"),
+        ("rst", "Mehr: :doc:`Die Wahl </usage/a>` der :dfn:`Türme`", "More: :doc:`selecting </usage/a>` :dfn:`tower`"),
     ],
 )
 def test_nothing_is_said_of_what_people_write(file_format: str, source: str, said: str, tmp_path: Path) -> None:
@@ -295,6 +296,7 @@ def test_plurals(tmp_path: Path) -> None:
     ("file_format", "source", "said", "kind"),
     [
         ("markdown", "Ruf `tool -a` auf", "Call it", "code"),
+        ("rst", "Mehr: :doc:`Die Wahl </usage/a>`", "More: :doc:`selecting </usage/b>`", "code"),
         (
             "markdown",
             "Turm:\n\n```\nHallo NAME, danke für 3 Orte.\n```",
