@@ -146,5 +146,6 @@ def rebase(target: str, source: str, folder: str, place: Callable[[str], str | N
     """
     path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", target, re.DOTALL).groups()  # type: ignore[union-attr]
     named = None if _OTHER.match(path) else place(posixpath.normpath(posixpath.join(source, path)))
-    new = path if named is None else posixpath.relpath(named, folder)
-    return target if new == posixpath.normpath(path) else new + mark + rest
+    if named is None or named == posixpath.normpath(posixpath.join(folder, path)):
+        return target
+    return posixpath.relpath(named, folder) + mark + rest

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from specmt.errors import InputNotFoundError, UsageError
+from specmt.formats.anchors import rebase
 from specmt.project import Project, find_project
 
 HEAD = 'version = 1\nfrom = "de"\nto = ["en", "pt-BR"]\n'
@@ -84,6 +85,7 @@ def test_links_follow_the_mapping(tmp_path: Path) -> None:
     assert change("../README.md?x#y") == "../../README.md?x#y"
     assert change("../i18n/en/a.md") == "a.md", "a page that links its translation is a switch of languages"
     assert change("a.md") == "../../docs/a.md"
+    assert rebase("../docs/a.png", "/docs", "/docs", str) == "../docs/a.png", "it leads there as it is written"
 
 
 @pytest.mark.parametrize(
