@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from specmt.languages import primary
 from specmt.text.numbers import TIME, Number, find_numbers, target_form
-from specmt.text.placeholders import find_copied
+from specmt.text.placeholders import Unlearnt, find_copied
 from specmt.text.words import WORDS
 
 _ENDINGS: Final = {"en": r"(?:s|ths?|fold)?(?![^\W\d_])", "de": ""}
@@ -69,7 +69,7 @@ def judge(
     *,
     numbers: bool = True,
     copied: Sequence[str] | None = None,
-    unlearnt: re.Pattern[str] | None = None,
+    unlearnt: Unlearnt | None = None,
 ) -> list[str]:
     """Returns what a translation loses, changes or adds: nothing, if it is to be accepted.
 
@@ -84,7 +84,7 @@ def judge(
         problems += _told(repr, _lacking(had, has, said), had, _MISSING)
         problems += _told(repr, _lacking(has, had, source), has, _NEW)
     if not said.isascii():
-        found = {"\ufffd", *unlearnt.findall(said)} if unlearnt else {"\ufffd"}
+        found = {"\ufffd"} | (unlearnt(said) if unlearnt else set())
         new = sorted(found.intersection(said).difference(source))
         problems += [f"the character {char!r} is {_NEW}" for char in new]
     return problems

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,9 @@ WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*")
 
 MOST: Final = 1 << 24
 """The most bytes of the text in the file; the bundled ones have half a million."""
+
+_LATIN: Final = (0, 0x7E), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x24F), (0x1E00, 0x1EFF)
+_OTHERS: Final = "„“”‚‘’«»‹›–—…\ufffc"
 
 _TAIL: Final = 4
 """The fewest letters of the last word of a compound."""
@@ -56,12 +59,12 @@ class Lexicon:
         return frozenset(to_key(self.words).partition("\n\n")[2].split())
 
     @cached_property
-    def unlearnt(self) -> re.Pattern[str] | None:
-        """Finds characters that were not learnt; Latin letters always were. ``None``: it is not known."""
+    def unlearnt(self) -> Callable[[str], set[str]] | None:
+        """Finds the characters of a text that were not learnt; Latin letters always were. ``None``: it is not known."""
         if not self.letters:
             return None
-        known = "".join(map(re.escape, sorted(self.letters)))
-        return re.compile(rf"[^\s\x00-\x7e\xc0-\xd6\xd8-\xf6\xf8-\u024f\u1e00-\u1eff„“”‚‘’«»‹›–—…\ufffc{known}]")
+        known = self.letters.union(_OTHERS, *(map(chr, range(first, last + 1)) for first, last in _LATIN))
+        return partial(_strange, known)
 
     def spell(self, word: str) -> str:
         """Returns the usual spelling of a word in capitals.
@@ -90,6 +93,10 @@ class Lexicon:
                 head = self.spellings.get(key[:cut], key[:cut]).lower()
                 return (head.capitalize() if tail[0].isupper() else head) + tail.lower()
         return key.lower()
+
+
+def _strange(known: frozenset[str], text: str) -> set[str]:
+    return {char for char in {*text} - known if not char.isspace()}
 
 
 def to_key(word: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -13,8 +13,8 @@ from specmt.text.patterns import BLOCKS, BREAKS, HINT, NAME, VOID, token_pattern
 from specmt.text.view import View, plain
 from specmt.types import Span
 
-Unlearnt: TypeAlias = "re.Pattern[str]"
-"""Finds the characters that a model has not learnt."""
+Unlearnt: TypeAlias = Callable[[str], set[str]]
+"""Returns the characters of a text that a model has not learnt."""
 
 
 _STAND_IN: Final = re.compile(r"%([1-9][0-9]{0,5})")
@@ -74,7 +74,7 @@ def mask(text: str | View, depth: int = 0, unlearnt: Unlearnt | None = None) -> 
     An element, a link or strong text has one stand-in: what is in it is a text to be translated by itself.
 
     :param depth: how many elements the text is in; an element too deep is copied whole.
-    :param unlearnt: finds characters that the model has not learnt; words with them are copied
+    :param unlearnt: finds the characters that the model has not learnt; words with them are copied
     """
     seen = View(text, text) if isinstance(text, str) else text
     text = seen.text
@@ -122,24 +122,25 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     """Yields what is to be copied, from left to right.
 
     :param text: with plain spaces
-    :param unlearnt: finds characters that the model has not learnt; words with them are copied
+    :param unlearnt: finds the characters that the model has not learnt; words with them are copied
     """
     place = 0
     found = (
         [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(text)] if HINT.search(text) else []
     )
-    if unlearnt is None or text.isascii():
+    if unlearnt is None or text.isascii() or not (strange := unlearnt(text)):
         yield from found
         return
+    pattern = re.compile(f"[{re.escape(''.join(sorted(strange)))}]")
     for token in [*found, Token(len(text), len(text), "", "")]:
-        for start, end in _unlearnt_words(text, place, token.start, unlearnt):
+        for start, end in _unlearnt_words(text, place, token.start, pattern):
             yield Token(start, end, "unlearnt", text[start:end])
         if token.kind:
             yield token
         place = token.end
 
 
-def _unlearnt_words(text: str, place: int, end: int, unlearnt: Unlearnt) -> Iterator[Span]:
+def _unlearnt_words(text: str, place: int, end: int, unlearnt: re.Pattern[str]) -> Iterator[Span]:
     """Yields the words with characters that were not learnt, in a part of a text; neighbours are one."""
     last: Span | None = None
     for match in unlearnt.finditer(text, place, end):

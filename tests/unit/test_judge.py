@@ -96,9 +96,9 @@ def test_what_is_copied_counts_both_ways(source: str, said: str, problems: list[
 
 def test_characters_that_the_model_has_not_learnt_are_refused() -> None:
     broken = ["the character '\ufffd' is in the translation only"]
-    assert judge("Ä", "A\ufffd", DE_EN) == judge("Ä", "A\ufffd", DE_EN, unlearnt=re.compile("[я]")) == broken
+    assert judge("Ä", "A\ufffd", DE_EN) == judge("Ä", "A\ufffd", DE_EN, unlearnt={"я"}.intersection) == broken
     assert judge("Ä\ufffd", "A\ufffd", DE_EN) == []
-    assert judge("я", "яж ñ", DE_EN, unlearnt=re.compile("[а-я]")) == ["the character 'ж' is in the translation only"]
+    assert judge("я", "яж ñ", DE_EN, unlearnt={*"яж"}.intersection) == ["the character 'ж' is in the translation only"]
 
 
 def made_up(generator: random.Random) -> tuple[str, str]:
