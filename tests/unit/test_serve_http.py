@@ -348,7 +348,9 @@ def test_documents(client: httpx.Client, expected: str) -> None:
     assert fetched.content.decode() == expected
     plain, coded = f"{key}.ubersicht__en.txt", quote(key + dot + name)
     assert fetched.headers["content-disposition"] == f"attachment; filename=\"{plain}\"; filename*=UTF-8''{coded}"
-    assert send("texte.de.yml", b"a: 12\n").json()["translatedFileUrl"].endswith(".texte_de_en.yml")
+    response = send("texte.de.yml", b"a: 12\n")
+    assert response.status_code == 200, response.text
+    assert response.json()["translatedFileUrl"].endswith(".texte_de_en.yml")
     for name, content in (
         ("a.yml", b"a: b\n"),
         ("a.exe", b"x"),
