@@ -48,7 +48,7 @@ NUMBERS = 20
 PICTURE = random.Random(1).randbytes(3 << 20)
 """In every fourth document, so that it is kept in a file while it arrives."""
 
-REST = 2.0
+REST = 0.5
 """Seconds after a fault in which it may still be felt."""
 
 END_OF_THREAD = signal.SIGRTMIN

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 import click
 
@@ -39,8 +40,6 @@ from specmt.update.update import Update, Updated, open_update, update_all
 
 LIST = Path(__file__).with_suffix(".txt")
 EDITS = 5
-INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
-"""What follows the source in a text that is kept."""
 
 
 class Marking:
@@ -192,10 +191,10 @@ def replay(
             brought(anew)
             counts["milliseconds anew"] += round(1000 * (time.process_time() - started))
             counts["asked anew"] += len(anew.asked)
-        text = INDENT.sub("", target.read_text(encoding="utf-8", errors="replace"))
+        text = target.read_text(encoding="utf-8", errors="replace")
         place = 0
         for each_text in kept:
-            found = text.find(INDENT.sub("", each_text), place)
+            found = find_kept(each_text, text, place)
             if found < 0:
                 yield f"lost or moved: {each_text[:60]!r}"
             else:
@@ -231,6 +230,19 @@ def replay(
             continue
         before = data
         counts["commits"] += 1
+
+
+def find_kept(said: str, text: str, place: int) -> int:
+    """Returns where a block is that stays, or −1; its lines may be further in or out, all alike, as in the source."""
+    if (found := text.find(said, place)) >= 0:
+        return found
+    first, *rest = said.split("\n")
+    pattern, by = re.escape(first), "(?P<by>[ \t]*)"
+    for line in dedent("\n".join(rest)).split("\n") if rest else ():
+        pattern += "\n" + (by + re.escape(line) if line.strip() else "[ \t\r]*")
+        by = "(?P=by)" if line.strip() else by
+    match = re.compile(pattern).search(text, place)
+    return -1 if match is None else match.start()
 
 
 def kept_texts(update: Update) -> list[str]:

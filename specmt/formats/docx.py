@@ -54,7 +54,6 @@ _NO_STYLE: Final = re.compile(r'<w:(?:lang|noProof|rFonts w:hint)\b[^>]*/>|<w:rP
 _DEEPEST: Final = 50
 """How many paragraphs may be in each other, or insertions and links: what is in one is looked through each time."""
 
-_TAG: Final = re.compile(r"<\w")
 _OPEN: Final = '<w:t xml:space="preserve">'
 _CLOSE: Final = "</w:t></w:r>"
 
@@ -112,7 +111,19 @@ def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> 
 class _Paragraph:
     """The runs of a paragraph as a text with tags."""
 
-    __slots__ = ("_base", "_found", "_heads", "_inline", "_is_code", "_parts", "_runs", "_start", "_text", "left")
+    __slots__ = (
+        "_base",
+        "_found",
+        "_heads",
+        "_inline",
+        "_is_code",
+        "_parts",
+        "_runs",
+        "_start",
+        "_text",
+        "_texts",
+        "left",
+    )
 
     def __init__(self, text: str, node: Element, is_code: Callable[[str], bool]) -> None:
         self.left: list[Part] = []
@@ -122,6 +133,7 @@ class _Paragraph:
         self._start = node.start
         self._inline = Inline(text, xml_unescape)
         self._runs: list[_Run] = []
+        self._texts: list[Span] = []
         self._base: dict[Span | None, Span] = {}
         """What opens a run that has no tag of its own, by the tag of what it is in."""
         self._heads: dict[Span, Span] = {}
@@ -273,6 +285,7 @@ class _Paragraph:
         for child in node.elements:
             if child.name == "w:t" and child.end > child.inside[0]:
                 self._inline.text(*child.inside)
+                self._texts.append(child.inside)
             elif child.name in _BREAKS:
                 if not is_base:
                     self._inline.close(child.start, child.start, run.style)
@@ -328,11 +341,15 @@ class _Paragraph:
 
     def _closing(self, start: int) -> str:
         """Returns what closes a run before a text, which may begin with a picture in place of a word."""
-        return "</w:r>" if _TAG.match(self._text, start) else _CLOSE
+        return _CLOSE if self._is_in_text(start) else "</w:r>"
 
     def _opening(self, end: int) -> str:
         """Returns what opens the rest of a run behind a text, which may end with a picture."""
-        return _OPEN if self._text.startswith("</w:t", self._text.find("<", end)) else ""
+        return _OPEN if self._is_in_text(end) else ""
+
+    def _is_in_text(self, place: int) -> bool:
+        number = bisect_left(self._texts, (place + 1, 0)) - 1
+        return number >= 0 and place <= self._texts[number][1]
 
     def _run_at(self, place: int) -> _Run | None:
         """Returns the run that a place is in."""

@@ -131,22 +131,21 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     if unlearnt is None or text.isascii() or not (strange := unlearnt(text)):
         yield from found
         return
-    pattern = re.compile(f"[{re.escape(''.join(sorted(strange)))}]")
     for token in [*found, Token(len(text), len(text), "", "")]:
-        for start, end in _unlearnt_words(text, place, token.start, pattern):
+        for start, end in _unlearnt_words(text, place, token.start, strange):
             yield Token(start, end, "unlearnt", text[start:end])
         if token.kind:
             yield token
         place = token.end
 
 
-def _unlearnt_words(text: str, place: int, end: int, unlearnt: re.Pattern[str]) -> Iterator[Span]:
+def _unlearnt_words(text: str, place: int, end: int, strange: set[str]) -> Iterator[Span]:
     """Yields the words with characters that were not learnt, in a part of a text; neighbours are one."""
     last: Span | None = None
-    for match in unlearnt.finditer(text, place, end):
-        if last is not None and match.start() < last[1]:
+    for found in range(place, end):
+        if text[found] not in strange or (last is not None and found < last[1]):
             continue
-        start, stop = match.span()
+        start, stop = found, found + 1
         if _is_of_word(text[start]):  # and no symbol beside one
             while start > place and text[start - 1].isalnum():
                 start -= 1

@@ -93,3 +93,11 @@ def test_a_text_may_begin_and_end_with_a_picture_and_an_end_have_space_in_it(ins
     etree.fromstring(after.encode())
     assert re.findall("<w:[dh][^>]*>", after) == re.findall("<w:[dh][^>]*>", before)
     assert re.sub("<[^>]*>", "", after) == re.sub("<[^>]*>", "", before).upper()
+
+
+def test_what_looks_like_an_element_in_a_text_is_text() -> None:
+    text = "<w:t> <w:x/>ein Haus</w:t>"
+    (done,) = run(Shouting(), ("docx", in_word(f"<w:p><w:r>{text}</w:r></w:p>")))
+    written = unpack(done.data, "word/document.xml")
+    etree.fromstring(written.encode())
+    assert re.sub("<[^>]*>", "", written) == " &lt;w:x/&gt;EIN HAUS"
