@@ -6,7 +6,7 @@ from typing import Final
 
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
-from specmt.formats.known import BILINGUAL
+from specmt.formats.known import BILINGUAL, HEAD, said_languages
 from specmt.languages import primary
 from specmt.text.identify import are_swapped
 from specmt.update.pairing import SURE
@@ -17,6 +17,9 @@ from specmt.update.store import Files
 
 _FEWEST: Final = 4
 """So many blocks must be there for a file to be none of those that a record or another file belongs to."""
+
+_FEW: Final = 0.25
+"""The share of blocks that other files may have, too: a heading, the header of a catalogue, a licence."""
 
 _MOST: Final = 10_000
 """The most characters of a text by which its language is found out."""
@@ -33,29 +36,45 @@ def check_record(files: Files, known: Record, formats: FormatOptions, source: Si
             f"{files.file_format}, {formats.source} to {formats.target}."
         )
     texts = [each for each in known.entries if each.source != NONE]
-    ours = {each.text for each in source.items} | {(each.kind, each.key) for each in source.items}
-    theirs = {each.text for each in target.items}
-    is_ours = any(each.source in ours or (each.key and (each.kind, each.key) in ours) for each in texts)
-    if len(texts) >= _FEWEST and not is_ours and not any(each.target in theirs for each in texts):
-        said = {sentence for each in source.items for sentence in each.sentences}
-        if said & {sentence[:8] for each in texts for sentence in each.translated}:
-            raise DataError(f"{files.name}: source and target are swapped.")
+    ours, theirs = ({each.text for each in side.items} for side in (source, target))
+    said = {sentence for each in source.items for sentence in each.sentences}
+    kept = sum(each.source in ours or each.target in theirs or not said.isdisjoint(each.sentences) for each in texts)
+    crossed = sum(not said.isdisjoint(sentence[:8] for sentence in each.translated) for each in texts)
+    if len(texts) >= _FEWEST and crossed > kept:
+        raise DataError(f"{files.name}: source and target are swapped.")
+    if len(texts) >= _FEWEST and kept < _FEW * len(texts):
         raise DataError(f"{files.record}: is the record of other files.")
 
 
 def check_recognized(files: Files, known: Record, made: Plan, target: Side) -> None:
     """
-    :raises DataError: nothing that a translation had is in it any more, but something else.
+    :raises DataError: next to nothing that a translation had is in it any more, but something else.
     """
     there = {each.target for each in known.entries if each.origin != "-" and each.source != NONE}
     keys = {(each.kind, each.key) for each in known.entries if each.key}
-    is_any = any(each.text in there or (each.kind, each.key) in keys for each in target.items)
-    matched = sum(step.target is not None and step.entry is not None for step in made.steps)
-    if len(there) >= _FEWEST and not is_any and matched < SURE * len(there):
+    items = [each for each in target.items if each.text != NONE]
+    found = sum(each.text in there or (each.kind, each.key) in keys for each in items)
+    matched = sum(step.target is not None and bool(step.entry and step.entry.source != NONE) for step in made.steps)
+    if len(there) >= _FEWEST and found <= _FEW * min(len(items), len(there)) and matched < SURE * len(there):
         raise DataError(
             f"{files.name}: has nothing of the translation that was there. If {files.record} is removed, blocks are "
             f"found by their order; if both are, all is made anew."
         )
+
+
+def check_translated(files: Files, formats: FormatOptions, source: Side, target: Side) -> None:
+    """
+    :raises DataError: of two catalogues, the source has the translations, as it says itself, and the target has none.
+    """
+    said = said_languages(files.file_format, source.data[:HEAD])[1]
+    if (
+        files.file_format in BILINGUAL
+        and said is not None
+        and primary(said) == primary(formats.target)
+        and any(each.target for each in source.document.segments)
+        and not any(each.target for each in target.document.segments)
+    ):
+        raise DataError(f"{files.name}: source and target are swapped: {files.source} has the translations.")
 
 
 def check_languages(files: Files, formats: FormatOptions, source: Side, target: Side) -> None:

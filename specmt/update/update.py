@@ -18,7 +18,7 @@ from specmt.formats.known import BILINGUAL
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
-from specmt.update.belongs import check_languages, check_pairs, check_recognized, check_record
+from specmt.update.belongs import check_languages, check_pairs, check_recognized, check_record, check_translated
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
 from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indentation, is_new, kept_texts, mended
@@ -66,6 +66,8 @@ def open_update(
     """
     source = read_whole(files.source)
     target = read_whole(files.target) if files.target.exists() else None
+    if target is not None and files.file_format not in BILINGUAL and files.source.samefile(files.target):
+        raise DataError(f"{files.name}: source and target are the same file.")
     known = recall(files, target, recovers=not is_dry)
     if target is not None and known is not None and not options.forces and known.is_of(source, target):
         return None
@@ -147,6 +149,7 @@ class Update:
             steps = [Step("write", "c" if each.text == NONE else "m") for each in self.source.items]
             return Plan(steps, [(number, None) for number in range(len(steps))])
         known = None if self.known is None else self.known.entries
+        check_translated(self.files, self._formats, self.source, self.target)
         if known is None:
             check_languages(self.files, self._formats, self.source, self.target)
         made = plan(known, self.source.items, self.target.items, self.options, partial(self.source.paired, self.target))

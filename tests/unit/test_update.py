@@ -249,6 +249,61 @@ def test_files_that_do_not_belong_together(page: Pair) -> None:
     assert page.target.read_text().startswith("# a\n")
 
 
+def test_a_heading_alone_makes_no_record_one_of_these_files(page: Pair) -> None:
+    other = Pair(page.folder / "other", page.name)
+    other.folder.mkdir()
+    other.update("# Titel\n" + "\nEtwas anderes.\n\nNoch etwas.\n" * 3)
+    page.update("# Titel\n" + "\nDer Satz.\n\nEin Satz.\n" * 3)
+    other.files.record.replace(page.files.record)
+    with pytest.raises(DataError, match="is the record of other files"):
+        page.update()
+
+
+@pytest.mark.parametrize("name", ["text.po", "text.xliff"])
+def test_what_every_catalogue_has_does_not_make_it_known(tmp_path: Path, name: str) -> None:
+    pair = Pair(tmp_path, name)
+    pair.update(catalogue(name, "abcde"))
+    pair.target.write_text(catalogue(name, "vwxyz", "text"))
+    with pytest.raises(DataError, match="has nothing of the translation that was there"):
+        pair.update(catalogue(name, "abcdef"))
+
+
+@pytest.mark.parametrize("name", ["text.po", "text.xliff"])
+def test_catalogues_that_are_swapped(tmp_path: Path, name: str) -> None:
+    pair = Pair(tmp_path, name)
+    pair.target.parent.mkdir()
+    pair.target.write_text(catalogue(name, "abc"))
+    with pytest.raises(DataError, match=r"are swapped: .* has the translations"):
+        pair.update(catalogue(name, "abc", "text"))
+
+
+def catalogue(name: str, entries: str, target: str = "") -> str:
+    if name.endswith(".po"):
+        head = 'msgid ""\nmsgstr "Language: en\\n"\n'
+        return head + "".join(f'\nmsgid "{each}"\nmsgstr "{target}"\n' for each in entries)
+    units = (
+        f'<trans-unit id="{each}"><source>{each}</source><target>{target}</target></trans-unit>\n' for each in entries
+    )
+    languages = 'source-language="de" target-language="en"'
+    return f'<xliff version="1.2"><file {languages}><body>\n{"".join(units)}</body></file></xliff>\n'
+
+
+def test_keys_that_are_swapped(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "text.properties")
+    source = "a = eins\nb = zwei\nc = drei\nd = vier\n"
+    made = pair.update(source)
+    pair.target.write_text(source)
+    with pytest.raises(DataError, match="are swapped"):
+        pair.update(made)
+
+
+def test_a_source_is_no_target_of_itself(page: Pair) -> None:
+    page.target.unlink()
+    page.target.symlink_to(page.source)
+    with pytest.raises(DataError, match="source and target are the same file"):
+        page.update(PAGE)
+
+
 def test_what_is_not_valid_any_more_is_left(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "de.json")
     pair.update('{"a": "Eins"}')
