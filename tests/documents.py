@@ -255,7 +255,7 @@ SAMPLES = [
             "Drei ![Bild]": "DREI ![BILD]",
             "| a | b \\| c |": "| A | B \\| C |",
             "Fünf": "FÜNF",
-            "Acht [neun] und &lt;zehn&gt; \\*elf\\*.": "ACHT [neun] UND \\<zehn\\> \\*ELF\\*.",
+            "Acht [neun] und &lt;zehn&gt; \\*elf\\*.": "ACHT [neun] UND &lt;zehn&gt; \\*ELF\\*.",
         },
     ),
     Sample(

@@ -26,12 +26,15 @@ from mdit_py_plugins.footnote import footnote_plugin
 
 from specmt.formats.jsx import jsx_block, jsx_inline
 
-_MACRO: Final = r"\{\{.{0,1000}?\}\}+|\{%.{0,1000}?%\}|\{\#(?!\w).{0,1000}?\#\}|<%.{0,1000}?%>"
+_MACRO: Final = (
+    r"\{\{(?:(?!\}\}).){0,1000}\}\}+|\{%(?:(?!%\}).){0,1000}%\}|\{\#(?!\w).{0,1000}?\#\}|<%(?:(?!%>).){0,1000}%>"
+)
 _BRACES: Final = r"""\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}"""
 _ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){_BRACES}"""
 _LINE: Final = re.compile(
     rf""":{{3,}}[ \t]*(?:{_BRACES}|[\w.:-]+)?(?:\[(?P<label>[^\[\]\n]*)\])?[ \t]*(?:{_BRACES}[ \t]*)?
             (?P<title>[^\n{{]*?)[ \t]*(?:{_BRACES})?[ \t]*:*
+        | ==[ \t]+(?P<tab>\S.*)
         | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{_BRACES})?
         | \[![\w|-]+\][+-]?(?:[ \t]+(?P<alert>.*))?
         | (?:(?:{_MACRO})[ \t]*)+ | {_ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
@@ -42,7 +45,7 @@ _LINE: Final = re.compile(
 )
 """A line that is markup, and the text in it."""
 
-_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/")
+_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=")
 HEADER: Final = re.compile(
     r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
         | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
@@ -59,6 +62,7 @@ _OF_PANDOC: Final = re.compile(
 
 _MOST_TERMS: Final = 4
 _OPTION: Final = re.compile(r":(?:alt|caption|header|label|title):[ \t]+(?P<title>.*)|:[\w-]+:.*|---")
+_MYST: Final = re.compile(r":{3,}\{[\w:-]+\}")
 _KEPT_BLOCK: Final = (
     (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:\([\w:-]+\)|\{[^}]*\})?[ \t]*\Z"), "math"),
     (re.compile(r"\\\["), re.compile(r"\\\][ \t]*\Z"), "math"),
@@ -83,9 +87,11 @@ _INLINE: Final = re.compile(
             | (?<![^\W_])(?<!\$)\$(?![\s$])(?:[^$\\\n]|\\.|\n(?!\s)){{0,300}}?(?<!\s)\$(?![^\W_]|\$)
             | \\\((?:(?!\\\)|(?<![\\A-Za-z])[A-Za-z]{{4}})[^\n]){{1,300}}\\\))
         | (?P<wiki>!?\[\[[^\[\]\n]+\]\])
-        | (?P<mark>\[\^[^\]\s]{{1,300}}\])
+        | (?P<mark>\[\^[^\]\s]{{1,300}}\]) | (?P<note>\^\[[^\[\]]{{1,1000}}\](?![(\[]))
+        | (?P<script>(?<=[^\W_])(?:\^[\w+−-]{{1,20}}\^|~[\w+−-]{{1,20}}~(?!~)))
         | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{{1,500}}?(?<!`)(?P=ticks)(?!`))
         | (?P<icon>(?<![^\W_])(?<!:):[a-z][\w+]*(?:[_-][\w+]+)*:(?![^\W_]|:))
+        | (?P<text>(?<![\w:]):[a-z][\w-]*\[(?P<said>[^\[\]\n]{{1,300}})\](?![(\[:])(?:{_BRACES})?)
         | (?P<keys>\+\+(?:[\w"-]+\+)*[\w"-]+\+\+)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -283,7 +289,7 @@ def _brackets(state: StateInline, silent: bool) -> bool:
 
 
 def _kept_inline(state: StateInline, silent: bool) -> bool:
-    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "{$\\[!:+<" else None
+    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "{$\\[!:+<^~" else None
     if match is None:
         return False
     kind, end = next(name for name, said in match.groupdict().items() if said is not None), match.end()
@@ -291,24 +297,31 @@ def _kept_inline(state: StateInline, silent: bool) -> bool:
         return False
     bar = match[0].find("|")
     if not silent and kind == "wiki" and bar > 0 and not match[0].startswith("!"):
-        start, most = state.pos, state.posMax
-        state.push("wiki_open", "", 1)
-        state.pos, state.posMax = start + bar + 1, end - 2
-        state.md.inline.tokenize(state)
-        state.push("wiki_close", "", -1)
-        state.posMax = most
+        _pair(state, "wiki", state.pos + bar + 1, end - 2)
     elif not silent and kind == "role" and (said := _NAMED.fullmatch(match[0])):
-        start, most = state.pos, state.posMax
-        state.push("role_open", "", 1)
-        state.pos, state.posMax = start + said.start(1), start + said.end(1)
-        state.md.inline.tokenize(state)
-        state.push("role_close", "", -1).meta["at"] = start + said.end(1)  # a text may go on with the space behind it
-        state.posMax = most
+        start = state.pos
+        _pair(state, "role", start + said.start(1), start + said.end(1))
+    elif not silent and kind in ("script", "text"):
+        _pair(state, kind, *(match.span("said") if kind == "text" else (state.pos + 1, end - 1)))
+    elif not silent and kind == "note":
+        token = state.push("note", "", 0)
+        token.content, token.children = match[0][2:-1], []
+        state.md.inline.parse(token.content, state.md, state.env, token.children)
     elif not silent:
         token = state.push("kept", "", 0)
         token.info, token.content = kind, match[0]
     state.pos = end
     return True
+
+
+def _pair(state: StateInline, name: str, start: int, end: int) -> None:
+    """Pushes what is between two places, and what opens and closes it."""
+    most = state.posMax
+    state.push(f"{name}_open", "", 1)
+    state.pos, state.posMax = start, end
+    state.md.inline.tokenize(state)
+    state.push(f"{name}_close", "", -1).meta["at"] = end  # a text may go on with the space behind it
+    state.posMax = most
 
 
 def _macro_link(state: StateInline, silent: bool) -> bool:
@@ -353,11 +366,8 @@ def _push_line(state: StateBlock, line: int, match: re.Match[str]) -> None:
     """Pushes a line of markup, and the text in it as inline content."""
     state.push("line", "", 0).map = [line, line + 1]
     title = next((name for name, said in match.groupdict().items() if said and said.strip()), None)
-    span = match.span(title) if title else None
-    quoted = re.search(r'\btitle="([^"\n]*)"', match[0])
-    if quoted is not None and span is None:
-        span = quoted.span(1)
-    if span is not None:
+    quoted = () if title else re.finditer(r'\b(?:title|caption|alt)="([^"\n]*)"', match[0])
+    for span in [match.span(title)] if title else [each.span(1) for each in quoted]:
         token = state.push("inline", "", 0)
         said = match.string[slice(*span)]
         token.content, token.map, token.children = said.strip(), [line, line + 1], []
@@ -390,8 +400,16 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         return False
     if not silent:
         _push_line(state, line, match)
-        state.line = line + 1
+        state.line = _options(state, line + 1, last) if _MYST.match(said) else line + 1
     return True
+
+
+def _options(state: StateBlock, line: int, last: int) -> int:
+    """Reads the options of a directive of MyST; returns where they end."""
+    while line < last and (option := _OPTION.fullmatch(_source(state, line).rstrip())):
+        _push_line(state, line, option)
+        line += 1
+    return line
 
 
 def _indented(state: StateBlock, line: int, last: int, silent: bool) -> bool:
@@ -492,11 +510,7 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         return True
     titled = _TITLE.fullmatch(match.string) if match["name"] not in ("figure", "margin") else None
     _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
-    body = line + 1
-    while body < end and (option := _OPTION.fullmatch(_source(state, body).rstrip())):
-        _push_line(state, body, option)
-        body += 1
-    _nested(state, body, end, state.blkIndent)
+    _nested(state, _options(state, line + 1, end), end, state.blkIndent)
     state.push("line", "", 0).map = [end, end + 1]
     state.line = end + 1
     return True

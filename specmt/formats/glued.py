@@ -46,11 +46,16 @@ _EDGE: Final = "\ufdd4"
 _OPAQUE: Final = "\ufffc"
 _MOST_ITEMS: Final = 12
 _MOST_CHARACTERS: Final = 400
-_SCRIPT: Final = re.compile(r"(?<![a-z])(su[bp])(?:script)?(?![a-z])", re.IGNORECASE)
+_SCRIPT: Final = re.compile(r"(?<![a-z])(su[bp])(?:script)?(?![a-z])|\A([~^])\Z", re.IGNORECASE)
+_MARKS: Final = {"~": "sub", "^": "sup"}
 _FIGURE: Final = re.compile(r"(?=.*[\d*†‡§¶®™©°′″+−])[\[(\d*†‡§¶®™©°′″+−-][\d*†‡§¶®™©°′″+−,;\[\]()–-]{0,11}")
 _SIGNED: Final = re.compile(r"\d{0,2}[+−-]|[+−-]\d{1,3}")
 _LOW: Final = re.compile(r"[^\W_]{1,8}")
-_HIGH: Final = re.compile(r"[^\W\d_]|[,;–-]")
+_HIGH: Final = re.compile(r"[^\W\d_]|[,;–-]|TM|SM|M[CRD]")
+_ENDING: Final = re.compile(r"[a-zà-ÿ]{2,4}")
+_NUMBER: Final = re.compile(r"(?<![^\W_])(?:\d{1,4}|[ivxlc]{1,6}|[IVXLC]{1,6}|[a-z])\Z")
+"""What is before the ending of an ordinal: 1<sup>st</sup>, n<sup>te</sup>."""
+
 _TOKEN: Final = re.compile(rf"(?<![^\W_])[^\W_]*(?:[{_SUB}-{_NOTE}][^\W_]*)+")
 _SIGN: Final = re.compile(f"([{_SUB}-{_NOTE}])")
 _SYMBOL: Final = re.compile(
@@ -154,14 +159,16 @@ class _Glue:
         said = "".join(self._decode(self._source[slice(*item.span)]) for item in inside if item.kind == "text")
         opening = " ".join(self._source[slice(*item.span)] for item in inside if item.kind == "open")
         found = _SCRIPT.search(opening)
-        script = found[1].lower() if found else ""
+        script = (found[1] or _MARKS[found[2]]).lower() if found else ""
         if script and _SIGNED.fullmatch(said):
             return _SUB
         if _FIGURE.fullmatch(said):
             return {"sub": _SUB, "sup": _SUP}.get(script, _OTHER)
         if script == "sub":
             return _SUB if _LOW.fullmatch(said) else ""
-        return _SUP if script and _HIGH.fullmatch(said) else ""
+        before = self._items[first - 1] if first else inside[0]
+        is_ordinal = _ENDING.fullmatch(said) and _NUMBER.search(self._source, *before.span)
+        return _SUP if script and (is_ordinal or _HIGH.fullmatch(said)) else ""
 
     def _copy(self, bases: Sequence[str], places: Sequence[int]) -> bool:
         """Makes a word one item that is copied, and returns whether its ends are written as they are read."""

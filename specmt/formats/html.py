@@ -132,7 +132,7 @@ class _Page:
         self._state: State = "new"
         self._said = primary(options.source)
         """The language of the page, as it says."""
-        self._spelt = _spellings(text, *(span or (0, len(text))))
+        self._spelt = spellings(text, *(span or (0, len(text))))
 
     def segments(self, tokens: Iterable[Token]) -> Iterator[Segment]:
         """Yields the texts of the page, or of a part of it."""
@@ -280,10 +280,10 @@ class _Page:
                 yield from take(inline)
 
 
-def _spellings(text: str, start: int, end: int) -> dict[int, str]:
-    """Returns how characters are written that a text mostly writes as entities."""
+def spellings(text: str, start: int, end: int, others: str = "<>&") -> dict[int, str]:
+    """Returns how characters are written that a text mostly writes as entities, but for some others."""
     found = Counter(_ENTITY.findall(text, start, end))
-    said = _A_TAG.sub("", text[start:end]) if found else ""
+    said = _ENTITY.sub("", _A_TAG.sub("", text[start:end])) if found else ""
     chars = {spelling: unescape(spelling) for spelling in found}
     counts = Counter[str]()
     for spelling, count in found.items():
@@ -292,7 +292,7 @@ def _spellings(text: str, start: int, end: int) -> dict[int, str]:
         ord(chars[spelling]): spelling
         for spelling, count in reversed(found.most_common())
         if len(chars[spelling]) == 1
-        and chars[spelling] not in "<>&\t\r\n "
+        and chars[spelling] not in f"{others}\t\r\n "
         and said.count(chars[spelling]) < counts[chars[spelling]]
     }
 

@@ -25,9 +25,9 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode, unescape
 from specmt.formats.front import FRONT, front_matter
-from specmt.formats.html import part_of_page
+from specmt.formats.html import part_of_page, spellings
 from specmt.formats.inline import Inline, replacing
-from specmt.formats.rendering import Writer, decoded
+from specmt.formats.rendering import CODE, Writer, decoded
 from specmt.formats.shape import Checked
 from specmt.types import Span, Tagged
 
@@ -94,7 +94,7 @@ class _Page:
         self._options = options
         self._markdown = parser(options.dialect, mdx=options.mdx)
         self._env: dict[str, Any] = {}
-        self._writer = Writer(text, self._markdown, self._env, mdx=options.mdx)
+        self._writer = Writer(text, self._markdown, self._env, self._spelt, mdx=options.mdx)
         self._lines = SourceLines(text)
         self._cells: Iterator[Span] = iter(())
         self._in_pre = False
@@ -135,6 +135,13 @@ class _Page:
             self._leave(self._lines.span(*reference["map"]), "link definition")
         yield from found
         yield from unread_segments(self._text, self.parts, self._lines.number)
+
+    def _spelt(self) -> dict[int, str]:
+        """Returns how characters are written that the texts of the page mostly write as entities, or always escape."""
+        said = "\n".join(self._text[part.start : part.end] for part in self.parts if not part.reason)
+        said = re.sub(rf"{CODE.pattern}|\n[ \t>]*", "", said)
+        escaped = {ord(char): f"\\{char}" for char in "$~^" if f"\\{char}" in said}
+        return spellings(said, 0, len(said), "") | escaped
 
     def _add_heading(self, token: Token, first: int, last: int) -> None:
         content = self._lines.content(token, None)
@@ -248,6 +255,9 @@ class _Page:
                 if kind == "image":
                     images += self._image(content, child, start)
                 inline.opaque(*span)
+            elif kind == "note":
+                images += self._segments(content, child.children or (), start + 2, stop - 1, [])
+                inline.mark(*span)
             elif kind == "kept":
                 is_edge = number in (0, len(found) - 1)
                 take = {"mark": inline.mark, "attributes": inline.point, "icon": inline.point if is_edge else None}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, Final, final
 
 from markdown_it import MarkdownIt
@@ -23,10 +24,10 @@ _BLOCK: Final = re.compile(
 _MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern}|<|import\b|export\b|\{{)")
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|${]|&(?=#?\w+;)")
 _IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
-_MARKUP: Final = re.compile(r"[\\`*_\[\]<>~|&!$:{+]")
+_MARKUP: Final = re.compile(r"[\\`*_\[\]<>~^|&!$:{+]")
 """What there is in all inline markup."""
 
-_CODE: Final = re.compile("`[^`]*`")
+CODE: Final = re.compile("`[^`]*`")
 _NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
 _NEEDED_IN_MDX: Final = re.compile(rf"[<{{]|{_NEEDED.pattern}")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
@@ -36,12 +37,26 @@ _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 class Writer:
     """Writes the texts of a page."""
 
-    def __init__(self, text: str, markdown: MarkdownIt, env: dict[str, Any], *, mdx: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        markdown: MarkdownIt,
+        env: dict[str, Any],
+        find_spelt: Callable[[], Mapping[int, str]],
+        *,
+        mdx: bool,
+    ) -> None:
         """
         :param env: what the parser knows of the page
+        :param find_spelt: returns how the page writes characters that it does not write as such
         """
+        self._find_spelt = find_spelt
         self._text, self._markdown, self._env = text, markdown, env
         self._patterns = (_NEEDED_IN_MDX if mdx else _NEEDED), _SPECIAL
+
+    @cached_property
+    def _spelt(self) -> Mapping[int, str]:
+        return self._find_spelt()
 
     def edit(self, span: Span, translation: Tagged) -> Edit:
         """
@@ -52,16 +67,16 @@ class Writer:
         is_first = PREFIX.fullmatch(ahead.replace("[ ]", "").replace("[x]", "")) is not None
         in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
-            return self._wrapped(span, [translation.text.replace("\xa0", "&nbsp;")])
+            return self._wrapped(span, [translation.text.translate(self._spelt)])
         shape = _shape(self._parse([span])) if translation.tags else Counter()
-        kept = {tag.open for tag in singles(translation.tags) if not _CODE.fullmatch(self._text, *tag.open)}
+        kept = {tag.open for tag in singles(translation.tags) if not CODE.fullmatch(self._text, *tag.open)}
         said = "".join(
             piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
             for piece in render(translation)
         )
         said = re.sub(r"\s", "", said)
         for pattern in self._patterns:
-            pieces = render(translation, lambda text, pattern=pattern: _escape(text, pattern, in_table=in_table))  # type: ignore[misc]
+            pieces = render(translation, partial(_escape, pattern, self._spelt, in_table=in_table))
             if is_first and isinstance(pieces[0], str) and _BLOCK.match(pieces[0]):
                 number = re.match(r"\d+", pieces[0])
                 cut = number.end() if number else 0
@@ -105,6 +120,10 @@ def decoded(raw: str) -> str:
     return _ENTITY.sub(lambda match: unescape(match[0]), raw)
 
 
-def _escape(text: str, pattern: re.Pattern[str], *, in_table: bool = False) -> str:
-    escaped = pattern.sub(lambda match: "\\" + match[0], text).replace("\xa0", "&nbsp;")
+def _escape(pattern: re.Pattern[str], spelt: Mapping[int, str], text: str, *, in_table: bool = False) -> str:
+    parts = re.split(f"([{re.escape(''.join(map(chr, spelt)))}])", text)
+    escaped = "".join(
+        part.translate(spelt) if number % 2 else pattern.sub(lambda match: "\\" + match[0], part)
+        for number, part in enumerate(parts)
+    )
     return re.sub(r"(?<!\\)\|", r"\\|", escaped) if in_table else escaped

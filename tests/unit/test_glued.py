@@ -36,6 +36,10 @@ def shown(html: str) -> str:
         ("Es kostet 1.234,5<sup>1</sup> Euro", "Es kostet 1.234,5 Euro"),
         ("Die Gr&ouml;&szlig;e<sup>1</sup> ist", "Die Größe ist"),
         ("Windows<sup>®</sup> ist da", "Windows ist da"),
+        ("Acme<sup>TM</sup> ist da", "Acme ist da"),
+        # Endings of ordinals are copied with them.
+        ("Der 1<sup>er</sup>, n<sup>te</sup> und XX<sup>ème</sup>", "Der {t1}, {t2} und {t3}"),
+        ("Das Haus<sup>neu</sup> da", "Das Hausneu da"),
         # At the ends of a text they are no part of it.
         ("<sup>1</sup>Siehe dort.<sup>2</sup>", "Siehe dort."),
         # All else is what it was.

@@ -46,6 +46,7 @@ from tests.sessions import FakeModel, fake_translator
         ("Um 12:34:56.789: fe80::1, 10.0.0.1:80", "Um %1: %2, %3", ["12:34:56.789", "fe80::1", "10.0.0.1:80"]),
         ("IBAN DE89 3704 0044 0532 0130 00 gilt", "IBAN %1 gilt", ["DE89 3704 0044 0532 0130 00"]),
         ("0xDEADBEEF, #ff8800, d338109", "%1, %2, %3", ["0xDEADBEEF", "#ff8800", "d338109"]),
+        ("Zu #Klima/Wende und #neu.", "Zu %1 und %2.", ["#Klima/Wende", "#neu"]),
         ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
         ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
         ("50 %% von 20%1.", "50 %1 von %2.", ["%%", "20%1"]),
