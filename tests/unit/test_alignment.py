@@ -21,7 +21,7 @@ from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.text.alignment import link_words, words_of
 from specmt.translator import Translator
 from specmt.types import BOS
-from tests.decoding_helpers import GREEDY, Sources
+from tests.decoding_helpers import GREEDY, Sources, sources_for
 from tests.networks import module_logits
 
 HEADS = [
@@ -79,6 +79,7 @@ def test_attention_is_that_of_the_fairseq2_modules(
     ids=lambda options: options.strategy,
 )
 def test_hypotheses_carry_their_attention(model: Model, sources: Sources, options: DecodingOptions) -> None:
+    sources = sources_for(model, sources)
     got = decode(model, sources, replace(options, alignments=True, batch_size=6))
     plain = decode(model, sources, replace(options, batch_size=6))
     assert [each.tokens for each in got] == [each.tokens for each in plain]

@@ -207,6 +207,8 @@ def test_speculative_and_greedy_say_the_same(
     if by_itself and not isinstance(model.verifier, FusedLoop):
         pytest.skip("PyTorch does not run the loop by itself")
     sources = [*texts[0][:2], *([token] for token in range(4, 10))]
+    if isinstance(model.verifier, TorchVerifier):  # many times as slow
+        sources = [texts[0][0], *sources[2:5]]
     greedy = decode(model, sources, DecodingOptions(strategy="greedy", batch_size=5))
     assert len({tuple(h.tokens) for h in greedy}) > 1
     for h in greedy:
@@ -245,7 +247,7 @@ def searched(texts: Texts) -> Callable[[VerifierConfig], list[list[Found]]]:
     @cache
     def found(config: VerifierConfig) -> list[list[Found]]:
         model = make_model(config, kernels=False)
-        return [search(model, [source], BEAM)[0] for source in texts[0]]
+        return [search(model, [source], BEAM)[0] for source in texts[0][:2]]
 
     return found
 
@@ -254,14 +256,15 @@ def test_beam_search_knows_the_prefixes(
     model: Model, texts: Texts, searched: Callable[[VerifierConfig], list[list[Found]]]
 ) -> None:
     every = searched(model.folder.verifier)
-    for source, hypothesis, wanted in zip(texts[0], decode(model, texts[0], BEAM), every, strict=True):
+    sources = texts[0][:2]
+    for source, hypothesis, wanted in zip(sources, decode(model, sources, BEAM), every, strict=True):
         assert [hypothesis.tokens, *(each.tokens for each in hypothesis.alternatives)] == [w.tokens for w in wanted]
         assert hypothesis.stats.source_tokens == len(source) + 1
 
 
 def test_traces_begin_with_the_prefix(model: Model, texts: Texts) -> None:
     recorder = Recorder(1)
-    hypotheses = decode(model, texts[0], DecodingOptions(block_size=3), recorder=recorder)
+    hypotheses = decode(model, texts[0][:2], DecodingOptions(block_size=3), recorder=recorder)
     start = [BOS, *model.folder.verifier.target_prefix]
     for key, hypothesis in enumerate(hypotheses):
         iterations = recorder.iterations[key]

@@ -68,7 +68,7 @@ def lists_of(hypotheses: Hypotheses) -> list[list[Found]]:
 def searched(tiny_model: Path, sources: Sources) -> Searched:
     """Returns what fairseq2 finds of the first sources, which takes long, once for both backends."""
     model = load_model(tiny_model, device="cpu")
-    return cache(lambda options: [search(model, [source], options)[0] for source in sources[:20]])
+    return cache(lambda options: [search(model, [source], options)[0] for source in sources[:10]])
 
 
 @pytest.mark.parametrize(("beam_size", "length_penalty"), [(1, 1.0), (2, 0.0), (5, 1.0), (5, -1.0), (12, 0.6)])
@@ -76,7 +76,7 @@ def test_translations_are_those_of_fairseq2(
     model: Model, sources: Sources, searched: Searched, beam_size: int, length_penalty: float
 ) -> None:
     options = replace(FIVE, beam_size=beam_size, n_best=beam_size, length_penalty=length_penalty, batch_size=7)
-    found = lists_of(decode(model, sources[:20], options))
+    found = lists_of(decode(model, sources[:10], options))
     for ours, theirs in zip(found, searched(options), strict=True):
         assert [each.tokens for each in ours] == [each.tokens for each in theirs]
         assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)

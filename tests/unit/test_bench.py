@@ -138,7 +138,11 @@ def test_an_interrupt_leaves_all_ways_with_as_many_repeats(model: Model, after: 
     found = {len(values) for ways in bench.speeds.values() for values in ways.values()}
     assert found == ({repeats} if repeats else set())
     assert len(tables(bench)) == (2 if repeats else 1)
-    assert b"partial" in draw(bench, "svg")
+    if after == 11:  # a picture takes longer than all else
+        assert b"partial" in draw(bench, "svg")
+
+
+def test_a_picture_of_nothing_is_one() -> None:
     assert draw(bench_of(), "png").startswith(b"\x89PNG")
 
 

@@ -22,7 +22,7 @@ from specmt.engine.window import Window
 from specmt.models.hub import Model
 from specmt.options import DecodingOptions
 from specmt.types import BOS, EOS, Hypothesis
-from tests.decoding_helpers import BACKENDS, GREEDY, Hypotheses, Sources, load_on
+from tests.decoding_helpers import BACKENDS, GREEDY, Hypotheses, Sources, load_on, sources_for
 from tests.networks import opened, zeros
 
 Ids = tuple[int, ...]
@@ -166,34 +166,41 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def slow(model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray) -> list[list[int]]:
-    pairs = zip(sources[:14], terms, strict=False)
+    pairs = zip(sources_for(model, sources)[:14], sources_for(model, terms), strict=False)
     return [Slow(model, source).decode(Wanted(each, model, begins)) for source, each in pairs]
 
 
 @pytest.fixture(scope="module")
 def found(model: Model, sources: Sources, terms: list[list[Term]], begins: np.ndarray) -> Callable[[str], Hypotheses]:
     """Returns what is said in a way."""
+    sources, terms = sources_for(model, sources), sources_for(model, terms)
     return cache(lambda way: constrained(model, sources, terms, begins, WAYS[way]))
 
 
 @pytest.mark.crossed("model", "way")
 @pytest.mark.parametrize("way", WAYS)
 def test_translations_are_those_of_the_slow_decoder(
-    found: Callable[[str], Hypotheses], terms: list[list[Term]], begins: np.ndarray, slow: list[list[int]], way: str
+    model: Model,
+    found: Callable[[str], Hypotheses],
+    terms: list[list[Term]],
+    begins: np.ndarray,
+    slow: list[list[int]],
+    way: str,
 ) -> None:
-    got = found(way)
+    got, terms = found(way), sources_for(model, terms)
     assert [each.tokens for each in got[: len(slow)]] == slow
-    assert sum(each.given > 0 for each in got) > 15
+    assert sum(each.given > 0 for each in got) > 0.3 * len(got)
     met = 0
     for hypothesis, wanted in zip(got, terms, strict=True):
         if hypothesis.given:
             met += all(any(has(hypothesis.tokens, form) for form in term.forms) for term in wanted)
             assert all(begins[token] for token in hypothesis.tokens[hypothesis.given :][:1])
         assert math.isfinite(hypothesis.score)
-    assert met > 12
+    assert met > 0.3 * len(got)
 
 
 def test_nothing_changes_where_nothing_is_missing(model: Model, sources: Sources, begins: np.ndarray) -> None:
+    sources = sources_for(model, sources)
     free = decode(model, sources, GREEDY)
     terms = [[Term((0,), (tuple(each.tokens[-2:]),))] if len(each.tokens) > 1 else [] for each in free]
     got = constrained(model, sources, terms, begins, GREEDY)

@@ -298,7 +298,7 @@ SHORT = [
 def test_memory_is_bounded_where_all_texts_are_as_short_as_can_be(
     name: str, before: str, unit: str, after: str
 ) -> None:
-    data = (before + unit * 1500 + after).encode()
+    data = (before + unit * 800 + after).encode()
     take(name, before + unit + after)  # what is made once
     tracemalloc.start()
     try:

@@ -854,10 +854,10 @@ def assert_same_tokens(pair: Pair, pieces: Any, sentences: Sequence[str], greedy
 
 
 def test_greedy_output_is_that_of_hugging_face(pair: Pair, sentences: list[str], kernels: bool) -> None:
-    sentences = sentences if kernels else sentences[:50]  # PyTorch is slow
+    sentences = sentences[: 60 if kernels else 25]  # both are slow: PyTorch, and theirs
     model = load_model(pair.ours.path, device="cpu", dtype="float32", kernels=kernels)
     sources = model.pieces.encode_batch(sentences)
-    greedy = [h.tokens for h in decode(model, sources, DecodingOptions(strategy="greedy", batch_size=50))]
+    greedy = [h.tokens for h in decode(model, sources, DecodingOptions(strategy="greedy", batch_size=20))]
     assert len({len(tokens) for tokens in greedy}) > 5
     assert_same_tokens(pair, model.pieces, sentences, greedy, 1 + max(map(len, greedy)))
 
@@ -895,7 +895,7 @@ def test_a_model_of_the_real_size_says_what_it_says_there(
     tmp_path: Path, spm: dict[str, Path], sentences: list[str]
 ) -> None:
     """As opus-mt-de-en in all sizes, its 58,101 pieces included; a few sentences take seconds enough."""
-    known, sentences = len(pieces_of(spm["de"], spm["en"])) + 1, sentences[:20]
+    known, sentences = len(pieces_of(spm["de"], spm["en"])) + 1, sentences[:6]
     pair = make_pair(
         tmp_path,
         spm,
@@ -912,7 +912,7 @@ def test_a_model_of_the_real_size_says_what_it_says_there(
     assert pair.ours.verifier.vocab_size == 58_101 + 1  # the start has a row of its own
     model = load_model(pair.ours.path, device="cpu", dtype="float32")
     sources = model.pieces.encode_batch(sentences)
-    greedy = [h.tokens for h in decode(model, sources, DecodingOptions(strategy="greedy", batch_size=50))]
+    greedy = [h.tokens for h in decode(model, sources, DecodingOptions(strategy="greedy"))]
     assert len({tuple(tokens) for tokens in greedy}) > len(sentences) // 2
     assert_same_tokens(pair, model.pieces, sentences, greedy, 8)
     lookup = DecodingOptions(drafter="lookup", block_size=4)
