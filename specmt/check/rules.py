@@ -210,8 +210,8 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
                 mine.found["placeholder"] += Counter({each: count})
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
-    is_same = words == _WORD.findall(one.words)
-    if is_same and len(said) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, said)):
+    is_text = any(map(_OF_TEXT.fullmatch, said)) and any(word[0].islower() and word != "in" for word in said)
+    if is_text and len(said) >= LEAST_WORDS and words == _WORD.findall(one.words):
         yield Problem("untranslated", "the text is that of the source")
         return
     for kind in ("placeholder", "tag"):

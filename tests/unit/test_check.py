@@ -204,6 +204,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "%s hat %s eingeladen", "%2$s was invited by %1$s"),
         ("yaml", "Siehe https://de.wikipedia.org/wiki/Haus", "See https://en.wikipedia.org/wiki/House"),
         ("yaml", "Neustadt Nord", "Neustadt Nord"),
+        ("yaml", "in Visual Studio Code:", "in Visual Studio Code:"),
         ("yaml", "Ja, sicher", "Yes, I am quite sure of that"),
         ("yaml", "Gerät mit <strong>Strom</strong>", "Device-based <b>power</b>"),
         ("yaml", "Alle Geräte", "All devices"),
