@@ -120,7 +120,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
             if is_strict and problem.kind in _OF_MARKUP:
                 continue
             place = match.target or match.source
-            line = place.line if match.target or both else match.after
+            line = place.line if match.target else match.after
             finding = Finding(pair.shown, line, *problem, match.source.raw, place.raw)
             if problem.kind not in pair.rules.ignore and finding not in seen:
                 seen.add(finding)

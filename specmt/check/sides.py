@@ -174,7 +174,8 @@ def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:
         said = html.unescape(each.written[1]) if each.written[0] else each.target
         source = Text(each.line, each.context, _said(each, text), each.accelerators[0])
         has_target = each.state != "new" and said.strip() != ""
-        yield Match(source, source._replace(raw=said, has_accelerator=each.accelerators[1]) if has_target else None)
+        target = source._replace(raw=said, has_accelerator=each.accelerators[1]) if has_target else None
+        yield Match(source, target, after=each.line)
 
 
 def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:

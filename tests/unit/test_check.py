@@ -337,6 +337,13 @@ def test_what_is_lost_of_catalogues(tmp_path: Path) -> None:
     assert [(each.kind, each.text) for each in found(tmp_path, "po", [("Ein Turm", "")])] == [
         ("missing", "'Ein Turm' is not translated")
     ]
+    pair = Pair(tmp_path / "source.po", tmp_path / "target.po", "po", Settings(), RULES)
+    pair.source.write_text('msgid "Der Turm"\nmsgstr ""\n\n\n\n\nmsgid "Ein Haus"\nmsgstr ""\n')
+    pair.target.write_text('msgid "Der Turm"\nmsgstr "The tower"\n\nmsgid "Noch"\nmsgstr ""\n')
+    assert [(each.line, each.text) for each in check_pair(pair)] == [
+        (4, "'Noch' is not translated"),
+        (1, "'Ein Haus' is not translated"),
+    ]
     for name, said in (("source", {"a": "Turm", "b": "Nur ein Turm im Garten"}), ("target", {})):
         rows = "".join(f'<data name="{key}"><value>{text}</value></data>' for key, text in said.items())
         (tmp_path / f"{name}.resx").write_text(f"<root>{rows}</root>")
