@@ -25,14 +25,14 @@ LIST = Path(__file__).with_suffix(".txt")
 
 
 def check_out(git: Path, folder: Path) -> None:
-    """Writes the files of a repository's last commit, but pictures."""
+    """Writes the files of a repository's last commit that are there, but pictures."""
     command = ("git", "--git-dir", str(git))
     tree = subprocess.run([*command, "ls-tree", "-r", "-z", "--name-only", "HEAD"], capture_output=True, check=True)
     pictures = (b".png", b".jpg", b".gif", b".svg", b".pdf", b".mp4")
     names = b"\0".join(name for name in tree.stdout.split(b"\0") if name and not name.lower().endswith(pictures))
     more = ("--work-tree", str(folder), "checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul")
     index = os.environ | {"GIT_INDEX_FILE": str(folder / ".index")}
-    subprocess.run([*command, *more], input=names, env=index, check=True)
+    subprocess.run([*command, *more], input=names, env=index, check=False)
 
 
 def findings(folder: Path, source: str, target: str, files: list[str]) -> Iterator[Finding]:
