@@ -79,7 +79,7 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
                 for match in _BLOCK.finditer(text, place, end) if resource.name != "plurals" else ():
                     inline.text(place, match.start())
                     inline.apart(_tags)
-                    yield from in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms)
+                    yield from in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms, entities=True)
                     place = match.end()
                 inline.text(place, end)
                 inline.apart(_tags)
@@ -90,7 +90,7 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             if resource.name == "plurals" and quantity not in ("other", *forms) and quantity in CATEGORIES:
                 parts.append(Part(each.start, each.end, "form that the target lacks"))
                 continue
-            segments = in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms)
+            segments = in_place(inline, lines, encode, context=name, guard=_guarded, forms=forms, entities=True)
             if resource.name == "plurals" and quantity == "other":
                 segments = (replace(s, edits=partial(_forms, text, resource, each, forms, s)) for s in segments)
             yield from segments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import html
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,8 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+ENTITY: Final = re.compile(r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_A_TAG: Final = re.compile(r"<[^<>]*>")
 _MANY_DIGITS: Final = re.compile(r"&#\d{9,};?")
 _XML: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)["']""")
 
@@ -82,3 +85,20 @@ def decode_xml(data: bytes) -> tuple[str, Encoding]:
 def unescape(raw: str) -> str:
     """Returns what raw text of HTML means; Python reads no number of thousands of digits, which is no character."""
     return html.unescape(_MANY_DIGITS.sub("\ufffd", raw))
+
+
+def spellings(text: str, start: int, end: int, others: str = "<>&") -> dict[int, str]:
+    """Returns how characters are written that a text mostly writes as entities, but for some others."""
+    found = Counter(ENTITY.findall(text, start, end))
+    said = ENTITY.sub("", _A_TAG.sub("", text[start:end])) if found else ""
+    chars = {spelling: unescape(spelling) for spelling in found}
+    counts = Counter[str]()
+    for spelling, count in found.items():
+        counts[chars[spelling]] += count
+    return {0xA0: "&nbsp;"} | {
+        ord(chars[spelling]): spelling
+        for spelling, count in reversed(found.most_common())
+        if len(chars[spelling]) == 1
+        and chars[spelling] not in f"{others}\t\r\n "
+        and said.count(chars[spelling]) < counts[chars[spelling]]
+    }

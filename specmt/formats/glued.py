@@ -19,7 +19,7 @@ from specmt.types import Span
 class Item:
     """A part of a paragraph in a document."""
 
-    kind: Literal["text", "open", "close", "point", "mark", "opaque", "space"]
+    kind: Literal["text", "open", "close", "point", "mark", "opaque", "space", "cut"]
     span: Span
     name: str = ""
     """What a tag that closes it must be called."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
-from specmt.formats.encoding import Encoding, decode, unescape
+from specmt.formats.encoding import Encoding, decode, spellings, unescape
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
 from specmt.formats.templates import CONTROL, LEFT_OVER, Templates
@@ -39,8 +39,6 @@ _TEXTS: Final = ("alt", "title", "placeholder", "aria-label", "label")
 _BLANK: Final = "&(?:nbsp|#0*(?:9|10|13|32|160));"
 """What is left out at both ends of a text, beside white space."""
 
-_ENTITY: Final = re.compile(r"&(?:[A-Za-z]\w{1,30}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-_A_TAG: Final = re.compile(r"<[^<>]*>")
 _META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii", "iso8859-1"))
@@ -278,23 +276,6 @@ class _Page:
                 inline, take = self._inline(), partial(self._take, quote=quote)
                 yield from self._add(inline, start + 1, end - 1, take)
                 yield from take(inline)
-
-
-def spellings(text: str, start: int, end: int, others: str = "<>&") -> dict[int, str]:
-    """Returns how characters are written that a text mostly writes as entities, but for some others."""
-    found = Counter(_ENTITY.findall(text, start, end))
-    said = _ENTITY.sub("", _A_TAG.sub("", text[start:end])) if found else ""
-    chars = {spelling: unescape(spelling) for spelling in found}
-    counts = Counter[str]()
-    for spelling, count in found.items():
-        counts[chars[spelling]] += count
-    return {0xA0: "&nbsp;"} | {
-        ord(chars[spelling]): spelling
-        for spelling, count in reversed(found.most_common())
-        if len(chars[spelling]) == 1
-        and chars[spelling] not in f"{others}\t\r\n "
-        and said.count(chars[spelling]) < counts[chars[spelling]]
-    }
 
 
 def _encode(spelt: Mapping[int, str], quote: str, text: str) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Final, Literal, final
 
 from specmt.errors import DataError
 from specmt.formats.document import KEPT, Edit, Pieces, Segment, State, Tell
+from specmt.formats.encoding import ENTITY, spellings
 from specmt.formats.glued import Item, apart, glue, pair
 from specmt.formats.icu import Branch, split
 from specmt.types import Span, Tag, Tagged
@@ -28,6 +30,8 @@ _DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
     "close": "close",
     "closed": "close",
 }
+_SHOWN_TAG: Final = re.compile("&lt;[A-Za-z/!]")
+_WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[\s\S]")
 _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
@@ -79,6 +83,10 @@ class Inline:
         """Takes what stands in the sentence as a word does and stays as it is: an image, code, a variable."""
         self._items.append(Item("opaque", (start, end)))
 
+    def cut(self, start: int, end: int) -> None:
+        """Takes a break or the mark of a paragraph, where a text ends if the document can be written in parts."""
+        self._items.append(Item("cut", (start, end)))
+
     def space(self, place: int) -> None:
         """Takes a space that is between words without being written."""
         self._items.append(Item("space", (place, place)))
@@ -94,6 +102,29 @@ class Inline:
             for item, is_text in zip(self._items, text, strict=True)
             for each in (apart(item.span, find(self.source, item.span)) if is_text else [item])
         ]
+
+    def read_entities(self) -> Callable[[str], str]:
+        """Reads the entities that a message mostly writes characters as; returns what writes them so again."""
+        text = (self.source[slice(*item.span)] for item in self._items if item.kind == "text")
+        said = "".join(map(self._decode, text))
+        if "&" not in said or ENTITY.search(said) is None:
+            return str
+        found = spellings(said, 0, len(said), "<>" if _SHOWN_TAG.search(said) else "")
+        spelt = {char: spelling for char, spelling in found.items() if spelling in said}
+        chars, decode = {spelling: chr(char) for char, spelling in spelt.items()}, self._decode
+        self._decode = lambda raw: ENTITY.sub(lambda match: chars.get(match[0], match[0]), decode(raw))
+        return lambda text: _WRITTEN.sub(lambda match: match["kept"] or match[0].translate(spelt), text)
+
+    def cuts(self) -> list[Inline]:
+        """Returns the texts between breaks."""
+        if all(item.kind != "cut" for item in self._items):
+            return [self]
+        found: list[Inline] = []
+        for is_cut, items in groupby(self._items, lambda item: item.kind == "cut"):
+            if not is_cut:
+                found.append(copy(self))
+                found[-1]._items = [*items]
+        return found
 
     def branches(self) -> list[tuple[Branch, Inline]]:
         """Returns the texts of a message with plurals or selects of ICU; none where it has none.
@@ -168,7 +199,7 @@ class Inline:
         if item.kind == "text":
             match = self._head.match(self.source, *item.span)
             return match is not None and match.end() == item.span[1]
-        return item.kind in ("point", "mark", "space")
+        return item.kind in ("point", "mark", "space", "cut")
 
     def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
         raw = self.source[items[0].span[0] : items[-1].span[1]]
@@ -203,7 +234,7 @@ class Inline:
                 tags[-1].append(Tag(start, size, span, item.span, children))
             elif item.kind == "space":
                 add(" " if text and not text[-1].endswith(" ") else "")
-            elif item.kind == "opaque":
+            elif item.kind in ("opaque", "cut"):
                 count += 1
                 start = size
                 add(f"{{{letter}{count}}}")
@@ -323,27 +354,32 @@ def in_place(
     may_start: re.Pattern[str] | None = None,
     guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,
     forms: Sequence[str] = (),
+    entities: bool = False,
 ) -> Iterator[Segment]:
     """Yields what was collected as a segment that its translation replaces, or nothing.
 
+    :param entities: whether it is a message, that may be part of a page
     :param guard: returns what is written at a place so that it is read as text
     :param wraps: whether the translation of a text in several lines is written in lines as long as those
     :param may_start: what a word must match that starts such a line
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
     inline.apart(_directions)
+    spell = inline.read_entities() if entities else str
+    write_as: Callable[[str], str] = encode if spell is str else lambda text: encode(spell(text))
     reason = ""
     parts: list[tuple[Branch | None, Inline]] = []
     try:
         parts += inline.branches() if forms else ()
     except ValueError as error:
         reason = f"{KEPT}: {error}"
-    whole = ("" if not parts else inline.plain(), "")
-    for branch, part in parts or [(None, inline)]:
+    parts = parts or [(None, each) for each in inline.cuts()]
+    whole = (inline.plain() if len(parts) > 1 else "", "")
+    for branch, part in parts:
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
         if found is not None:
             tagged, span = found
-            write = _Written(span, inline.source if wraps else "", may_start, encode, guard)
+            write = _Written(span, inline.source if wraps else "", may_start, write_as, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
             state = "skipped" if reason else state
             yield Segment(

@@ -161,7 +161,7 @@ class _Reader:
 
         inline = Inline(self._text, decode, collapses=True, escaped=r"\\[ntr]" if node.style == '"' else "")
         inline.text(start, end)
-        yield from in_place(inline, self._lines, encode, context=path, guard=guarded, forms=self._forms)
+        yield from in_place(inline, self._lines, encode, context=path, guard=guarded, forms=self._forms, entities=True)
 
     def _write(self, node: yaml.ScalarNode, *, is_flow: bool) -> Callable[[str], list[Edit]]:
         start, end = start_of(self._text, node), node.end_mark.index

@@ -23,9 +23,9 @@ from specmt.formats.document import (
     check_size,
     unread_segments,
 )
-from specmt.formats.encoding import decode, unescape
+from specmt.formats.encoding import decode, spellings, unescape
 from specmt.formats.front import FRONT, front_matter
-from specmt.formats.html import part_of_page, spellings
+from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, replacing
 from specmt.formats.rendering import CODE, Writer, decoded
 from specmt.formats.shape import Checked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from sys import intern
 from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
@@ -40,6 +41,14 @@ _RAW: Final = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframe
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z_][\w.-]*);")
 _PREDEFINED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
+
+_CUT: Final = re.compile(
+    r"""\s(?:id|equiv|equivStart)=["'](?:(?:START|CLOSE)_)?(?:LINE_BREAK|HORIZONTAL_RULE|PARAGRAPH|HEADING_LEVEL\d|LIST_ITEM
+        |(?:UN)?ORDERED_LIST|TABLE_\w+|TAG_DIV)(?:_\d+)?["']
+        | \s(?:ctype|type)=["']lb["'] | \ssubType=["']xlf:lb["']""",
+    re.VERBOSE,
+)
+"""What of XLIFF is a break, or is around a paragraph."""
 
 _HALF: Final = re.compile(r"#(START|CLOSE)_(\w+?)(?:_\d+)?")
 
@@ -269,6 +278,7 @@ def collect(
     :param halves: elements that open or close a pair of the same ``rid``, ``startRef`` or id
     """
     text, halves = inline.source, halves or {}
+    opened: list[object] = []  # whether a text ends where the pairs around the place begin and end
     skipped: list[Token] = []  # the elements within one that is left as it is
     for token in tokens:
         name = local(token.name)
@@ -293,11 +303,12 @@ def collect(
                 for each, value in (("translate", "no"), ("mtype", "protected"))
             )
             if name in pairs and not protected:
-                inline.open(token.start, token.end, name)
+                opened.append(halves and _CUT.search(text, token.start, token.end))
+                (inline.cut if opened[-1] else partial(inline.open, name=name))(token.start, token.end)
             else:
                 skipped.append(token)
         elif token.kind == "close":
-            inline.close(token.start, token.end, name)
+            (inline.cut if opened.pop() else partial(inline.close, name=name))(token.start, token.end)
         else:
             inline.point(token.start, token.end)
     return inline
@@ -311,7 +322,9 @@ def _half(text: str, inline: Inline, token: Token, end: int, halves: Mapping[str
     half = _HALF.fullmatch(name) if halves else None
     if half is not None:  # Angular's, of which several have the same end
         kind, name = "open" if half[1] == "START" else "close", f"#{half[2]}"
-    if kind is None or not name:
+    if halves and _CUT.search(text, token.start, token.end):
+        inline.cut(token.start, end)
+    elif kind is None or not name:
         inline.opaque(token.start, end)
     elif kind == "open":
         inline.open(token.start, end, name)

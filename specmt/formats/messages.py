@@ -172,7 +172,7 @@ class _Reader:
         inline = Inline(self._text, _decode, escaped=r"\\[ntr]")
         inline.text(*span)
         inline.apart(_nested)
-        return in_place(inline, self._lines, self._encode, context=".".join(path), forms=self._forms)
+        return in_place(inline, self._lines, self._encode, context=".".join(path), forms=self._forms, entities=True)
 
     def _encode(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=self._is_ascii)[1:-1]

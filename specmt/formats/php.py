@@ -183,7 +183,7 @@ class _Reader:
                     inline.opaque(*span)
                     place = span[1]
             inline.text(place, form[1])
-            for segment in in_place(inline, self._lines, encode, context=path):
+            for segment in in_place(inline, self._lines, encode, context=path, entities=True):
                 is_last = is_simple and number == 1 and self._count != 2
                 yield self._with_forms(segment, start, form, encode) if is_last else segment
 

@@ -260,7 +260,11 @@ class _Style:
             inline = Inline(value.text)
             inline.text(0, len(value.text))
             inline.apart(find_marks)
-            parts = [*in_place(inline, lambda _: line, forms=() if "msgid_plural" in entry.values else self._names)]
+            parts = [
+                *in_place(
+                    inline, lambda _: line, forms=() if "msgid_plural" in entry.values else self._names, entities=True
+                )
+            ]
             existing = [entry.values[slot].text for slot in targets if slot in entry.values]
             target = next((text.strip() for text in existing if text), "")
             former = entry.former.get(key, "").strip()

@@ -58,7 +58,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ ")
         inline.text(*match.span("value"))
         key = _ESCAPE.sub(_meaning, match["key"])
-        segments += in_place(inline, lines, encode, context=key, forms=plural_forms(options.target))
+        segments += in_place(inline, lines, encode, context=key, forms=plural_forms(options.target), entities=True)
     return TextDocument(text, encoding, hide(segments), escape=_code)
 
 

@@ -50,4 +50,4 @@ def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
         elif value is not None:
             note = plain_text(text, inner["comment"].inner) if "comment" in inner else ""
             inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
-            yield from in_place(inline, lines, xml_escape, context=name, note=note)
+            yield from in_place(inline, lines, xml_escape, context=name, note=note, entities=True)

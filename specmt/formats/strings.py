@@ -45,7 +45,7 @@ def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
         if len(entry) == 4 and value[0][0] in "\"'":
             inline = Inline(text, _decode, escaped=r"\\[ntr]")
             inline.text(value.start() + 1, value.end() - 1)
-            yield from in_place(inline, lines, _encode, context=key_of(entry))
+            yield from in_place(inline, lines, _encode, context=key_of(entry), entities=True)
         else:
             parts.append(Part(entry[0].start(), entry[-1].end(), "name without a text"))
 

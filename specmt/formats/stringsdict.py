@@ -91,7 +91,7 @@ def _texts(
             parts.append(Part(value.start, value.end, reason))
             continue
         inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
-        for segment in in_place(inline, lines, xml_escape, context=f"{name} {key}".strip()):
+        for segment in in_place(inline, lines, xml_escape, context=f"{name} {key}".strip(), entities=True):
             is_other = is_plural and key == "other"
             yield value.start, _with_forms(text, segment, found, forms) if is_other else segment
 

@@ -152,7 +152,7 @@ class _Reader:
         found = [
             segment
             for element in unit.parts or [unit.source]
-            for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms)
+            for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms, entities=True)
         ]
         if unit.parts:
             self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))

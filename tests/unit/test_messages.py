@@ -90,6 +90,43 @@ def test_ends_and_beginnings_of_angular_are_pairs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "between", "after"),
+    [
+        (
+            '<x id="START_PARAGRAPH"/>',
+            '<x id="CLOSE_PARAGRAPH"/><x id="START_PARAGRAPH_1"/>',
+            '<x id="CLOSE_PARAGRAPH"/>',
+        ),
+        ("", '<x id="LINE_BREAK" ctype="lb"/>', ""),
+        ('<pc id="0" equivStart="START_LIST_ITEM">', '</pc><pc id="1" equivStart="START_LIST_ITEM">', "</pc>"),
+    ],
+)
+def test_paragraphs_and_breaks_end_texts(before: str, between: str, after: str) -> None:
+    source = f"{before}One file{between}is here.{after}"
+    document = read_document(_UNIT.format(source, "").encode(), "a", "xliff", FormatOptions())
+    assert [segment.source.text for segment in document.segments] == ["One file", "is here."]
+    assert f"{before}ONE FILE{between}IS HERE.{after}</target>" in shout("xliff", _UNIT.format(source, ""))
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "written"),
+    [
+        ("&nbsp;Das Haus&hellip;", "\xa0Das Haus…", "&nbsp;DAS HAUS&hellip;"),
+        ("Ein &Ouml;l ist Peter&#39;s", "Ein Öl ist Peter's", "EIN &Ouml;L IST PETER&#39;S"),
+        ("<i id='a'>Das</i> &quot;Haus&quot; &amp; so", None, "<i id='a'>DAS</i> &quot;HAUS&quot; &amp; SO"),
+        ("Von x &lt; 5 oder y", "Von x < 5 oder y", "VON X &lt; 5 ODER Y"),
+        ("Das &lt;b Haus", "Das &lt;b Haus", "DAS &LT;B HAUS"),
+        ("Das R&D und ü, ü, &uuml;", "Das R&D und ü, ü, &uuml;", "DAS R&D UND Ü, Ü, &UUML;"),
+    ],
+)
+def test_entities_in_messages_are_read(source: str, said: str | None, written: str) -> None:
+    for name, text in (("json", f'{{"a": "{source}"}}'), ("po", f'msgid "{source}"\nmsgstr ""\n')):
+        (segment,) = read(name, text.encode()).segments
+        assert segment.source.text == (source.replace("&amp;", "&").replace("&quot;", '"') if said is None else said)
+        assert f'"{written}"' in shout(name, text)
+
+
 def test_marks_of_manual_pages_are_tags() -> None:
     text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > B<1"
     assert [(item.kind, text[slice(*item.span)]) for item in find_marks(text, (0, len(text)))] == [
