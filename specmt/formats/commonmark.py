@@ -18,7 +18,7 @@ from markdown_it.common.utils import unescapeAll
 from markdown_it.helpers import parseLinkDestination
 from markdown_it.parser_inline import ParserInline
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, html_block
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
@@ -252,6 +252,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     markdown.normalizeLink = str  # type: ignore[assignment]  # targets are copied
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
+    block.at("html_block", _html, {"alt": ["paragraph", "reference", "blockquote"]})
     if mdx:
         markdown.disable(["code", "html_block", "html_inline", "autolink"])
         inline.ruler.before("escape", "jsx", jsx_inline)
@@ -355,6 +356,28 @@ def _has_macro(state: StateInline, start: int) -> bool:
         place = max((match.start() for match in _MACRO_START.finditer(state.src)), default=-1)
         state.env["macro"] = state.src, place
     return bool(place > start)
+
+
+_OF_HTML: Final = re.compile(
+    r"<(?:(?P<inline>a|abbr|b|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*|\w[^<>]*\smarkdown(?:=[^<>]*)?)>"
+)
+"""A tag alone on a line behind which there may be Markdown."""
+
+
+def _html(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads HTML, but for what is Markdown to kramdown and Python-Markdown."""
+    match = None if state.is_code_block(line) else _OF_HTML.fullmatch(_source(state, line).rstrip())
+    if match is None:
+        return html_block(state, line, last, silent)
+    if match["inline"]:
+        end = next((number for number in range(line, last) if state.isEmpty(number)), last)
+        behind = state.getLines(line, end, state.blkIndent, keepLastLF=False)
+        return "](" not in behind and html_block(state, line, last, silent)
+    if not silent:
+        token = state.push("html_block", "", 0)
+        token.map, token.content = [line, line + 1], _source(state, line)
+        state.line = line + 1
+    return True
 
 
 def _source(state: StateBlock, line: int) -> str:

@@ -77,6 +77,8 @@ CASES = {
     "macro lines": ("{% tip %}\nDas Haus.\n{% endtip %}\n", "{% tip %}\nDAS HAUS.\n{% endtip %}\n"),
     "raw": ("{% raw %}\nso\n\nso\n{% endraw %}\nDas\n", "{% raw %}\nso\n\nso\n{% endraw %}\nDAS\n"),
     "shortcode": ('{{% tab title="Da" %}}\nDas\n{{< a\n b="c" >}}\n', '{{% tab title="DA" %}}\nDAS\n{{< a\n b="c" >}}\n'),
+    "a tag alone": ('<span class="a">\n[Haus](a.md){: .b }\n</span>\n', '<span class="a">\n[HAUS](a.md){: .b }\n</span>\n'),
+    "Markdown in HTML": ('<div markdown="1">\n[Haus](a.md){: .b }\n</div>\n', '<div markdown="1">\n[HAUS](a.md){: .b }\n</div>\n'),
     "text between macros": ("{{< tab >}}Das Haus{{< /tab >}}\n", "{{< tab >}}DAS HAUS{{< /tab >}}\n"),
     "texts of a macro": ('{{< figure src="a" alt="Das" caption="Da &amp; so" >}}\n', '{{< figure src="a" alt="DAS" caption="DA &amp; SO" >}}\n'),
     "entities": ("Das &lt; da &mdash; b &amp; c\n\n`&lt;`\n", "DAS &lt; DA &mdash; B &amp; C\n\n`&lt;`\n"),

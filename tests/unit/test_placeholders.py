@@ -42,6 +42,7 @@ from tests.sessions import FakeModel, fake_translator
         ("Am 2024-01-31 an <a@b.de>: <https://a.de>", "Am %1 an %2: %3", ["2024-01-31", "<a@b.de>", "<https://a.de>"]),
         ("Auf \\\\srv\\c$\\x, %TEMP%\\y", "Auf %1, %2", ["\\\\srv\\c$\\x", "%TEMP%\\y"]),
         ("Danke 👍🏽!", "Danke %1!", ["👍🏽"]),
+        ("Wie ``:role:`x``` zeigt", "Wie %1 zeigt", ["``:role:`x```"]),
         ("Er sagte `a b` und ``c`d``.", "Er sagte %1 und %2.", ["`a b`", "``c`d``"]),
         ("Um 12:34:56.789: fe80::1, 10.0.0.1:80", "Um %1: %2, %3", ["12:34:56.789", "fe80::1", "10.0.0.1:80"]),
         ("IBAN DE89 3704 0044 0532 0130 00 gilt", "IBAN %1 gilt", ["DE89 3704 0044 0532 0130 00"]),
