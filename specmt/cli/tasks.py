@@ -72,7 +72,7 @@ def find_tasks(
 ) -> Found:
     """Returns the documents that are to be translated.
 
-    Of a folder these are the files of known formats in it, hidden ones left out.
+    Of a folder these are the files of known formats in it, hidden ones and those of the output left out.
 
     :param language: that is translated from, if that is known
     :param columns: of tables, without which those of folders are left
@@ -88,7 +88,7 @@ def find_tasks(
     for path in files:
         if path is not None and path.is_dir():
             before = len(found)
-            for each in _walk(path):
+            for each in _walk(path, output):
                 head = _head(each)
                 known = file_format or (said and said(each)) or format_in_folder(each.relative_to(path), head, language)
                 if known is None or (known == "csv" and not columns) or (is_binary(head) and known == "text"):
@@ -146,9 +146,11 @@ def _head(path: Path) -> bytes:
         return stream.read(HEAD)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, output: Path | None) -> Iterator[Path]:
+    made = None if output is None else os.path.abspath(output)
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        shown = (name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in shown if os.path.abspath(os.path.join(place, name)) != made)
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 

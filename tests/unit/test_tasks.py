@@ -57,6 +57,13 @@ def test_what_no_format_reads_is_refused(name: str, data: bytes, kind: str, tmp_
     assert task.file_format == "text"
 
 
+def test_what_was_made_below_a_folder_is_no_source_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, {"a.md": b"Haus\n", "en/a.md": b"House\n", "de/en/b.md": b"Haus\n"})
+    monkeypatch.chdir(tmp_path)
+    found = find_tasks([tmp_path], Path("en"), None).tasks
+    assert [task.target for task in found] == [Path("en/a.md"), Path("en/de/en/b.md")]
+
+
 def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
     read = {
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
