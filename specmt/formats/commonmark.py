@@ -26,8 +26,14 @@ from mdit_py_plugins.footnote import footnote_plugin
 
 from specmt.formats.jsx import jsx_block, jsx_inline
 
-_MACRO: Final = (
-    r"\{\{(?:(?!\}\}).){0,1000}\}\}+|\{%(?:(?!%\}).){0,1000}%\}|\{\#(?!\w).{0,1000}?\#\}|<%(?:(?!%>).){0,1000}%>"
+_MACRO: Final = "|".join(
+    rf"{opening}(?=.{{0,1000}}{closing}){inside}{closing}"  # whether it ends is found from behind, which is faster
+    for opening, inside, closing in (
+        (r"\{\{", r"(?:(?!\}\}).){0,1000}", r"\}\}+"),
+        (r"\{%", r"(?:(?!%\}).){0,1000}", r"%\}"),
+        (r"\{\#(?!\w)", r".{0,1000}?", r"\#\}"),
+        ("<%", r"(?:(?!%>).){0,1000}", "%>"),
+    )
 )
 _BRACES: Final = r"""\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}"""
 _ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){_BRACES}"""
@@ -85,7 +91,7 @@ _INLINE: Final = re.compile(
     rf"""(?P<macro>{_MACRO}) | (?P<attributes>{_ATTRIBUTES})
         | (?P<math>\$\$(?!\$)[^$]{{1,2000}}?\$\$
             | (?<![^\W_])(?<!\$)\$(?![\s$])(?:[^$\\\n]|\\.|\n(?!\s)){{0,300}}?(?<!\s)\$(?![^\W_]|\$)
-            | \\\((?:(?!\\\)|(?<![\\A-Za-z])[A-Za-z]{{4}})[^\n]){{1,300}}\\\))
+            | \\\((?=[^\n]{{1,300}}\\\))(?:(?!\\\)|(?<![\\A-Za-z])[A-Za-z]{{4}})[^\n]){{1,300}}\\\))
         | (?P<wiki>!?\[\[[^\[\]\n]+\]\])
         | (?P<mark>\[\^[^\]\s]{{1,300}}\]) | (?P<note>\^\[[^\[\]]{{1,1000}}\](?![(\[]))
         | (?P<script>(?<=[^\W_])(?:\^[\w+−-]{{1,20}}\^|~[\w+−-]{{1,20}}~(?!~)))

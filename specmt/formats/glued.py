@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from specmt.types import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """A part of a paragraph in a document."""
 
     kind: Literal["text", "open", "close", "point", "mark", "opaque", "space", "cut"]
@@ -44,6 +42,7 @@ _EDGE: Final = "\ufdd4"
 """Where another pair begins or ends."""
 
 _OPAQUE: Final = "\ufffc"
+_SAID: Final = {"point": "", "opaque": _OPAQUE, "space": " ", "mark": _NOTE}
 _MOST_ITEMS: Final = 12
 _MOST_CHARACTERS: Final = 400
 _SCRIPT: Final = re.compile(r"(?<![a-z])(su[bp])(?:script)?(?![a-z])|\A([~^])\Z", re.IGNORECASE)
@@ -136,7 +135,7 @@ class _Glue:
         number = size = 0
         while number < len(self._items):
             item, last = self._items[number], number
-            said = {"point": "", "opaque": _OPAQUE, "space": " ", "mark": _NOTE}.get(item.kind, _EDGE)
+            said = _SAID.get(item.kind, _EDGE)
             if item.kind == "text":
                 said = self._decode(self._source[slice(*item.span)])
             elif item.kind == "open" and (sign := self._sign(number)):
@@ -212,7 +211,7 @@ class _Glue:
         if number in self._gone:
             return []
         if item.kind == "mark":  # one beside a space stands for a word
-            return [replace(item, kind="opaque")]
+            return [item._replace(kind="opaque")]
         if item.kind == "text":
             start, end = self._spans[number]
             return [Item("text", (start, end))] if start < end else []

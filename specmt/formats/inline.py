@@ -161,7 +161,7 @@ class Inline:
             start, end = items[-1].span
             items[-1] = Item("text", (start, self._end(start, end)))
         tagged = self._build(items, partners)
-        if not any(c.isalpha() for c in _STAND_IN.sub("", tagged.text)):
+        if not any(map(str.isalpha, _STAND_IN.sub("", tagged.text))):
             return None
         return tagged, (items[0].span[0], items[-1].span[1])
 
@@ -203,7 +203,7 @@ class Inline:
 
     def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
         raw = self.source[items[0].span[0] : items[-1].span[1]]
-        letter = max(("t" + match[1] + "x" for match in _LETTER.finditer(raw)), default="t", key=len)
+        letter = max((f"t{said}x" for said in _LETTER.findall(raw)), default="t", key=len)
         text: list[str] = []
         size = 0
         count = 0

@@ -57,10 +57,10 @@ def _tag(text: str, place: int, end: int) -> int | None:
 def _end(state: StateBlock | StateInline, place: int, most: int) -> int | None:
     """Returns where the tag or expression ends that starts at a place, if it does.
 
-    What is not closed is looked through to its end. Once that was done for twenty times as many characters as there
+    What is not closed is looked through to its end. Once that was done for eight times as many characters as there
     are, no end is looked for, lest the time grow with their square.
     """
-    left = state.env.setdefault("left", 20 * len(state.src))
+    left = state.env.setdefault("left", 8 * len(state.src))
     if left < 0:
         return None
     end = (_tag if state.src[place] == "<" else _braced)(state.src, place, most)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from sys import intern
 from typing import Final, Literal, NamedTuple
@@ -53,8 +52,7 @@ _CUT: Final = re.compile(
 _HALF: Final = re.compile(r"#(START|CLOSE)_(\w+?)(?:_\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A tag, a comment or text."""
 
     kind: Kind

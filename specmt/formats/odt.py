@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -65,7 +64,7 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
         if token.kind == "open" and token.name in _PARAGRAPHS and not kept:
             count += 1
             if is_code(_style(text, token)):
-                opaque.append((replace(token, name=""), depth))
+                opaque.append((token._replace(name=""), depth))
             elif inline is None or (opaque and opaque[-1][0].name in _OWN_TEXT | _PARAGRAPHS):
                 open_paragraphs.append(Inline(text, xml_unescape, collapses=True))
                 opaque.append((token, depth))

@@ -116,8 +116,8 @@ def _said(children: Sequence[Token]) -> str:
 
 def decoded(raw: str) -> str:
     """Returns what raw text of Markdown means."""
-    raw = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw)
-    return _ENTITY.sub(lambda match: unescape(match[0]), raw)
+    raw = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw) if "\\" in raw else raw
+    return _ENTITY.sub(lambda match: unescape(match[0]), raw) if "&" in raw else raw
 
 
 def _escape(pattern: re.Pattern[str], spelt: Mapping[int, str], text: str, *, in_table: bool = False) -> str:

@@ -256,6 +256,13 @@ def test_what_may_be_in_each_other_is_looked_through_few_times() -> None:
     assert_at_most(0.5, lambda: take("markdown", "[a" * 4000 + "]" * 4000))
 
 
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "unit"), [("a.md", r"\(a"), ("a.mdx", "{")])
+def test_what_may_begin_and_does_not_end_is_read_as_fast_as_any_text(name: str, unit: str) -> None:
+    data = (unit * (20_000 // len(unit))).encode()
+    assert_at_most(0.24, lambda: read_document(data, name, "markdown", FormatOptions()))
+
+
 BLOCKS = [
     ("stringsdict", "<plist><dict>", "\t<key>a</key>\n\t<dict>\n", "</dict>", "</dict></plist>"),
     ("xcstrings", '{"sourceLanguage": "de", "strings": {\n', '    "a" : {\n', "}", "}}"),
