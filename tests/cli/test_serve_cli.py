@@ -164,8 +164,9 @@ def test_a_thread_that_ends_ends_it_with_1() -> None:
         assert process.wait(30) == 1
 
 
-def test_the_log_is_json_on_standard_error() -> None:
-    with started("--model", "de-en") as (process, url):
+def test_the_log_is_json_on_standard_error_and_figures_and_pages_can_be_switched_off() -> None:
+    with started("--model", "de-en", "--no-metrics", "--no-page") as (process, url):
+        assert {httpx.get(f"{url}/{path}").status_code for path in ("metrics", "", "docs")} == {404}
         damaged = {"Content-Type": "multipart/form-data; boundary=x"}
         assert httpx.post(f"{url}/translate", content=b"no boundary", headers=damaged).status_code == 400
         httpx.post(f"{url}/translate", data={"q": "Geheimnis", "source": "de", "target": "en"})
