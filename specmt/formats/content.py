@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from markdown_it.token import Token
@@ -27,12 +28,12 @@ class Content:
 
     def __init__(self) -> None:
         self.text = ""
-        self._at: list[int] = []
+        self._at = array("q")
 
-    def add(self, text: str, at: Sequence[int]) -> None:
+    def add(self, text: str, at: Iterable[int]) -> None:
         """Takes more of it, and where that is."""
         self.text += text
-        self._at += at
+        self._at.extend(at)
 
     def span(self, start: int, end: int) -> Span:
         """Returns where a part is in the document."""

@@ -108,7 +108,9 @@ class _Page:
         source = "\n" * len(LINE_END.findall(self._text[:start])) + LINE_END.sub("\n", self._text[start:])
         found: list[Segment] = []
         is_heading = False
-        for token in self._markdown.parse(source, self._env):
+        tokens = self._markdown.parse(source, self._env)[::-1]
+        while tokens:  # each takes more memory than what is made of it
+            token = tokens.pop()
             span = (0, 0) if token.map is None else self._lines.span(*token.map)
             if token.type == "inline":
                 first = len(found)
