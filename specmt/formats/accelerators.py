@@ -1,4 +1,4 @@
-"""Accelerators in labels of menus and buttons, as in ``&File`` and ``_Edit``, which the model does not see.
+"""Accelerators in labels of menus and buttons, as in ``&File``, ``_Edit`` and ``~View``, which the model does not see.
 
 One that a label has is taken out, and its translation gets one: on a letter that none of its neighbours has, the first
 of a word if there is such, and the same one if there is.
@@ -22,9 +22,11 @@ _REACH: Final = 10
 
 _MARK: Final = re.compile(
     r"""(?<![&\w])&(?=[^\W_])(?!\#?\w+;) | (?<=[^\W_])&(?=[a-zß-öø-ÿ])(?!\w+;|(?:drop|paste|play|click|roll|white)\b)
-        | (?<!\w)(?!\A_[a-z])_(?=[^\W_]) | (?<=[^\W_])_(?=[a-zß-öø-ÿ])(?!(?:in|innen|n|r|s)\b)""",  # no „jede_r“
+        | (?<!\w)(?!\A_[a-z])_(?=[^\W_]) | (?<=[^\W_])_(?=[a-zß-öø-ÿ])(?!(?:in|innen|n|r|s)\b)
+        | (?<![\w~])~(?=[^\W\d_]) | (?<=[^\W\d_])~(?=[a-zß-öø-ÿ])""",  # no „jede_r“
     re.VERBOSE,
 )
+_ANY: Final = re.compile("[&_~]")
 _SENTENCE: Final = re.compile(r"[^.][.!]\s|[^.][.!]\Z|\n|[=<>\\]|_(?:[\W_]|\Z)")
 """What no label has."""
 
@@ -72,7 +74,7 @@ def _hide(segment: Segment, number: int, menu: dict[int, str]) -> Segment:
 
 def find(text: str) -> int | None:
     """Returns where the one accelerator of a label is, or nothing where there is none, or it is no label."""
-    if len(text) > _LONGEST or ("&" not in text and "_" not in text) or _SENTENCE.search(text):
+    if len(text) > _LONGEST or not _ANY.search(text) or _SENTENCE.search(text):
         return None
     places = [match.start() for match in _MARK.finditer(_blank(text))]
     return places[0] if len(places) == 1 else None

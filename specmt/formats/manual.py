@@ -9,11 +9,14 @@ from typing import Final
 from specmt.formats.glued import Item
 from specmt.types import Span
 
-_HINT: Final = re.compile(r"[A-Z]<|\\f[BIRP(\[]")
+_HINT: Final = re.compile(r"[A-Z]<|\\f[BIRP(\[]|\\\((?:lq|oq|Fo)")
 _MARK: Final = re.compile(
     r"(?P<opaque>E<\w+>)|(?<!\w)(?:CW|[A-Z])(?P<open><)|(?P<close>>)|(?P<font>\\f(?:[BI]|\([BC]\w))|(?P<end>\\f[RP])"
+    r"|(?P<quote>\\\((?:lq|oq|Fo))|(?P<unquote>\\\((?:rq|cq|Fc))"
 )
 
+_OPENING: Final = {"close": "open", "end": "font", "unquote": "quote"}
+_CODE: Final = re.compile("(?:CW?|[FXZ])<")
 _LITERAL: Final = re.compile(r"-.*|(?![A-Z][a-z]+\b)\S+", re.DOTALL)
 """Options, names of commands and files, values to be filled in."""
 
@@ -28,13 +31,14 @@ def find_marks(text: str, span: Span) -> Iterator[Item]:
         kind = match.lastgroup
         if kind == "opaque":
             found.append(Item("opaque", match.span()))
-        elif kind in ("open", "font"):
+        elif kind in _OPENING.values():
             opened.append(len(found))
             found.append(Item("open", match.span(), str(kind)))
-        elif opened and found[opened[-1]].name == ("open" if kind == "close" else "font"):
+        elif opened and found[opened[-1]].name == _OPENING[str(kind)]:
             first = found[opened[-1]]
-            if first is found[-1] and _LITERAL.fullmatch(text, first.span[1], match.start()):
-                found[opened.pop()] = Item("opaque", (first.span[0], match.end()))
+            is_literal = first is found[-1] and _LITERAL.fullmatch(text, first.span[1], match.start())
+            if _CODE.match(text, first.span[0]) or (is_literal and kind != "unquote"):
+                found[opened.pop() :] = [Item("opaque", (first.span[0], match.end()))]
             else:
                 found.append(Item("close", match.span(), found[opened.pop()].name))
     broken = set(opened)

@@ -128,7 +128,7 @@ def test_entities_in_messages_are_read(source: str, said: str | None, written: s
 
 
 def test_marks_of_manual_pages_are_tags() -> None:
-    text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > B<1"
+    text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > C<a-E<gt>b c> \(lqso\(rq B<1"
     assert [(item.kind, text[slice(*item.span)]) for item in find_marks(text, (0, len(text)))] == [
         ("open", "B<"),
         ("close", ">"),
@@ -138,6 +138,9 @@ def test_marks_of_manual_pages_are_tags() -> None:
         ("open", r"\fB"),
         ("close", r"\fR"),
         ("opaque", "E<lt>"),
+        ("opaque", "C<a-E<gt>b c>"),
+        ("open", r"\(lq"),
+        ("close", r"\(rq"),
     ]
 
 
