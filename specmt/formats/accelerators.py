@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from specmt.formats.document import Edit, RefusedError, Segment, Tell
-from specmt.types import Tagged
+from specmt.types import Span, Tagged
 
 _LONGEST: Final = 80
 """How many characters a label has at most."""
@@ -85,6 +85,23 @@ def plain(text: str) -> str:
     place = find(text)
     text = text if place is None else text[:place] + text[place + 1 :]
     return _LITERAL.sub("&", text) if len(text) <= _LONGEST else text
+
+
+def with_key(segment: Segment, text: str, key: Span) -> Segment:
+    """Returns a label that writes its key with it: a letter of the translation, the same one if there is.
+
+    :param text: the document
+    :param key: where the key is
+    """
+    letter = text[slice(*key)]
+
+    def edits(translation: Tagged, tell: Tell) -> Iterator[Edit]:
+        yield from segment.edits(translation, tell)
+        letters = [char for char in _blank(translation.text) if char.isalpha()]
+        if letters:
+            yield Edit(*key, [next((char for char in letters if char.lower() == letter.lower()), letters[0])])
+
+    return replace(segment, edits=edits) if len(letter) == 1 else segment
 
 
 def _blank(text: str) -> str:

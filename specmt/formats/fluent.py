@@ -11,6 +11,7 @@ from typing import Final
 from fluent.syntax import FluentParser, ast
 
 from specmt.errors import DataError
+from specmt.formats.accelerators import with_key
 from specmt.formats.document import (
     Document,
     Edit,
@@ -36,8 +37,6 @@ _MAY_START: Final = re.compile(r"(?![\[*.}])")
 _LOOSE: Final = re.compile(r"\n(?=\S)")
 _BEGINS: Final = re.compile(r"\{")
 """What alone a line may begin with that is not indented."""
-
-_PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -68,7 +67,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 else:
                     found = [*_pattern(text, lines, value, f"{name}.{attribute}", forms, parts)]
                     if attribute == "label" and len(found) == 1 and "accesskey" in attributes:
-                        found = [replace(found[0], edits=partial(_with_key, found[0], attributes["accesskey"]))]
+                        key = attributes["accesskey"].span
+                        found = [with_key(found[0], text, (key.start, key.end))] if key else found
                     segments += found
     return TextDocument(text, encoding, segments, parts=parts)
 
@@ -138,17 +138,6 @@ def _with_forms(
             if name not in ("", *forms):
                 yield Edit(start, after, [])
     yield from edits
-
-
-def _with_key(segment: Segment, key: ast.Pattern, translation: Tagged, tell: Tell) -> Iterator[Edit]:
-    """Yields the edits of a label, and its key: a letter of it."""
-    yield from segment.edits(translation, tell)
-    element = key.elements[0]
-    if len(key.elements) == 1 and isinstance(element, ast.TextElement) and element.span and len(element.value) == 1:
-        letters = [c for c in _PLACEHOLDER.sub("", translation.text) if c.isalpha()]
-        same = [c for c in letters if c.lower() == element.value.lower()]
-        if letters:
-            yield Edit(element.span.start, element.span.end, [(same or letters)[0]])
 
 
 def _encode(text: str) -> str:

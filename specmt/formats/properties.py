@@ -6,11 +6,12 @@ import re
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.accelerators import hide
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
+from specmt.formats.accelerators import hide, with_key
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.plurals import plural_forms
+from specmt.types import Span
 
 _ENTRY: Final = re.compile(
     r"""^[ \t\f]*(?:[#!][^\r\n]*
@@ -21,6 +22,14 @@ _ENTRY: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(?:u+([0-9A-Fa-f]{4})|(?:\r\n|[\r\n])[ \t\f]*|([\s\S]))")
 _BAD: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!u*[0-9A-Fa-f]{4})")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_KEY: Final = re.compile(r"[._-](?:access_?key|mnemonic|accelerator)\Z", re.IGNORECASE)
+_PRESSED: Final = re.compile(r".|(?:(?:alt|command|control|ctrl|meta|shift)[ +])+\S+", re.IGNORECASE)
+_LABEL: Final = re.compile(r"[._-](?:label|text|name|title)\Z", re.IGNORECASE)
+_INSIDE: Final = r"(?:[^{}|]|\{[^{}]*\})*"
+_CHOICE: Final = re.compile(rf"\{{\d+,\s*choice,{_INSIDE}(?:\|{_INSIDE})*\}}\s*")
+_CASE: Final = re.compile(r"\{\d+,\s*choice,[^#<\u2264{}|]*[#<\u2264]|\|[^#<\u2264{}|]*[#<\u2264]|\}\s*\Z")
+"""What begins and ends the texts of a choice by number, which is all of a message."""
+
 _NUMBERED: Final = re.compile(r"\{\d+[,}]")
 """What makes a value a MessageFormat, in which apostrophes are doubled."""
 
@@ -34,6 +43,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = LineNumbers(text)
     is_ascii = text.isascii()
     segments: list[Segment] = []
+    parts: list[Part] = []
+    labels: dict[str, int] = {}
+    keys: list[tuple[str, Span]] = []
     for match in _ENTRY.finditer(text):
         if match["key"] is None or not match["value"]:
             continue
@@ -55,11 +67,26 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 said = said.replace(char, f"\\{letter}")
             return "".join(map(_code, said)) if is_ascii else said
 
-        inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ ")
-        inline.text(*match.span("value"))
-        key = _ESCAPE.sub(_meaning, match["key"])
+        inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ |\\u00(?:20|[aA]0)")
+        key, span = _ESCAPE.sub(_meaning, match["key"]), match.span("value")
+        if (of := _KEY.sub("", key)) != key and _PRESSED.fullmatch(text, *span):
+            keys.append((of, span))
+            parts.append(Part(*span, "key"))
+            continue
+        place, count = span[0], len(segments)
+        for case in _CASE.finditer(text, *span) if _CHOICE.fullmatch(text, *span) else ():
+            inline.text(place, case.start())
+            inline.cut(*case.span())
+            place = case.end()
+        inline.text(place, span[1])
         segments += in_place(inline, lines, encode, context=key, forms=plural_forms(options.target), entities=True)
-    return TextDocument(text, encoding, hide(segments), escape=_code)
+        if len(segments) == count + 1:
+            labels[_LABEL.sub("", key)] = count
+    segments = hide(segments)
+    for of, span in keys:
+        if (number := labels.get(of, len(segments))) < len(segments):
+            segments[number] = with_key(segments[number], text, span)
+    return TextDocument(text, encoding, segments, escape=_code, parts=parts)
 
 
 def _meaning(match: re.Match[str]) -> str:

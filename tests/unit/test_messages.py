@@ -127,6 +127,16 @@ def test_entities_in_messages_are_read(source: str, said: str | None, written: s
         assert f'"{written}"' in shout(name, text)
 
 
+def test_properties() -> None:
+    text = (
+        "a = Datei\nb.label = &Haus\nb.mnemonic = u\nb.accelerator = ctrl H\nc = Das {name}\\u0020\n"
+        "d = {0,choice,0#keine|1#eine|1<{0} da}\n"
+    )
+    said = text.replace("Datei", "DATEI").replace("&Haus", "&HAUS").replace("= u", "= U").replace("Das", "DAS")
+    said = said.replace("#keine", "#KEINE").replace("#eine", "#EINE").replace("} da}", "} DA}")
+    assert shout("properties", text) == said
+
+
 def test_marks_of_manual_pages_are_tags() -> None:
     text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > C<a-E<gt>b c> \(lqso\(rq B<1"
     assert [(item.kind, text[slice(*item.span)]) for item in find_marks(text, (0, len(text)))] == [
