@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from specmt.check.checker import Pair, check_pair
-from specmt.check.findings import KINDS, baseline_of, new_ones
+from specmt.check.findings import KINDS, Finding, baseline_of, new_ones
 from specmt.check.reports import REPORTS
 from specmt.check.rules import Rules, read_terms
 from specmt.cli.console import note
@@ -77,7 +77,7 @@ def check(
         raise UsageError("SOURCE and TARGET must be given, or a project (specmt.toml).")
     if write_baseline and baseline is None:
         raise UsageError("`write_baseline` needs `baseline`, the file that is written.")
-    findings = [finding for pair in pairs for finding in check_pair(pair)]
+    findings = [finding for pair in pairs for finding in _found(pair)]
     if write_baseline and baseline is not None:
         with Output(baseline) as out:
             out.write(baseline_of(findings))
@@ -94,6 +94,14 @@ def check(
         if fail_on != "never":
             raise DataError(said)
         note(said)
+
+
+def _found(pair: Pair) -> Iterator[Finding]:
+    """Yields what is wrong with a translation; a source or a record that is damaged keeps no other from being told."""
+    try:
+        yield from check_pair(pair)
+    except DataError as error:
+        yield Finding(pair.shown, 1, "parse", str(error))
 
 
 def _are_two(project: Project, paths: Sequence[Path]) -> bool:

@@ -42,7 +42,26 @@ def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run(["check", str(tmp_path / "a.md")]) == 2
     assert "or a project (specmt.toml)." in capsys.readouterr().err
     assert run(["check", str(tmp_path / "a.md"), str(tmp_path / "a.md")]) == 65
-    assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().err
+    assert "a.md: line 1 is not valid utf-8 at byte offset 0" in capsys.readouterr().out
+
+
+def test_what_is_damaged_keeps_nothing_else_from_being_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = 'version = 1\nfrom = "de"\nto = ["en"]\nfiles = [{source = "*.de.md", target = "{stem}.{to}.md"}]\n'
+    (tmp_path / "specmt.toml").write_text(project)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.de.md").write_text("Am 3. Mai\n" if name != "b" else "\udcff", errors="surrogateescape")
+        (tmp_path / f"{name}.en.md").write_text("On 5 May\n")
+    record = tmp_path / ".specmt/record/en/a.de.md.rec"
+    record.parent.mkdir(parents=True)
+    record.write_text("none\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["check"]) == 65
+    said = capsys.readouterr().out
+    assert f"a.en.md:1: parse: {record}: line 1 is not that of a record." in said
+    assert f"b.en.md:1: parse: {tmp_path / 'b.de.md'}: line 1 is not valid utf-8" in said
+    assert "c.en.md:1: number: the number 5 is in the translation only" in said
 
 
 def test_the_hook_and_the_workflow(
