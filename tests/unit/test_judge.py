@@ -136,4 +136,4 @@ def test_time_is_linear(run: str) -> None:
         text = run * size
         judge(text, text[: len(text) // 2] + " 7 12.03.1999" * (size // 5 * 2), ("en", "de"))
 
-    assert_linear(check, 500)
+    assert_linear(check, 200)

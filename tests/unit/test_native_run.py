@@ -95,7 +95,7 @@ def test_it_says_counts_and_scores_what_the_loop_does(
     native: Model, sources: list[list[int]], way: str, batch_size: int, both: Callable[..., list[list[Hypothesis]]]
 ) -> None:
     # The last source is long: caches have to grow on the way.
-    sources = [*sources[::2], (sources[0] * 40)[:45]]
+    sources = [*sources[::4], (sources[0] * 40)[:45]]
     options = DecodingOptions(batch_size=batch_size, scores=batch_size != 3, **WAYS[way])
     fused, in_python = both(native, sources, options)
     forget_what_is_past_ends(way, *fused, *in_python)
@@ -122,7 +122,7 @@ def test_it_verifies_what_is_likely_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session, "make_policy", with_doubts(DOUBTS[doubt], PATHS.get(doubt, 1)))
-    fused, in_python = both(native, sources[::2], DecodingOptions(batch_size=5, **WAYS[way]))
+    fused, in_python = both(native, sources[::4], DecodingOptions(batch_size=5, **WAYS[way]))
     assert counts(fused) == counts(in_python)
     drafted = sum(h.stats.drafted for h in fused)
     assert (drafted == 0) == (doubt == "none")

@@ -128,8 +128,7 @@ def marked_texts(draw: st.DrawFn) -> str:
     return "Das " + some(0) + " Ende"
 
 
-@pytest.mark.long
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(marked_texts(), st.data())
 def test_tags_in_are_tags_out(marked: str, data: st.DataObject) -> None:
     source = parse(marked)
