@@ -9,12 +9,17 @@ from typing import Final
 
 import yaml
 
-from specmt.formats.document import Edit, Segment
+from specmt.formats.document import Edit, FormatOptions, Segment
 from specmt.formats.inline import replacing
 from specmt.formats.scalars import TEXT, quoted, start_of, written
+from specmt.languages import primary
 from specmt.types import Span, Tagged
 
 FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*(?=\r?$)", re.DOTALL | re.MULTILINE)
+_LANGUAGE: Final = re.compile(
+    r"""^(?:lang|language|locale)[ \t]*[:=][ \t]*["']?([A-Za-z]{2,3}(?:[-_]\w{2,8})?)(?=["']?[ \t]*\r?$)""",
+    re.MULTILINE,
+)
 _TOML: Final = re.compile(r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$""", re.MULTILINE)
 
 
@@ -46,6 +51,13 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
                 return [Edit(*span, [written(translation.text, node, text[slice(*span)])])]
 
             yield Segment(Tagged(" ".join(said.split())), line, edits, context=key)
+
+
+def language_in(text: str, found: re.Match[str] | None, options: FormatOptions) -> Iterator[Edit]:
+    """Yields what makes the language of the source, where the front matter says it, that of the target."""
+    match = None if found is None else _LANGUAGE.search(text, *found.span(2))
+    if match is not None and primary(match[1]) == primary(options.source):
+        yield Edit(*match.span(1), [options.target])
 
 
 def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:

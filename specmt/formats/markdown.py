@@ -24,11 +24,12 @@ from specmt.formats.document import (
     unread_segments,
 )
 from specmt.formats.encoding import decode, spellings, unescape
-from specmt.formats.front import FRONT, front_matter
+from specmt.formats.front import FRONT, front_matter, language_in
 from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, replacing
 from specmt.formats.rendering import CODE, Writer, decoded
 from specmt.formats.shape import Checked
+from specmt.text.patterns import BLOCKS
 from specmt.types import Span, Tagged
 
 _MAX_BYTES: Final = 32 << 20
@@ -37,6 +38,7 @@ _MAX_BYTES: Final = 32 << 20
 _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]*)")
 _KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style", "svg", "math", "pre"))
 _MARKED: Final = re.compile(r"""translate=["']?no\b|\bnotranslate\b""")
+_BLOCKS: Final = BLOCKS - {"pre"}
 _VOID: Final = frozenset(("img", "wbr", "input"))
 _NOTE: Final = re.compile(r"^[ \t>]*\[\^[^\]\s]+\]:", re.MULTILINE)
 _TASK: Final = re.compile(r"\[[ xX]\](?=\s)")
@@ -80,6 +82,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
         targets.clear()
         yield from page.finish(written, front_count, targets)
+        yield from language_in(text, front, options)
 
     document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
     slugs = slugs_of((each.text for each in page.headings), options.dialect)
@@ -250,7 +253,7 @@ class _Page:
             name = kind if kind != "html_inline" else _name_of(child.content)
             if kind == "html_inline":
                 images += self._texts_of_tag(span)
-            is_break = kind == "hardbreak" or name == "br"
+            is_break = kind == "hardbreak" or name in _BLOCKS
             if is_break and not opened:
                 yield
             elif is_break or skipped > number or name in _VOID or kind in ("code_inline", "image"):

@@ -27,11 +27,11 @@ from tests.documents import Aligned, Shouting
 STAND_IN = re.compile(r"\{t+x*\d+\}")
 
 
-def read(source: str, name: str = "a.md", **options: Any) -> Document:
+def read(source: str, name: str = "a.md", /, **options: Any) -> Document:
     return read_document(source.encode(), name, "markdown", FormatOptions(**options))
 
 
-def shouted(source: str, name: str = "a.md", **options: Any) -> str:
+def shouted(source: str, name: str = "a.md", /, **options: Any) -> str:
     """Returns a page with its texts in capitals, where it stays itself without them."""
     document = read(source, name, **options)
     assert document.write({}, print) == source.encode()
@@ -79,6 +79,7 @@ CASES = {
     "shortcode": ('{{% tab title="Da" %}}\nDas\n{{< a\n b="c" >}}\n', '{{% tab title="DA" %}}\nDAS\n{{< a\n b="c" >}}\n'),
     "a tag alone": ('<span class="a">\n[Haus](a.md){: .b }\n</span>\n', '<span class="a">\n[HAUS](a.md){: .b }\n</span>\n'),
     "Markdown in HTML": ('<div markdown="1">\n[Haus](a.md){: .b }\n</div>\n', '<div markdown="1">\n[HAUS](a.md){: .b }\n</div>\n'),
+    "items in a cell": ("|a|b|\n|-|-|\n|c|<ul><li>Das</li><li>Haus</li></ul>|\n", "|A|B|\n|-|-|\n|C|<ul><li>DAS</li><li>HAUS</li></ul>|\n"),
     "text between macros": ("{{< tab >}}Das Haus{{< /tab >}}\n", "{{< tab >}}DAS HAUS{{< /tab >}}\n"),
     "texts of a macro": ('{{< figure src="a" alt="Das" caption="Da &amp; so" >}}\n', '{{< figure src="a" alt="DAS" caption="DA &amp; SO" >}}\n'),
     "entities": ("Das &lt; da &mdash; b &amp; c\n\n`&lt;`\n", "DAS &lt; DA &mdash; B &amp; C\n\n`&lt;`\n"),
@@ -143,6 +144,14 @@ def test_what_is_of_one_dialect() -> None:
     assert [each.source.text for each in read(text, dialect="gfm").segments] == ["Das Wort : Der Sinn"]
     assert "ref" not in read("Das {ref}`Haus <da>` ist\n").segments[0].source.text
     assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
+
+
+@pytest.mark.parametrize("line", ["lang: {}", 'language = "{}"', "locale: {}"])
+def test_the_front_matter_says_the_language(line: str) -> None:
+    mark = "+++" if "=" in line else "---"
+    for said, becomes in (("de", "en"), ("de-AT", "en"), ("fr", "fr")):
+        page = f"{mark}\n{line}\nid: de\n{mark}\nDas\n"
+        assert shouted(page.format(said), source="de", target="en") == page.format(becomes).replace("Das", "DAS")
 
 
 def test_values_of_the_front_matter_stay_values() -> None:
