@@ -68,6 +68,8 @@ def open_update(
     target = read_whole(files.target) if files.target.exists() else None
     if target is not None and files.file_format not in BILINGUAL and files.source.samefile(files.target):
         raise DataError(f"{files.name}: source and target are the same file.")
+    if target is not None and target.strip() and not source.strip():
+        raise DataError(f"{files.source}: is empty, and {files.target} is not.")
     known = recall(files, target, recovers=not is_dry)
     if target is not None and known is not None and not options.forces and known.is_of(source, target):
         return None

@@ -297,6 +297,12 @@ def test_keys_that_are_swapped(tmp_path: Path) -> None:
         pair.update(made)
 
 
+def test_a_source_that_was_emptied_takes_nothing_along(page: Pair) -> None:
+    with pytest.raises(DataError, match=r"page.md: is empty"):
+        page.update("\n")
+    assert page.target.read_text() == MADE
+
+
 def test_a_source_is_no_target_of_itself(page: Pair) -> None:
     page.target.unlink()
     page.target.symlink_to(page.source)
