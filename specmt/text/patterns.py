@@ -186,8 +186,8 @@ _KINDS: Final = {
 }
 
 
-_MAY_START: Final = r"(?![A-Za-z](?<=[A-Za-z0-9].)(?<!d(?=ata:))|\s)"
-"""Where something may start that is copied: not within a word, unless it is ``data:``."""
+_MAY_START: Final = r"(?![A-Za-z](?<=[A-Za-z0-9].)(?<!d(?=ata:))|[0-9](?<=[0-9].)(?!\ufe0f?\u20e3)|\s)"
+"""Where something may start that is copied: in no word or number, unless it is ``data:`` or the picture of a key."""
 
 
 def _compile(*kinds: str) -> re.Pattern[str]:

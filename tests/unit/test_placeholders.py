@@ -155,6 +155,12 @@ def test_masking_takes_linear_time(unit: str) -> None:
     assert_linear(lambda size: mask(unit * (size // len(unit))), 3_125)  # whatever the length of what is masked
 
 
+def test_nothing_is_looked_for_within_a_number() -> None:
+    digits = "9" * 100_000
+    assert_at_most(0.03, lambda: find_copied(f"%20 {digits}"))
+    assert find_copied(f"{digits}1\ufe0f\u20e3") == ["1\ufe0f\u20e3"]
+
+
 def test_100_kb_of_anything_are_cut_and_masked_in_a_second() -> None:
     known = identifier(frozenset(("de", "en")))
     assert known is not None
