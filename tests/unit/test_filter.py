@@ -1,8 +1,9 @@
-"""The projection in int8 that goes before the one that counts: what it leaves out is never the best."""
+"""The best tokens that the engine finds by itself: through a filter in int8, or while outputs pass strip by strip."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from specmt.models.config import VerifierConfig
 from specmt.models.reference.modules import create_verifier
 from specmt.training.validate import weights_of
 from specmt.types import BOS, EOS
+from tests.conftest import set_threads
 from tests.networks import arrays_of, opened, verifier_network, zeros
 
 pytestmark = pytest.mark.usefixtures("needs_kernels")
@@ -61,22 +63,23 @@ TABLES: dict[str, Callable[[Floats], Floats]] = {
 BIASES: dict[str, Callable[[Floats], Floats]] = {
     "biased": lambda bias: bias,
     "below zero": lambda bias: bias - np.float32(1000.0),  # outputs that fill a register up must not win
+    "none": np.zeros_like,  # some outputs are equal
 }
 
 
-def make_verifier(table: str, bias: str, format: str) -> KernelVerifier:
+def make_verifier(table: str, bias: str, format: str, config: VerifierConfig = CONFIG) -> KernelVerifier:
     torch.manual_seed(1)
-    weights = arrays_of(weights_of(create_verifier(CONFIG, torch.device("cpu"))))
+    weights = arrays_of(weights_of(create_verifier(config, torch.device("cpu"))))
     noise = np.random.default_rng(1)
     for array in weights.values():
         array += noise.standard_normal(array.shape, np.float32) * np.float32(0.1)
-    given = noise.standard_normal((CONFIG.vocab_size, CONFIG.model_dim), np.float32) * np.float32(0.3)
+    given = noise.standard_normal((config.vocab_size, config.model_dim), np.float32) * np.float32(0.3)
     weights["final_proj.weight"] = TABLES[table](given)
-    weights["final_proj.bias"] = BIASES[bias](noise.standard_normal(CONFIG.vocab_size, np.float32))
+    weights["final_proj.bias"] = BIASES[bias](noise.standard_normal(config.vocab_size, np.float32))
     # No sentence ends: another token is always a little better.
     weights["final_proj.weight"][EOS] = weights["final_proj.weight"][0]
     weights["final_proj.bias"][EOS] = weights["final_proj.bias"][0] - 1.0
-    verifier = verifier_network(weights, CONFIG, format)
+    verifier = verifier_network(weights, config, format)
     assert isinstance(verifier, KernelVerifier)
     return verifier
 
@@ -120,7 +123,10 @@ def test_it_is_the_bound_that_sees_to_that(format: str) -> None:
     assert found > 0
 
 
-def test_int8_has_no_use_for_it() -> None:
-    verifier = make_verifier("random", "biased", "int8")
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("table", TABLES)
+def test_int8_has_no_use_for_it(table: str, threads: int) -> None:
+    set_threads(threads)
+    verifier = make_verifier(table, "none", "int8", replace(CONFIG, vocab_size=2501))  # of several strips a thread
     assert not verifier.decoder.struct.filter.project.weight
     assert differences(verifier, 3) == 0

@@ -287,7 +287,7 @@ class Runner {
         fit(s.own, rows);
         Step step = step_over(drafted + 1, r.self, r.cross, r.sources, r.shortlists, stride);
         step.best = s.own.data();
-        step.filter = !r.log_probs && r.tolerance == 0.0f;
+        step.best_alone = !r.log_probs && r.tolerance == 0.0f;
         if (r.nodes && drafted) {
             step.depths = s.depths.data();
             step.paths = s.paths.data();

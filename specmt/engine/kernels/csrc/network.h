@@ -290,7 +290,11 @@ void run_step(const Network& n, const Step& step) {
     reserve<T>(n, rows, longest, step.threads);
     for (int thread = 0; thread < step.threads; ++thread) {
         Own& own = scratch().own[thread];
-        if (step.filter) own.rough.reserve<Int8>(rows, n.width);
+        if (step.best_alone) {
+            own.rough.reserve<Int8>(rows, n.width);
+            fit(own.listed, rows * AT_A_TIME * LANES);
+            fit(own.tops, rows);
+        }
         for (int b = 0; step.shortlists && !step.compact && b < step.sentences; ++b) {
             const Shortlist* list = shortlist_of(step.shortlists, layout.places[layout.starts[b]].row);
             const int64_t count = layout.wanted_starts[b + 1] - layout.wanted_starts[b];

@@ -38,6 +38,13 @@ struct Inputs {
 };
 
 constexpr int MANY_ROWS = 16;  // that threads prepare together, not each for itself
+constexpr int AT_A_TIME = 32;  // panels whose outputs are looked at while they are in the cache
+
+// An output, and whose it is.
+struct Top {
+    float logit;
+    int64_t token;
+};
 
 // What one thread works with beside the others; kept from call to call.
 struct Own {
@@ -46,6 +53,7 @@ struct Own {
     Vector<float> scores, listed;
     Vector<float> known, sums, states;  // of drafts
     Vector<Leaf> leaves;
+    Vector<Top> tops;  // of rows, among the outputs of a thread
 };
 
 // One row of a step: a token or a slot.
@@ -150,14 +158,17 @@ void project(const Part& part, const Network& n, const Step& step, const Layout&
 // Of bits of lanes, those of the first so many.
 unsigned first_bits(unsigned bits, int count) { return count >= LANES ? bits : bits & ((1u << count) - 1); }
 
-// The lowest of the best tokens.
-int64_t best_token(const float* logits, int count) {
-    const Floats nothing = floats(-INFINITY), highest = floats(highest_of(logits, count));
+// The first place of a value, or 0.
+int64_t place_of(float value, const float* logits, int count) {
+    const Floats nothing = floats(-INFINITY), highest = floats(value);
     for (int i = 0; i < count; i += LANES)
         if (const unsigned best = first_bits(are_equal(load_first(logits + i, count - i, nothing), highest), count - i))
             return i + __builtin_ctz(best);
     return 0;
 }
+
+// The lowest of the best tokens.
+int64_t best_token(const float* logits, int count) { return place_of(highest_of(logits, count), logits, count); }
 
 // How many tokens are better than one; among equals the lower.
 int rank_of(const float* logits, int count, int64_t token) {
@@ -205,12 +216,41 @@ int64_t best_filtered(const Network& n, const Rows<T>& x, const Rows<Int8>& roug
     return best;
 }
 
+// Finds the best tokens of rows, and keeps no more of the outputs than a strip at a time.
+template <class T>
+void choose_passing(const Part& part, const Network& n, int rows, const Rows<T>& x, int64_t* best) {
+    Own& own = part.own();
+    constexpr int STRIDE = AT_A_TIME * LANES;
+    std::fill_n(own.tops.data(), rows, Top{-INFINITY, 0});
+    const Range panels = part.panels(n.project);
+    for (int panel = panels.begin; panel < panels.end; panel += AT_A_TIME) {
+        const Range strip{panel, std::min(panel + AT_A_TIME, panels.end)};
+        const int first = panel * LANES, count = std::min(strip.end * LANES, n.vocab) - first;
+        multiply<T>(rows, x, n.project, strip, {}, own.listed.data() - first, STRIDE);
+        for (int r = 0; r < rows; ++r) {
+            const float *outputs = own.listed.data() + r * STRIDE, highest = highest_of(outputs, count);
+            if (highest > own.tops[r].logit) own.tops[r] = {highest, first + place_of(highest, outputs, count)};
+        }
+    }
+    part.sync();
+    const Range mine = part.of(rows);
+    for (int r = mine.begin; r < mine.end; ++r) {
+        Top top = scratch().own[0].tops[r];
+        for (int thread = 1; thread < part.threads; ++thread) {
+            const Top& other = scratch().own[thread].tops[r];
+            if (other.logit > top.logit) top = other;
+        }
+        best[r] = top.token;
+    }
+}
+
 // Finds the best tokens of rows of hidden states.
 template <class T>
 void choose(const Part& part, const Network& n, const Step& step, const Layout& layout, const float* hidden,
             const Rows<T>& x) {
     const int rows = static_cast<int>(layout.wanted.size());
-    const bool filtered = step.filter && n.filter.project.weight && !step.shortlists;
+    const bool filtered = step.best_alone && n.filter.project.weight && !step.shortlists;
+    if (step.best_alone && !filtered && !step.shortlists) return choose_passing<T>(part, n, rows, x, step.best);
     Rows<Int8> rough{};
     if (filtered) {
         const Linear& linear = n.filter.project;

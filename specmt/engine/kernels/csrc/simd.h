@@ -107,7 +107,7 @@ void copy(const float* from, To* to, int count) {
 float highest_of(const float* x, int count) {
     const Floats nothing = floats(-INFINITY);
     Floats most = nothing;
-    for (int i = 0; i < count; i += LANES) most = larger(most, load_first(x + i, count - i, nothing));
+    for (int i = 0; i < count; i += LANES) most = larger(load_first(x + i, count - i, nothing), most);
     return highest_in(most);
 }
 

@@ -134,7 +134,7 @@ struct Step {
     float* logits;           // (R, stride), one row after the other of what is wanted
     float* hidden;           // (R, D) their last hidden states; null if nobody wants them
     int64_t* best;           // (R) the best tokens; null if logits are wanted alone
-    int32_t filter;          // whether to find those through the filter, which leaves noise in the logits
+    int32_t best_alone;      // whether nobody wants logits beside those, so that noise may be left in their place
 };
 
 struct Encoding {
