@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -642,6 +643,8 @@ def train_together(count: int, **given: object) -> None:
         process.start()
     for process in processes:
         process.join(200)
+    context.set_forkserver_preload([])  # others that are forked would have all of PyTorch in their memory
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
     assert [process.exitcode for process in processes] == [0] * count
 
 
