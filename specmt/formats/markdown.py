@@ -11,7 +11,8 @@ from typing import Any, Final
 from markdown_it.token import Token
 
 from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets, slugs_of
-from specmt.formats.commonmark import parser, places
+from specmt.formats.commonmark import parser
+from specmt.formats.commonmark_inline import places
 from specmt.formats.content import LINE_END, Content, SourceLines, cells
 from specmt.formats.document import (
     Document,

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple, final
 from xml.parsers import expat
 
-from specmt.formats.commonmark import DIRECTIVE, OF_TEXT, ROLE
+from specmt.formats.commonmark import DIRECTIVE, OF_TEXT
+from specmt.formats.commonmark_inline import ROLE
 from specmt.formats.document import KEPT, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT

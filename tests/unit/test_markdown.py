@@ -16,7 +16,7 @@ from markdown_it.helpers import parseLinkDestination
 from specmt.documents import translate_documents
 from specmt.formats import read_document
 from specmt.formats.anchors import fragments, rebase, slug_of
-from specmt.formats.commonmark import destination
+from specmt.formats.commonmark_inline import destination
 from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
