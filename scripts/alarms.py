@@ -27,12 +27,17 @@ LIST = Path(__file__).with_suffix(".txt")
 def check_out(git: Path, folder: Path) -> None:
     """Writes the files of a repository's last commit that are there, but pictures."""
     command = ("git", "--git-dir", str(git))
-    tree = subprocess.run([*command, "ls-tree", "-r", "-z", "--name-only", "HEAD"], capture_output=True, check=True)
+    tree = subprocess.run([*command, "ls-tree", "-r", "-z", "HEAD"], capture_output=True, check=True).stdout
+    blobs = [entry.partition(b"\t")[::2] for entry in tree.split(b"\0") if entry]
+    ids = b"\n".join(about.split()[2] for about, _ in blobs)
+    check = [*command, "cat-file", "--batch-check"]
+    known = subprocess.run(check, input=ids, capture_output=True, check=True).stdout.splitlines()
+    there = (name for (_, name), said in zip(blobs, known, strict=True) if not said.endswith(b" missing"))
     pictures = (b".png", b".jpg", b".gif", b".svg", b".pdf", b".mp4")
-    names = b"\0".join(name for name in tree.stdout.split(b"\0") if name and not name.lower().endswith(pictures))
+    names = b"\0".join(name for name in there if not name.lower().endswith(pictures))
     more = ("--work-tree", str(folder), "checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul")
     index = os.environ | {"GIT_INDEX_FILE": str(folder / ".index")}
-    subprocess.run([*command, *more], input=names, env=index, check=False)
+    subprocess.run([*command, *more], input=names, env=index, check=True)
 
 
 def findings(folder: Path, source: str, target: str, files: list[str]) -> Iterator[Finding]:

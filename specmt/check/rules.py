@@ -78,7 +78,7 @@ _IN_QUOTES: Final = re.compile(
 _TOKEN: Final = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 _SENTENCE: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]{2,}(?:[ ,;:.!?’-]+[^\W\d_]+){2,}[.!?:]?")
 _WORD: Final = re.compile(r"(?<![^\s(„“\"'»])[^\W\d_]{2,}(?![^\s.,:;!?)“”\"'«])")
-_OF_TEXT: Final = re.compile(r"[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
+_OF_TEXT: Final = re.compile(r"(?!in\Z)[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
 """A word that sentences have and lists of names have not."""
 
 LEAST_WORDS: Final = 4
@@ -210,8 +210,8 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
                 mine.found["placeholder"] += Counter({each: count})
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
-    is_text = any(map(_OF_TEXT.fullmatch, said)) and any(word[0].islower() and word != "in" for word in said)
-    if is_text and len(said) >= LEAST_WORDS and words == _WORD.findall(one.words):
+    is_same = words == _WORD.findall(one.words)
+    if is_same and len(said) >= LEAST_WORDS and any(map(_OF_TEXT.fullmatch, said)):
         yield Problem("untranslated", "the text is that of the source")
         return
     for kind in ("placeholder", "tag"):
