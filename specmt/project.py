@@ -16,11 +16,11 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from pathspec import GitIgnoreSpec
 
 from specmt.errors import InputNotFoundError, UsageError
-from specmt.formats import format_in_folder, names
+from specmt.formats import format_in_folder, format_of, names
 from specmt.formats.anchors import rebase
 from specmt.formats.dialects import DIALECTS, dialect_in
 from specmt.formats.document import FormatOptions, TagRules
-from specmt.formats.known import HEAD
+from specmt.formats.known import HEAD, kind_of
 from specmt.languages import is_code, primary
 
 if sys.version_info >= (3, 11):
@@ -59,6 +59,9 @@ _SHAPE: Final[dict[str, _Shape]] = {
     "check": {"fail_on": ("error", "warning", "never"), "ignore": [str], "baseline": str},
     **_OPTIONS,
 }
+_MEANT: Final = ("json", "php", "yaml")
+"""The formats of files that are translated if their names say a language, or a glob of a project says their suffix."""
+
 _NEEDED: Final = (("", ("version", "from", "to", "files")), ("files", ("source", "target")))
 _SAID: Final = {str: "a text", float: "a number", list: "a list", dict: "a table"}
 _FIELD: Final = re.compile(r"\{(\w+)\}")
@@ -176,6 +179,11 @@ class Project:
             if path in unused:
                 raise InputNotFoundError(f"{path}: is no source or translation of {self.folder / NAME}.")
 
+    def left(self, paths: Sequence[Path] = ()) -> list[tuple[Path, str]]:
+        """Returns the files that a rule fits and no format reads, of those that are meant, and what they are."""
+        wanted = [Path(os.path.abspath(path)) for path in paths] or [self.folder]
+        return [each for each in self._found[1] if any(_is_below(each[0], path) for path in wanted)]
+
     def knows(self, path: Path) -> bool:
         """Whether a file or a folder is, or has, a source or a translation."""
         place = Path(os.path.abspath(path))
@@ -214,20 +222,28 @@ class Project:
 
         return partial(rebase, source=str(pair.source.parent), folder=folder, place=place)
 
-    @cached_property
+    @property
     def _sources(self) -> list[_Mapped]:
         """The files that are translated, each by the first rule that fits; none is a translation of another."""
-        found = []
+        return self._found[0]
+
+    @cached_property
+    def _found(self) -> tuple[list[_Mapped], list[tuple[Path, str]]]:
+        found: list[_Mapped] = []
+        left: list[tuple[Path, str]] = []
         for name in walk(self.folder, self._ignored) if self._names is None else self._names:
             rule = self._rule(name)
             if rule is None:
                 continue
             path = self.folder / name
             with path.open("rb") as file:
-                known = rule.settings.format or format_in_folder(Path(name), file.read(HEAD), self.source_language)
-            if known is not None:
+                head = file.read(HEAD)
+            known = rule.settings.format or format_in_folder(Path(name), head, self.source_language)
+            if known is None:
+                left.append((path, kind_of(name, head)))
+            else:
                 found.append(_Mapped(name, rule, known))
-        return found
+        return found, left
 
     def _rule(self, name: str) -> _Rule | None:
         """Returns the first rule that fits a source."""
@@ -405,6 +421,8 @@ def _rule(source: str, variants: Mapping[str, Mapping[str, str]], said: dict[str
     glob = _FIELD.sub(lambda match: known.get(match[1], match[0]), said["source"]).removeprefix("./").strip("/")
     fixed = re.split(r"[*?\[]", glob)[0]
     base = posixpath.dirname(fixed) if fixed != glob or posixpath.splitext(glob)[1] else glob
+    if (named := format_of(glob)) in _MEANT:
+        said = {"format": named} | said
     settings = Settings(**{each.name: said[each.name] for each in fields(Settings) if each.name in said})
     return _Rule(_spec([f"/{glob}"]), base, said["target"], settings)
 

@@ -78,7 +78,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
         "docs/b.md": "Fünf.\n",
         "docs/x.png": "",
         "docs/page.txt": "<p>Eins <b>zwei</b></p>\n",
-        "docs/de.json": '{"id": "eins", "sagt": "zwei drei"}\n',
+        "docs/words.json": '{"id": "eins", "sagt": "zwei drei"}\n',
         "other.md": "---\nnote: eins\ntitle: zwei\n---\nNeun.\n",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def test_what_a_project_says_holds(loaded: Loaded) -> None:
     assert (options.keep, options.glossary) == (("Kassenzettel",), folder / "terms.tsv")
     assert (options.memory, options.scores) == (folder / "a.tsv", True)
     assert written("docs/page.txt", "-o", "page") == "<p>EINS <b>zwei</b></p>\n"
-    assert written("docs/de.json", "-o", "en.json") == '{"id": "eins", "sagt": "ZWEI DREI"}\n'
+    assert written("docs/words.json", "-o", "en.json") == '{"id": "eins", "sagt": "ZWEI DREI"}\n'
     assert specmt("translate", "docs", "-o", "i18n/en", "-q") == 0
     assert Path("i18n/en/a.md").read_text() == page, "a folder, as its files"
 

@@ -162,6 +162,32 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")
 
 
+def test_what_a_project_names_is_translated_or_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = (("app/*.json", "{to}/{path}"), ("app/*.yml", "{to}/{path}"), ("web/**", "{to}/web/{path}"))
+    files = "\n".join(f'[[files]]\nsource = "{source}"\ntarget = "{target}"' for source, target in rules)
+    (tmp_path / "specmt.toml").write_text(f'version = 1\nfrom = "de"\nto = ["en"]\n{files}\n')
+    for name, text in {
+        "app/labels.json": '{"a": "Das Haus"}\n',
+        "app/labels.yml": "a: Das Haus\n",
+        "web/de.json": '{"a": "Der Baum"}\n',
+        "web/site.json": '{"a": "Der Baum"}\n',
+        "web/main.ts": "let a = 1\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    left = f"specmt: note: left as they are: {tmp_path}/web/main.ts (TypeScript), {tmp_path}/web/site.json (JSON)\n"
+    assert specmt("update") == 0
+    assert capsys.readouterr().err == f"{left}specmt: note: 3 documents, 0 of them as before: 7 translated\n"
+    assert (tmp_path / "en/labels.json").read_text() == '{"a": "DAS HAUS"}\n'
+    assert (tmp_path / "en/labels.yml").read_text() == "a: DAS HAUS\n"
+    assert specmt("update", "app") == specmt("check") == 0
+    assert capsys.readouterr().err == f"specmt: note: 2 documents, 2 of them as before\n{left}"
+
+
 def test_a_source_that_moved_without_a_project(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
