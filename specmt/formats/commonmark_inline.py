@@ -39,6 +39,7 @@ _INLINE: Final = re.compile(
         | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{{1,500}}?(?<!`)(?P=ticks)(?!`))
         | (?P<icon>(?<![^\W_])(?<!:):[a-z][\w+]*(?:[_-][\w+]+)*:(?![^\W_]|:))
         | (?P<text>(?<![\w:]):[a-z][\w-]*\[(?P<said>[^\[\]\n]{{1,300}})\](?![(\[:])(?:{BRACES})?)
+        | (?P<critic>\{{(?:(?P<change>\+\+|==)|--|~~|>>)(?P<edit>[^{{}}]{{1,1000}}?)(?:\+\+|==|--|~~|<<)\}})
         | (?P<keys>\+\+(?:[\w"-]+\+)*[\w"-]+\+\+)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -211,8 +212,9 @@ def kept_inline(state: StateInline, silent: bool) -> bool:
     elif not silent and kind == "role" and (said := _NAMED.fullmatch(match[0])):
         start = state.pos
         _pair(state, "role", start + said.start(1), start + said.end(1))
-    elif not silent and kind in ("script", "text"):
-        _pair(state, kind, *(match.span("said") if kind == "text" else (state.pos + 1, end - 1)))
+    elif not silent and (kind in ("script", "text") or match["change"]):
+        inside = {"text": "said", "critic": "edit"}.get(kind)
+        _pair(state, kind, *(match.span(inside) if inside else (state.pos + 1, end - 1)))
     elif not silent and kind == "note":
         token = state.push("note", "", 0)
         token.content, token.children = match[0][2:-1], []

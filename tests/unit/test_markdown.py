@@ -109,6 +109,10 @@ CASES = {
     "front matter of Windows": ("---\r\nid: a\r\n---\r\n\r\n`b` Haus\r\n", "---\r\nid: a\r\n---\r\n\r\n`b` HAUS\r\n"),
     "note with a name": ("Das.[^na]\n\n[^na]: Da\n", "DAS.[^na]\n\n[^na]: DA\n"),
     "entities alone": ("&amp; [1](a) &nbsp;\n", "&amp; [1](a) &nbsp;\n"),
+    "changes": (
+        "Das {--Da--} {~~ist~>war~~}{>>so<<} {++neue++} {==Haus==}\n",
+        "DAS {--Da--} {~~ist~>war~~}{>>so<<} {++NEUE++} {==HAUS==}\n",
+    ),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
     "yaml": (
         "---\ntitle: Ein Haus\nid: nein\ntags: [so]\nhero:\n  description: >\n    Das ist\n    gut\n---\nDa\n",
