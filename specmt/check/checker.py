@@ -148,19 +148,18 @@ def _outdated(pair: Pair) -> Iterator[Finding]:
     if pair.record is None or not pair.record.exists():
         return
     files = Files(pair.source, pair.target, pair.record, pair.file_format)
-    update = open_update(
-        files, options_of(pair.source, pair.rules.languages, pair.settings), PlanOptions(), is_dry=True
-    )
+    options = options_of(pair.source, pair.rules.languages, pair.settings)
+    update = open_update(files, options, PlanOptions(), is_dry=True, tells_outdated=True)
     if update is None or update.target is None:
         return
+    outdated = update.outdated
     for number, step in enumerate(update.plan.steps):
-        is_old = step.action in ("write", "draft", "transplant") or (step.action == "keep" and step.origin == "o")
-        if is_old and step.target is not None:
-            line = update.target.line(step.target)
-            text = f"line {update.source.line(number)} of the source has changed since this was translated"
-            yield Finding(
-                pair.shown, line, "outdated", text, update.source.text(number), update.target.text(step.target)
-            )
+        is_kept = step.action == "keep" and number in outdated
+        if step.target is not None and (is_kept or step.action in ("write", "draft", "transplant")):
+            has = "has, or may have, changed" if is_kept else "has changed"
+            text = f"line {update.source.line(number)} of the source {has} since this was translated"
+            line, said = update.target.line(step.target), update.target.text(step.target)
+            yield Finding(pair.shown, line, "outdated", text, update.source.text(number), said)
 
 
 def _line(message: str) -> int:

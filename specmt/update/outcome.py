@@ -30,18 +30,19 @@ class Counts:
         return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
 
 
-def count(plan: Plan, blocks: int, asked: int) -> Counts:
+def count(plan: Plan, blocks: int, asked: int, outdated: int) -> Counts:
     """Returns what is done.
 
     :param blocks: how many the target has
     :param asked: how many segments are translated
+    :param outdated: how many translations are
     """
     steps = plan.steps
     return Counts(
         len(steps),
         sum(step.action == "write" for step in steps),
         asked,
-        sum(step.origin == "o" for step in steps),
+        outdated,
         sum(step.action == "leave" for step in steps),
         blocks - sum(other is not None for _, other in plan.order) if blocks else 0,
     )

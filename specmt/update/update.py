@@ -14,7 +14,7 @@ from specmt.errors import DataError
 from specmt.formats.blocks import rendered
 from specmt.formats.commonmark import HEADER
 from specmt.formats.document import KEPT, Document, FormatOptions, Segment
-from specmt.formats.known import BILINGUAL
+from specmt.formats.known import BILINGUAL, CATALOGUES
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
@@ -22,7 +22,7 @@ from specmt.update.belongs import check_languages, check_pairs, check_recognized
 from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
 from specmt.update.packages import repacked
 from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indentation, is_new, kept_texts, mended
-from specmt.update.plan import Plan, PlanOptions, Step, anew, plan
+from specmt.update.plan import OUTDATED, Plan, PlanOptions, Step, anew, plan
 from specmt.update.record import NONE, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
@@ -56,11 +56,13 @@ def open_update(
     was: Callable[[bytes], bytes | None] = lambda _: None,
     *,
     is_dry: bool = False,
+    tells_outdated: bool = False,
 ) -> Update | None:
     """Returns what is to be done with a translation; ``None``: nothing, as nothing has changed.
 
     :param was: returns, for a target without a record, the source that it was made of, if that is known
     :param is_dry: whether nothing may be written
+    :param tells_outdated: whether what is outdated since an earlier update counts, too
     :raises DataError: a file is damaged or in a conflict, or they do not belong together.
     :raises InputNotFoundError: there is no such source.
     """
@@ -71,7 +73,8 @@ def open_update(
     if target is not None and target.strip() and not source.strip():
         raise DataError(f"{files.source}: is empty, and {files.target} is not.")
     known = recall(files, target, recovers=not is_dry)
-    if target is not None and known is not None and not options.forces and known.is_of(source, target):
+    looks = tells_outdated and known is not None and any(each.origin == "o" for each in known.entries)
+    if target is not None and known is not None and not options.forces and not looks and known.is_of(source, target):
         return None
     earlier = was(target) if target is not None and known is None else None
     return Update(files, source, target, partial(recall, files, target, recovers=False), formats, options, earlier)
@@ -179,10 +182,31 @@ class Update:
         numbers = self.target.blocks[block].segments if self.files.file_format in BILINGUAL else ()
         return bool(numbers) and all(self.target.document.segments[number].state == "new" for number in numbers)
 
+    @property
+    def outdated(self) -> set[int]:
+        """The blocks of the source of whose translations nobody says that they hold; in catalogues, those with text."""
+        is_page = self.files.file_format not in CATALOGUES
+        steps = enumerate(self.plan.steps)
+        return {n for n, step in steps if step.origin == "o" and (is_page or self.source.items[n].text != NONE)}
+
+    def _by_own_source(self, number: int, step: Step) -> Step:
+        """Returns a step for an entry with both languages that the record does not know: its own source tells."""
+        assert self.target is not None and step.target is not None
+        ours, theirs = (
+            [side.document.segments[each] for each in side.blocks[block].segments]
+            for side, block in ((self.source, number), (self.target, step.target))
+        )
+        if not {each.source.text for each in theirs} <= {each.source.text for each in ours}:
+            return replace(step, action="draft", note=OUTDATED)
+        holds = bool(theirs) and all(each.state == "translated" for each in theirs)
+        return replace(step, origin="h") if holds else step
+
     def _checked(self, number: int, step: Step) -> Step:
         """Returns a step that can be taken: markup is only exchanged where one part of it differs."""
         if step.action == "keep" and step.target is not None and self._is_untranslated(step.target):
             return replace(step, action="write", origin="m", note="")
+        if step.action == "keep" and step.origin == "o" and step.entry is None and self.files.file_format in BILINGUAL:
+            return self._by_own_source(number, step)
         if step.action not in ("transplant", "draft"):
             return step
         assert self.target is not None and step.target is not None and step.entry is not None
@@ -342,7 +366,8 @@ class Update:
     @property
     def counts(self) -> Counts:
         """What is done."""
-        return count(self.plan, 0 if self.target is None else len(self.target.blocks), len(self.asked))
+        blocks = 0 if self.target is None else len(self.target.blocks)
+        return count(self.plan, blocks, len(self.asked), len(self.outdated))
 
     @property
     def remarks(self) -> Iterator[Remark]:

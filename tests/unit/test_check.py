@@ -427,6 +427,19 @@ def test_what_is_outdated(file_format: str, tmp_path: Path) -> None:
     assert kinds == ["missing", "outdated"][file_format not in BOTH :]
 
 
+def test_what_is_outdated_is_so_until_someone_says_otherwise(tmp_path: Path) -> None:
+    pair = Updated(tmp_path, "page.md")
+    pair.update("Eins.\n\nZwei.\n")
+    pair.edit("ZWEI", "Two")
+    pair.update()
+    pair.update("Eins.\n\nZwei und mehr.\n")
+    checked = Pair(pair.source, pair.target, "markdown", Settings(), RULES, record=pair.files.record)
+    assert [(each.line, each.kind) for each in check_pair(checked)] == [(3, "outdated")]
+    pair.edit("Two", "Two and more")
+    pair.update()
+    assert not [*check_pair(checked)]
+
+
 @pytest.mark.parametrize("file_format", [each for each in MARKUP if each not in ("html", "properties")])
 def test_what_is_damaged(file_format: str, tmp_path: Path) -> None:
     names = [tmp_path / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target")]

@@ -28,6 +28,19 @@ def test_outdated_units_of_xliff_have_the_new_source_and_say_so(tmp_path: Path) 
     assert (again, pair.asked) == (made, [])
 
 
+def test_entries_of_others_hold_for_the_source_that_they_have(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.xlf")
+    said = '<trans-unit id="{0}"><source>{1}</source><target state="{2}">{3}</target></trans-unit>'
+    pair.target.parent.mkdir()
+    units = (1, "Eins", "final", "one"), (2, "Zwei", "final", "two"), (3, "Drei", "needs-translation", "three")
+    pair.target.write_text(XLIFF.format("".join(said.format(*each) for each in units)))
+    texts = (1, "Eins"), (2, "Zwei und mehr"), (3, "Drei"), (4, "Vier")
+    made = pair.update(XLIFF.format("".join(UNIT.format(*each) for each in texts)))
+    assert [each.origin for each in pair.record.entries if each.kind == "entry"] == ["h", "o", "o", "m"]
+    assert pair.asked == ["Zwei und mehr", "Vier"] and "draft: ZWEI UND MEHR" in pair.remarks[0]
+    assert '<source>Zwei und mehr</source><target state="needs-translation">two</target>' in made.replace("\n", "")
+
+
 def test_outdated_units_of_xliff_2(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "de.xlf")
     pair.update(TWO.format("<source>Eins</source>"))
