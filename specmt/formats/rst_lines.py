@@ -15,7 +15,8 @@ _NUMBER: Final = re.compile(
     rf"\(?(?P<at>\d{{1,9}}|[A-Za-z]|\#|(?=[ivxlcdm]){_ROMAN}|(?=[IVXLCDM]){_ROMAN.upper()})[.)](?:\s+|\Z)"
 )
 FIELD: Final = re.compile(r":(?![: ])(?:[^:\\]|\\.|:(?![\s`]|\Z))*(?<! ):(?:\s+|\Z)")
-_OPTION: Final = r"(?:-\w|--?\w[\w-]*|/\w)(?:[ =]?(?:[A-Za-z][\w-]*|<[^<>]+>))?"
+_NAMED: Final = r"[A-Za-z][\w-]*"  # with nothing between, it goes on with an option's letters: read in one way only
+_OPTION: Final = rf"(?:--?\w[\w-]*(?:[ =]{_NAMED}|[ =]?<[^<>]+>)?|/\w(?:[ =]?(?:{_NAMED}|<[^<>]+>))?)"
 OPTIONS: Final = re.compile(rf"{_OPTION}(?:, {_OPTION})*(?:\s\s+|\Z)")
 DOCTEST: Final = re.compile(r">>>(?:\s|\Z)")
 VERSE: Final = re.compile(r"\|(?:\s+|\Z)")
