@@ -128,6 +128,7 @@ class _Rule(NamedTuple):
     """The folders before the first one of the pattern that has a wildcard."""
     target: str
     settings: Settings
+    source: str
 
 
 class _Mapped(NamedTuple):
@@ -184,6 +185,11 @@ class Project:
         wanted = [Path(os.path.abspath(path)) for path in paths] or [self.folder]
         return [each for each in self._found[1] if any(_is_below(each[0], path) for path in wanted)]
 
+    @property
+    def unused(self) -> list[str]:
+        """The globs of sources that no file fits, or none that an earlier one does not."""
+        return [rule.source for rule in self._found[2]]
+
     def knows(self, path: Path) -> bool:
         """Whether a file or a folder is, or has, a source or a translation."""
         place = Path(os.path.abspath(path))
@@ -228,13 +234,15 @@ class Project:
         return self._found[0]
 
     @cached_property
-    def _found(self) -> tuple[list[_Mapped], list[tuple[Path, str]]]:
+    def _found(self) -> tuple[list[_Mapped], list[tuple[Path, str]], list[_Rule]]:
         found: list[_Mapped] = []
         left: list[tuple[Path, str]] = []
+        unused = [*self._rules]
         for name in walk(self.folder, self._ignored) if self._names is None else self._names:
             rule = self._rule(name)
             if rule is None:
                 continue
+            unused = [each for each in unused if each is not rule]
             path = self.folder / name
             with path.open("rb") as file:
                 head = file.read(HEAD)
@@ -243,7 +251,7 @@ class Project:
                 left.append((path, kind_of(name, head)))
             else:
                 found.append(_Mapped(name, rule, known))
-        return found, left
+        return found, left, unused
 
     def _rule(self, name: str) -> _Rule | None:
         """Returns the first rule that fits a source."""
@@ -424,7 +432,7 @@ def _rule(source: str, variants: Mapping[str, Mapping[str, str]], said: dict[str
     if (named := format_of(glob)) in _MEANT:
         said = {"format": named} | said
     settings = Settings(**{each.name: said[each.name] for each in fields(Settings) if each.name in said})
-    return _Rule(_spec([f"/{glob}"]), base, said["target"], settings)
+    return _Rule(_spec([f"/{glob}"]), base, said["target"], settings, said["source"])
 
 
 def _checked(value: object, shape: _Shape, where: str) -> object:

@@ -75,6 +75,7 @@ _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("names of files", "*.{from}.*", "**/*.{from}.*", "{dir}/{stem}.{to}{ext}"),
     ("names of files", "*_{from}.*", "**/*_{from}.*", "{dir}/{stem}_{to}{ext}"),
     ("names of files", "*-{from}.*", "**/*-{from}.*", "{dir}/{stem}-{to}{ext}"),
+    ("names of files", "*.{to}.xlf", "**/*.xlf", "{dir}/{stem}.{to}{ext}"),
     ("names of files", "*.{to}.resx", "**/*.resx", "{dir}/{stem}.{to}{ext}"),
     ("names of files", "*_{to}.properties", "**/*.properties", "{dir}/{stem}_{to}{ext}"),
     ("names of files", "*.{to}.md", "**/*.md", "{dir}/{stem}.{to}{ext}"),
@@ -125,6 +126,8 @@ class Proposal:
     source: str
     languages: list[str]
     rules: list[Rule]
+    others: Sequence[Rule] = ()
+    """What is of the same kinds, and not translated."""
 
     @property
     def sources(self) -> set[str]:
@@ -177,8 +180,8 @@ def _languages_of(proposal: Proposal) -> list[str]:
 def _read(folder: Path, names: Sequence[str], spelt: str, codes: Collection[str]) -> Proposal:
     source = _canonical(spelt)
     others = sorted(each for each in codes if primary(each) != primary(source))
-    rules = _Folder(folder, names, spelt, others).rules()
-    return Proposal(source, sorted({to for rule in rules for to in rule.translated}), rules)
+    rules, new = _Folder(folder, names, spelt, others).rules()
+    return Proposal(source, sorted({to for rule in rules for to in rule.translated}), rules, new)
 
 
 def _locales(said: str) -> list[str]:
@@ -221,8 +224,9 @@ class _Folder:
         self._known = frozenset(str(folder / name) for name in names)
         self._places = "\n".join([*names, *sorted(folders)])
 
-    def rules(self) -> list[Rule]:
-        """Returns what of all that is known fits translations that are there; or else what fits sources."""
+    def rules(self) -> tuple[list[Rule], list[Rule]]:
+        """Returns what of all that is known fits translations that are there, or else what fits sources; and what of
+        the kinds that are translated is not."""
         taken: set[str] = set()
         wanted: set[str] = set()
         there, new = [], []
@@ -235,7 +239,9 @@ class _Folder:
                 elif rule.sources - wanted:
                     new.append(rule)
                     wanted |= rule.sources
-        return there or [rule for rule in new if rule.kind == new[0].kind]
+        if not there:
+            return [rule for rule in new if rule.kind == new[0].kind], []
+        return there, [rule for rule in new if rule.kind in {each.kind for each in there} and rule.sources - taken]
 
     def _fitting(self, layout: _Layout) -> Iterator[Rule]:
         """Yields a kind's rules, one for each folder that it may be in."""

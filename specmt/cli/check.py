@@ -14,7 +14,8 @@ from specmt.check.reports import REPORTS
 from specmt.check.rules import Rules, read_terms
 from specmt.cli.console import note
 from specmt.cli.options import PATH
-from specmt.cli.tasks import find_tasks, say_left
+from specmt.cli.projects import say_rest
+from specmt.cli.tasks import find_tasks
 from specmt.errors import DataError, UsageError
 from specmt.project import Project, Settings, find_project
 from specmt.text.lines import Output, open_input, reading
@@ -69,8 +70,8 @@ def check(
             raise UsageError(f"`ignore` must be one of {', '.join(KINDS)}, but is {kind!r} instead.")
     project = find_project(paths[0] if paths else Path())
     if project is not None and not _are_two(project, paths):
-        if left := project.left(paths):
-            note(say_left(left))
+        for line in say_rest(project, paths):
+            note(line)
         pairs = _of_project(project, paths, target, ignore)
         fail_on, baseline = fail_on or project.check.fail_on, baseline or project.check.baseline
     elif len(paths) == 2:

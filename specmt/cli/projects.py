@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from specmt.cli.options import DocumentOptions
-from specmt.cli.tasks import Task
+from specmt.cli.tasks import Task, say_left
 from specmt.errors import UsageError
 from specmt.languages import primary
 from specmt.options import DecodingOptions
@@ -39,6 +39,17 @@ def find_for(sources: Iterable[Path | None], loading: dict[str, Any]) -> Project
         return None
     loading["source"] = project.source_language
     return project
+
+
+def say_rest(project: Project, paths: Sequence[Path]) -> Iterator[str]:
+    """Yields what is said of what a project names and does not have translated.
+
+    :param paths: those that alone are meant
+    """
+    if left := project.left(paths):
+        yield say_left(left)
+    for source in project.unused if not paths else ():
+        yield f"no file fits {source}"
 
 
 def format_in(project: Project, path: Path) -> str | None:

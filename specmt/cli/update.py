@@ -26,7 +26,7 @@ from specmt.cli.options import (
     given_options,
     model_options,
 )
-from specmt.cli.tasks import say_left
+from specmt.cli.projects import say_rest
 from specmt.documents import Selection, Summary
 from specmt.errors import DataError, InputNotFoundError, UsageError
 from specmt.formats.dialects import DIALECTS
@@ -129,8 +129,8 @@ def update(
     if into is not None and sources:
         groups = [named(sources, into, model, loading, options, documents, plans, damaged, quiet=quiet)]
     elif project is not None:
-        if (left := project.left(sources)) and not quiet:
-            note(say_left(left))
+        for line in say_rest(project, sources) if not quiet else ():
+            note(line)
         groups = in_project(project, sources, model, loading, options, documents, plans, given)
     else:
         raise UsageError("SOURCE and `into` must be given where there is no specmt.toml.")

@@ -165,7 +165,9 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 def test_what_a_project_names_is_translated_or_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = (("app/*.json", "{to}/{path}"), ("app/*.yml", "{to}/{path}"), ("web/**", "{to}/web/{path}"))
+    rules = (
+        ("app/*.json", "{to}/{path}"), ("app/*.yml", "{to}/{path}"), ("web/**", "{to}/web/{path}"), ("a/*", "{to}/a"),
+    )  # fmt: skip
     files = "\n".join(f'[[files]]\nsource = "{source}"\ntarget = "{target}"' for source, target in rules)
     (tmp_path / "specmt.toml").write_text(f'version = 1\nfrom = "de"\nto = ["en"]\n{files}\n')
     for name, text in {
@@ -180,6 +182,7 @@ def test_what_a_project_names_is_translated_or_named(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
     left = f"specmt: note: left as they are: {tmp_path}/web/main.ts (TypeScript), {tmp_path}/web/site.json (JSON)\n"
+    left += "specmt: note: no file fits a/*\n"
     assert specmt("update") == 0
     assert capsys.readouterr().err == f"{left}specmt: note: 3 documents, 0 of them as before: 7 translated\n"
     assert (tmp_path / "en/labels.json").read_text() == '{"a": "DAS HAUS"}\n'

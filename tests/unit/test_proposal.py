@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ KINDS = {
     "Apple": ({}, {"App/en.lproj/Info.strings": "App/de.lproj/Info.strings"}),
     "crowdin.yml": ({"crowdin.yml": CROWDIN}, {"web/src/en/texts.json": "web/out/de/en/texts.json"}),
     "names of files": ({}, {"i18n/en.json": "i18n/de.json"}),
+    "names of files of Angular": ({}, {"src/messages.xlf": "src/messages.de.xlf"}),
     "folders": ({}, {"locales/en/app.json": "locales/de/app.json"}),
 }  # fmt: skip
 """Other files, and sources with their translations."""
@@ -59,7 +61,7 @@ def write(folder: Path, *names: str, **texts: str) -> None:
 @pytest.mark.parametrize("is_new", [False, True])
 def test_a_proposal_fits_what_is_there(kind: str, is_new: bool, tmp_path: Path) -> None:
     others, files = KINDS[kind]
-    if is_new and kind in ("Qt without a language", "gettext in folders"):
+    if is_new and kind in ("Qt without a language", "gettext in folders", "names of files of Angular"):
         pytest.skip("nothing says so")
     write(tmp_path, *others, **others)
     write(tmp_path, *files, *(() if is_new else files.values()), "node_modules/x/en.json", "node_modules/x/de.json")
@@ -69,9 +71,8 @@ def test_a_proposal_fits_what_is_there(kind: str, is_new: bool, tmp_path: Path) 
     pairs = list(read_project(tmp_path / "specmt.toml").pairs())
     assert {str(each.source.relative_to(tmp_path)): str(each.target.relative_to(tmp_path)) for each in pairs} == files
     kinds = {rule.kind for rule in proposal.rules}
-    assert kinds == {"Qt" if kind.startswith("Qt") else kind.partition(" in ")[0].partition(" by ")[0]} or kind in (
-        "folders", "names of files"
-    )  # fmt: skip
+    said = "Qt" if kind.startswith("Qt") else re.split(" in | by ", kind)[0]
+    assert kinds == {said} or kind.startswith(("folders", "names of files"))
 
 
 def test_languages_are_those_that_are_there(tmp_path: Path) -> None:
@@ -107,6 +108,15 @@ def test_what_sphinx_makes_need_not_be_there(tmp_path: Path) -> None:
 def test_one_translation_has_one_source(tmp_path: Path) -> None:
     write(tmp_path, *(f"App/{name}.lproj/a.strings" for name in ("Base", "en", "de")))
     assert [rule.source for rule in propose(tmp_path).rules] == ["App/en.lproj/**"]
+
+
+def test_what_is_not_translated_beside_what_is_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "app/res/values/strings.xml", "app/res/values-de/strings.xml", "app/res/values/arrays.xml")
+    proposal = propose(tmp_path)
+    assert [each.source for each in proposal.rules] == ["app/res/**/values/*strings*.xml"]
+    assert [(each.source, each.sources) for each in proposal.others] == [
+        ("app/res/**/values/arrays.xml", {"app/res/values/arrays.xml"})
+    ]
 
 
 def test_what_is_not_found_is_told(tmp_path: Path) -> None:
