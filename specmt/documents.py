@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from specmt.again import Again, again, damage
 from specmt.formats.document import FAILED, KEPT, Document, Segment, fail, write
+from specmt.formats.icu import has_choice
 from specmt.options import DecodingOptions
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
@@ -346,6 +347,8 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
                 tell(plan.number, f"{LEFT}: {said.damage}")
             for warning in said.warnings:
                 tell(plan.number, warning)
+        if has_choice(source.text):
+            tell(plan.number, f"{LEFT}: it is in a plural or select, which is not taken apart here")
         try:
             parts = [(_unsaid(said) if said.damage else said, separator) for said, separator in plan.parts]
             translation, is_sure = carry(source, *_join(parts))

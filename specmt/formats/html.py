@@ -11,10 +11,13 @@ from typing import Final
 
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
 from specmt.formats.encoding import Encoding, decode, spellings, unescape
+from specmt.formats.icu import has_choice
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
+from specmt.formats.plurals import plural_forms
 from specmt.formats.templates import CONTROL, LEFT_OVER, Templates
 from specmt.languages import is_code, primary
+from specmt.text.patterns import ICON, ICONS
 from specmt.types import Span, Tagged
 
 _INLINE_NAMES: Final = (
@@ -22,7 +25,7 @@ _INLINE_NAMES: Final = (
 )
 _INLINE: Final = frozenset(_INLINE_NAMES.split())
 _OPAQUE_NAMES: Final = "canvas code img input kbd math object picture samp select svg tt var video audio"
-_OPAQUE: Final = frozenset(_OPAQUE_NAMES.split())
+_OPAQUE: Final = frozenset((*_OPAQUE_NAMES.split(), *ICONS))
 """What stands in a sentence and stays as it is."""
 
 _WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "video"))
@@ -123,6 +126,7 @@ class _Page:
         """The text in which templates are hidden, where tags are looked for."""
         self._text = text
         self._options = options
+        self._forms = plural_forms(options.target)
         self._rules = options.tags
         self._lines = lines or LineNumbers(text)
         self.parts: list[Part] = []
@@ -198,6 +202,10 @@ class _Page:
         for template in self.templates.find(start, end):
             inline.text(start, template.start)
             self.parts.append(Part(template.start, template.end, "template"))
+            if has_choice(self._text[template.start : template.end]):
+                said = Tagged(self._text[template.start : template.end])
+                reason = f"{KEPT}: it is a plural or select with blocks in it"
+                yield Segment(said, self._lines(template.start), lambda *_: (), "skipped", reason=reason)
             if template.is_value:
                 inline.opaque(template.start, template.end)
             else:
@@ -218,6 +226,7 @@ class _Page:
             state=self._state,
             wraps=not quote,
             guard=lambda pieces, _: [outer, *pieces, outer],
+            forms=self._forms,
         ):
             if segment.state == "new" and LEFT_OVER.search(segment.source.text):
                 reason = f"{KEPT}: it has a part of a template that is not understood"
@@ -239,7 +248,7 @@ class _Page:
         language = primary(said.get("lang", said.get("xml:lang", "")))
         return (
             said.get("translate", "").lower() == "no"
-            or "notranslate" in said.get("class", "").split()
+            or _MARKED.search(said.get("class", "")) is not None
             or (name != "html" and is_code(language) and language not in (self._said, self._options.source))
         )
 
@@ -287,6 +296,7 @@ def _locale(language: str) -> str:
     return language if "_" in language else f"{primary(language)}_{_COUNTRIES.get(language, language[-2:].upper())}"
 
 
+_MARKED: Final = re.compile(rf"(?<!\S)notranslate(?!\S)|{ICON}")
 _ABOUT: Final = ("translate", "class", "lang", "xml:lang")
 _COUNTRIES: Final = {
     "en": "US",

@@ -15,6 +15,7 @@ from specmt.types import Span
 _S: Final = r"(?:\s|\\[nrt])*"
 _CHOICE: Final = rf"\{{{_S}[\w.-]+{_S},{_S}(?P<kind>plural|select|selectordinal){_S},(?:{_S}offset:\d+)?"
 _COMPLEX: Final = re.compile(_CHOICE)
+_ANY: Final = re.compile(_CHOICE.replace("select|", "select|choice|"))
 _TOKEN: Final = re.compile(rf"'[{{}}][^']*'|{_CHOICE}|[{{}}]")
 _KEY: Final = re.compile(rf"{_S}(=\d+|[\w.-]+){_S}")
 _BLANK: Final = re.compile(_S)
@@ -78,6 +79,11 @@ class Branch:
             return False
         is_last = self is self.choice.branches[-1]
         return is_last or self.choice.kind != "plural" or self.name not in CATEGORIES or self.name in ("zero", *forms)
+
+
+def has_choice(text: str) -> bool:
+    """Whether a text has a plural, a select or a choice of Java in it, of which no branch is a text of its own."""
+    return _ANY.search(text) is not None
 
 
 def split(items: Sequence[Item], source: str) -> list[Branch]:

@@ -138,6 +138,10 @@ class Inline:
             found.append((branch, each))
         return found
 
+    def clear(self) -> None:
+        """Begins anew."""
+        self._items = []
+
     def plain(self) -> str:
         """Returns what was collected, as it means."""
         return self._decode(self.source[self._items[0].span[0] : self._items[-1].span[1]])
@@ -375,6 +379,8 @@ def in_place(
         reason = f"{KEPT}: {error}"
     parts = parts or [(None, each) for each in inline.cuts()]
     whole = (inline.plain() if len(parts) > 1 else "", "")
+    if parts[0][1] is not inline:
+        inline.clear()
     for branch, part in parts:
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
         if found is not None:

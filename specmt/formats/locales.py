@@ -195,5 +195,6 @@ class _Reader:
 
 def _is_read(said: str, path: str, *, is_data: bool) -> bool:
     """Whether a value is read by programs."""
-    is_name = is_data and path.rpartition(".")[2] in _NAMES and said == said.lower()
-    return is_name or is_code(said) or _PATTERNS.fullmatch(path) is not None
+    key = path.rpartition(".")[2]
+    is_name = is_data and key in _NAMES and said == said.lower()
+    return is_name or is_code(said, key) or _PATTERNS.fullmatch(path) is not None

@@ -30,14 +30,15 @@ from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, replacing
 from specmt.formats.rendering import CODE, Writer, decoded
 from specmt.formats.shape import Checked
+from specmt.text.patterns import ICON, ICONS
 from specmt.types import Span, Tagged
 
 _MAX_BYTES: Final = 32 << 20
 """What markdown-it makes of a page takes more than 60 times its size."""
 
 _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]*)")
-_KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style", "svg", "math", "pre"))
-_MARKED: Final = re.compile(r"""translate=["']?no\b|\bnotranslate\b""")
+_KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style", "svg", "math", "pre", *ICONS))
+_MARKED: Final = re.compile(rf"""translate=["']?no\b|\bnotranslate\b|{ICON}""")
 _BLOCK_NAMES: Final = "blockquote br caption center dd div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p ul"
 _BLOCKS: Final = frozenset(_BLOCK_NAMES.split())
 _VOID: Final = frozenset(("img", "wbr", "input"))

@@ -100,7 +100,7 @@ class _Reader:
             if is_note or any(key.startswith("@") for key in value.path):
                 self.parts.append(Part(*value.span, "note"))
                 continue
-            if is_code(_decode(self._text[start:end])):
+            if is_code(_decode(self._text[start:end]), name):
                 self.parts.append(Part(*value.span, "no text"))
                 continue
             form = _FORM.fullmatch(name)

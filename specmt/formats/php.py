@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,7 +14,7 @@ from specmt.errors import DataError
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, Tell, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place, render
-from specmt.formats.plurals import count_of_forms
+from specmt.formats.plurals import count_of_forms, plural_forms
 from specmt.formats.values import is_code
 from specmt.types import Span, Tagged
 
@@ -50,7 +50,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = LineNumbers(text)
     if root.has_error:
         raise DataError(f"line {lines(_error(root).start_byte)} is not PHP")
-    reader = _Reader(text, lines, count_of_forms(options.target))
+    reader = _Reader(text, lines, count_of_forms(options.target), plural_forms(options.target))
     return TextDocument(text, encoding, list(reader.segments(root)), parts=reader.parts)
 
 
@@ -110,13 +110,15 @@ def elements(array: Node, path: str, text: str) -> Iterator[tuple[Node, str, Nod
 
 
 class _Reader:
-    def __init__(self, text: str, lines: LineNumbers, count: int) -> None:
+    def __init__(self, text: str, lines: LineNumbers, count: int, plurals: Sequence[str]) -> None:
         """
         :param count: how many plural forms the target language has
+        :param plurals: those of ICU
         """
         self._text = text
         self._lines = lines
         self._count = count
+        self._plurals = plurals
         self.parts: list[Part] = []
 
     def segments(self, root: Node) -> Iterator[Segment]:
@@ -163,7 +165,7 @@ class _Reader:
         raw = self._text[start:end]
         is_double = node.type == "encapsed_string"
         decode_ = _double if is_double else _single
-        if self._text[start - 1] not in "'\"" or is_code(decode_(raw)):
+        if self._text[start - 1] not in "'\"" or is_code(decode_(raw), path.rpartition(".")[2]):
             self.parts.append(Part(start, end, "no text"))
             return
         code = list(self._variables(node)) if is_double else []
@@ -183,7 +185,7 @@ class _Reader:
                     inline.opaque(*span)
                     place = span[1]
             inline.text(place, form[1])
-            for segment in in_place(inline, self._lines, encode, context=path, entities=True):
+            for segment in in_place(inline, self._lines, encode, context=path, forms=self._plurals, entities=True):
                 is_last = is_simple and number == 1 and self._count != 2
                 yield self._with_forms(segment, start, form, encode) if is_last else segment
 

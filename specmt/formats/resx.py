@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from specmt.formats.accelerators import hide
@@ -20,6 +20,7 @@ from specmt.formats.markup import (
     xml_escape,
     xml_unescape,
 )
+from specmt.formats.plurals import plural_forms
 from specmt.formats.values import is_code
 
 _STRING: Final = re.compile(r"System\.String\b(?!\[)")
@@ -31,10 +32,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is damaged XML, or of another kind.
     """
     parts: list[Part] = []
-    return told(xml_document(data, lambda text: hide(list(_segments(text, parts))), parts), "resx")
+    forms = plural_forms(options.target)
+    return told(xml_document(data, lambda text: hide(list(_segments(text, parts, forms))), parts), "resx")
 
 
-def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
+def _segments(text: str, parts: list[Part], forms: Sequence[str]) -> Iterator[Segment]:
     lines = LineNumbers(text)
     for resource in children(opening_with("root", text), ("data",)):
         attributes = resource.first.attributes(text)
@@ -50,4 +52,4 @@ def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
         elif value is not None:
             note = plain_text(text, inner["comment"].inner) if "comment" in inner else ""
             inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
-            yield from in_place(inline, lines, xml_escape, context=name, note=note, entities=True)
+            yield from in_place(inline, lines, xml_escape, context=name, note=note, forms=forms, entities=True)

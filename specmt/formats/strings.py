@@ -11,6 +11,8 @@ from specmt.formats import stringsdict
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
+from specmt.formats.plurals import plural_forms
+from specmt.formats.values import is_code
 
 _TOKEN: Final = re.compile(
     r"""(?P<gap>\s+|/\*.*?\*/|//[^\n\r]*) | (?P<text>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[\w.$/:-]+)
@@ -35,19 +37,19 @@ def read(data: bytes, options: FormatOptions) -> Document:
     zeros = data[:2].find(b"\0") if len(data) > 1 else -1
     text, encoding = decode(data, ("utf-16-be", "utf-16-le", "utf-8")[zeros])
     parts: list[Part] = []
-    return TextDocument(text, encoding, list(_segments(text, parts)), parts=parts)
+    return TextDocument(text, encoding, list(_segments(text, parts, plural_forms(options.target))), parts=parts)
 
 
-def _segments(text: str, parts: list[Part]) -> Iterator[Segment]:
+def _segments(text: str, parts: list[Part], forms: Sequence[str]) -> Iterator[Segment]:
     lines = LineNumbers(text)
     for entry in entries(text):
         value = entry[-2]
-        if len(entry) == 4 and value[0][0] in "\"'":
+        if len(entry) == 4 and value[0][0] in "\"'" and not is_code(_decode(value[0][1:-1])):
             inline = Inline(text, _decode, escaped=r"\\[ntr]")
             inline.text(value.start() + 1, value.end() - 1)
-            yield from in_place(inline, lines, _encode, context=key_of(entry), entities=True)
+            yield from in_place(inline, lines, _encode, context=key_of(entry), forms=forms, entities=True)
         else:
-            parts.append(Part(entry[0].start(), entry[-1].end(), "name without a text"))
+            parts.append(Part(entry[0].start(), entry[-1].end(), "name or value without a text"))
 
 
 def key_of(entry: Sequence[re.Match[str]]) -> str:

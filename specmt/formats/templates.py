@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple, final
 
+from specmt.text.patterns import BLOCKS
+
 _MOST: Final = 4000
 """The most characters of a tag."""
 
@@ -56,6 +58,9 @@ CONTROL: Final = re.compile(rf"<!(?:--)?(?:[#\[]|{_CONTROL})")
 """Comments that say what is shown."""
 
 
+_TAG_OF_BLOCK: Final = re.compile(rf"<(?:{'|'.join(BLOCKS)})\b", re.IGNORECASE)
+
+
 class Template(NamedTuple):
     """A tag, or all up to the end of what it begins."""
 
@@ -71,6 +76,8 @@ class Templates:
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text = text
         self._span = start, end
+        self._message = 0, 0
+        """The last message of ICU that was found."""
         self._next: dict[str, tuple[int, int]] = {}
         """From where closing marks were looked for, and where the next one is."""
         self._is_angular = _ANGULAR.search(text, start, end) is not None
@@ -106,15 +113,25 @@ class Templates:
     def _end(self, match: re.Match[str], last: int) -> int | None:
         """Returns where a tag ends; nothing where it is none."""
         text, mark = self._text, match["mark"]
-        if match["message"] or (self._is_braced and (match["brace"] or mark == "{#")):
+        if match["message"]:  # the texts in it are the page's, but where it has blocks
+            end = self._balanced(match.start() + 1, last)
+            if end is None or _TAG_OF_BLOCK.search(text, match.start(), end):
+                return end
+            if not self._is_in_message(match.start()):
+                self._message = match.start(), end
+            return None
+        if self._is_braced and (match["brace"] or mark == "{#"):
             return self._balanced(match.start() + 1, last)
         if mark:
             # PHP may go on to the end of a file.
             place = self._find(_CLOSING[mark], match.end()) + len(_CLOSING[mark])
             if not match.end() < place <= (last if mark == "<?" else min(last, match.end() + _MOST)):
                 return last if text.startswith("<?php", match.start()) else None
-            while mark == "{{" and place < last and text[place] == "}":
-                place += 1
+            if mark == "{{{" and self._is_in_message(match.start()):  # a brace before another tag
+                return None
+            depth = text.count("{", match.start(), place) - text.count("}", match.start(), place)
+            while mark == "{{" and depth > 0 and place < last and text[place] == "}":
+                place, depth = place + 1, depth - 1
             return place
         if match["brace"]:
             return None
@@ -125,6 +142,9 @@ class Templates:
             block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
             return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
         return end if self._is_blade and match[0][0] == "@" else None
+
+    def _is_in_message(self, place: int) -> bool:
+        return self._message[0] < place < self._message[1]
 
     def _find(self, closing: str, place: int) -> int:
         """Returns where a closing mark is next, or -1."""

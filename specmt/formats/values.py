@@ -23,8 +23,17 @@ _CODE: Final = re.compile(
     re.VERBOSE,
 )
 
+_CLASSES: Final = re.compile(
+    r"(?i:(?:\w*[_-])?(?:class(?:es|_?names?)?|icon(?:_?name)?))|\w+(?:Class(?:es|Names?)?|Icon(?:Name)?)"
+)
+"""Keys whose values are names of styles or of icons, where they look so."""
 
-def is_code(said: str) -> bool:
+_STYLES: Final = re.compile(r"[a-z][\w:/.\[\]-]*(?:\s+[a-z][\w:/.\[\]-]*)*")
+
+
+def is_code(said: str, key: str = "") -> bool:
     """Whether there are no words in a value but those that programs read."""
+    if _CLASSES.fullmatch(key) and _STYLES.fullmatch(said):
+        return True
     said = _COPIED.sub("", said).strip() if len(said) <= _LONGEST else said
     return not any(map(str.isalpha, said)) or (len(said) <= _LONGEST and _CODE.fullmatch(said) is not None)

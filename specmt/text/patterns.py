@@ -27,6 +27,12 @@ BREAKS: Final = frozenset(("br", "hr"))
 VOID: Final = frozenset(_VOID.split())
 """HTML elements that hold nothing and stand in a sentence."""
 
+ICON: Final = r"\bmaterial-(?:icons|symbols)"
+"""What is in the class of an element whose text names an icon."""
+
+ICONS: Final = ("mat-icon", "md-icon", "v-icon")
+"""HTML elements whose text names an icon."""
+
 NAME: Final = r"[A-Za-z][\w:.-]{0,40}"
 """The name of an element."""
 
@@ -87,7 +93,8 @@ _KINDS: Final = {
           (?<![`\w])(?: `[^`\s](?:[^`]{{0,500}}[^`\s])?`
             | ``(?!\s)(?:[^`']|`(?!`)|'(?!')){{1,500}}(?<!\s)`?`` )(?![`\w])
         | `{{3,}}[^`]{{0,500}}(?:`{{3,}})?
-        | <(?P<verbatim>code|samp|tt|script|style)(?:{_ATTRIBUTES})?>[^<]{{0,500}}</(?P=verbatim)>""",
+        | <(?P<verbatim>code|samp|tt|script|style|{"|".join(ICONS)})(?:{_ATTRIBUTES})?>[^<]{{0,500}}</(?P=verbatim)>
+        | <(?P<icon>i|span|em)(?=\s[^<>]{{0,200}}{ICON}){_ATTRIBUTES}>[^<]{{0,50}}</(?P=icon)>""",
     "tag": rf"""
           <!--[\s\S]{{0,2000}}?--> | <%[\s\S]{{0,500}}?%> | <\?[\s\S]{{0,100}}?\?>
         | </?(?i:{_NAMES})(?:{_ATTRIBUTES})?/?> | </{NAME}\s?> | <{NAME}(?:{_ATTRIBUTES})?/>

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from specmt.documents import translate_documents
+from specmt.documents import LEFT, translate_documents
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.manual import find_marks
 from specmt.options import DecodingOptions
-from tests.documents import Shouting, read, translate
+from tests.documents import Shouting, read, run, translate
 
 _UNIT = "<xliff><file><body><trans-unit><source>{}</source>{}</trans-unit></body></file></xliff>"
 
@@ -78,6 +78,13 @@ def test_a_message_of_which_a_branch_stays_is_to_be_reviewed() -> None:
         last = document.segments[1].source
         written = document.write({1: type(last)(last.text.upper().replace("{T1}", "{t1}"), last.tags)}, print)
         assert said in written.decode()
+
+
+@pytest.mark.parametrize("name", ["markdown", "text"])
+def test_a_plural_that_stays_where_no_messages_are_is_told(name: str) -> None:
+    data = "You have {n, plural, one {a file} other {# files}} here"
+    (done,) = run(Shouting({data: data.replace("You have", "DU HAST")}), (name, data), source="en", target="de")
+    assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
 def test_ends_and_beginnings_of_angular_are_pairs() -> None:

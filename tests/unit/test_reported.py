@@ -310,6 +310,36 @@ nein
 </resources>
 """,
     ),
+    "json-classes-and-icons": (
+        "json",
+        """{
+  "class": "btn btn-primary", "iconName": "home", "headerClass": "card", "class_of_1999": "«klasse»", "icon": "«Bild»",
+  "a": "<mat-icon>home</mat-icon> «Zur Startseite»", "b": "«Nach» <i class=\\"material-icons\\">home</i> «gehen»"
+}
+""",
+    ),
+    "html-icons": (
+        "html",
+        """<p>«Nach» <i class="material-icons">home</i> «gehen»</p><p><mat-icon inline>add</mat-icon> «Neu»</p>
+<p title="{n, plural, one {«ein Bild»} other {# «Bilder»}}">«Es gibt» {n, plural, =1 {«ein» <b>«Bild»</b>} other {{{ n }} «Bilder»}} «hier»</p>
+""",
+    ),
+    "md-icons": (
+        "markdown",
+        "«Nach» <span class='material-symbols-outlined'>home</span> «gehen», <mat-icon>add</mat-icon>\n",
+    ),
+    "resx-icu": (
+        "resx",
+        '<root><data name="a"><value>«Es gibt» {n, plural, one {«ein Bild»} other {# «Bilder»}}</value></data></root>',
+    ),
+    "php-icu": ("php", "<?php return ['a' => '{n, plural, one {«ein Bild»} other {# «Bilder»}}', 'class' => 'card'];"),
+    "strings-values": (
+        "strings",
+        """a = "{n, plural, one {«ein Bild»} other {# «Bilder»}}";
+b = "yyyy-MM-dd HH:mm";
+c = "EEEE, d MMMM yyyy";
+""",
+    ),
     "json-vue": ("json", '{"a": "«Siehe» @:hilfe.titel «und» @.lower:(ok.b) «hier.»"}'),
 }
 
