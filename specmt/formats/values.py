@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from specmt.text.patterns import FIELD
+
 _COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%\w+%")
 """Tags and placeholders, which a text may be full of."""
 
 _LONGEST: Final = 200
-_FIELD: Final = (
-    "(?:d{1,4}|D{1,4}|Do|M{1,4}|L{1,4}|y{1,4}|Y{2,4}|H{1,2}|h{1,2}|k{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|[aAzZwWQ])"
-)
 _CODE: Final = re.compile(
     rf"""(?=\S*[\w@/$])(?:
         :[a-z_]\w* | \S*[@_$=]\S* | \S*\w\.\w\S* | (?:\w+:/)?/\S* | \#\w+ | [a-z]{{4,}}(?:/[a-z.+-]{{4,}})+
         | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | (?=\S*\d)(?=\S*[A-Za-z])[\w+/-]{{20,}} | [\da-f-]{{16,}}
         | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*
-          (?:yyyyMM[dHms]*|{_FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{_FIELD})+)[^a-zA-Z]*
+          (?:yyyyMM[dHms]*|{FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{FIELD})+)[^a-zA-Z]*
         | (?:%[-_0^\#]?[A-Za-z]|[^%\w])*
     )""",
     re.VERBOSE,

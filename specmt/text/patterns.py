@@ -84,6 +84,13 @@ _SYMBOLS: Final = "\u2190-\u21ff\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299
 
 _MODIFIERS: Final = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
+FIELD: Final = (
+    "(?:d{1,4}|D{1,4}|Do|M{1,4}|L{1,4}|y{1,4}|Y{2,4}|H{1,2}|h{1,2}|k{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|[aAzZwWQ])"
+)
+"""A part of a pattern that dates and times are written by."""
+
+_BETWEEN: Final = r"(?:'[^'\n]{0,20}'|[.,:/\ -]){1,3}"
+
 _CODE: Final = r"(?:[A-Z]{0,8}[0-9][A-Z0-9]{0,30}|[A-Z]{1,4})"
 
 # Every repetition is bounded, or cannot start at each character of a run: time is linear in the length of a text.
@@ -151,6 +158,9 @@ _KINDS: Final = {
     "flag": rf"""
           (?<![\w-])--(?!(?:{_WORDS})\b(?!-))[A-Za-z](?:\w|{_DASH}(?=\w)){{0,80}}(?:=[^\s,;"'„“”«»)\]<]{{0,200}}\w)?
         | (?<![^\s("'„“«»])-[A-Za-z](?![\w-])""",
+    "date": rf"""
+          (?<![\w.'])(?: (?=(?:{FIELD}{_BETWEEN}){{0,4}}(?:yyyy|YYYY|MMM|EEE)){FIELD}(?:{_BETWEEN}{FIELD}){{1,8}}
+            | (?=[\w.:/-]{{0,8}}(?:dd|DD|MM|yy|YY|HH|hh|mm)){FIELD}(?:[.:/-]{FIELD}){{1,6}}(?:\ [aA])? )(?!\w)""",
     "address": rf"""
           (?<![\w:.])[0-9A-Fa-f]{{2}}(?:(?::[0-9A-Fa-f]{{2}}){{5,63}}|(?:-[0-9A-Fa-f]{{2}}){{5,63}})(?!\w|[:-]\w)
         | (?<![\w:.])(?=[0-9A-Fa-f:]{{0,39}}[0-9A-Fa-f])(?: (?:[0-9A-Fa-f]{{1,4}}:){{7}}[0-9A-Fa-f]{{1,4}}
@@ -210,7 +220,8 @@ literal_pattern: Final = cache(lambda: _compile("tag", "url", "email", "braces",
 """Returns what finds addresses, tags and placeholders: what both sides of a training pair must have."""
 
 HINT: Final = re.compile(
-    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+|\d[./][A-Z]"
-    rf"|[A-Z][./]\d|\+\d|\(\d|(?<!\d)0\d\d|==|~~|(?P<mark>[^\w\s])\ ?(?P=mark)\ ?(?P=mark)|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
+    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+"
+    rf"|\d[./][A-Z]|[A-Z][./]\d|\+\d|\(\d|(?<!\d)0\d\d|==|~~|MM|yy|YY|EEE|(?P<mark>[^\w\s])\ ?(?P=mark)\ ?(?P=mark)"
+    rf"|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
 )
 """What every token has: most lines have none of it, and need not be searched for each kind."""

@@ -48,6 +48,12 @@ from tests.sessions import FakeModel, fake_translator
         ("IBAN DE89 3704 0044 0532 0130 00 gilt", "IBAN %1 gilt", ["DE89 3704 0044 0532 0130 00"]),
         ("0xDEADBEEF, #ff8800, d338109", "%1, %2, %3", ["0xDEADBEEF", "#ff8800", "d338109"]),
         ("Zu #Klima/Wende und #neu.", "Zu %1 und %2.", ["#Klima/Wende", "#neu"]),
+        (
+            "Als dd.MM.yyyy oder EEEE, d. MMMM yyyy",
+            "Als %1 oder %2",
+            ["dd.MM.yyyy", "EEEE, d. MMMM yyyy"],
+        ),
+        ("Je 5 mm, d. h. MM, a, d und yyyy", "Je 5 mm, d. h. MM, a, d und yyyy", []),
         ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
         ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
         ("50 %% von 20%1.", "50 %1 von %2.", ["%%", "20%1"]),
