@@ -20,6 +20,7 @@ from specmt.formats.markup import (
     children,
     collect,
     opening_with,
+    plain_text,
     quoted,
     value_of,
     xml_document,
@@ -27,6 +28,7 @@ from specmt.formats.markup import (
     xml_unescape,
 )
 from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.formats.values import is_code
 from specmt.types import Span, Tagged
 
 _PAIRS_NAMES: Final = "a annotation b big cite dfn em font h1 h2 i li p small span strike strong sub sup tt u ul"
@@ -69,6 +71,9 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             start, _ = each.inside
             if re.match(r"\s*[@?][\w:+]*\w+/", text[start : start + 200]):
                 parts.append(Part(each.start, each.end, "reference"))
+                continue
+            if is_code(_unescaped(plain_text(text, each.inner))):
+                parts.append(Part(each.start, each.end, "no text"))
                 continue
             cdata = [token for token in each.inner if token.kind != "text" or text[token.start : token.end].strip()]
             is_raw = [token.kind for token in cdata] == ["cdata"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from specmt.formats.document import (
     TextDocument,
 )
 from specmt.formats.encoding import decode_xml
+from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, render
 from specmt.formats.left import told
 from specmt.formats.markup import (
@@ -40,6 +42,9 @@ from specmt.languages import primary
 from specmt.types import Span, Tagged
 
 _GONE: Final = ("vanished", "obsolete")
+_FILTERS: Final = re.compile(";;")
+"""What is between filters of files, as in ``Images (*.png);;All files (*)``."""
+
 _NOTES: Final = ("comment", "extracomment")
 
 
@@ -82,7 +87,10 @@ def _message(
     if source is None or kind in _GONE or (old and _attribute(text, old.first, "variants") == "yes"):
         parts.append(Part(message.start, message.end, "used no more, or translated in several lengths"))
         return
-    found = collect(Inline(text, xml_unescape), source.inner, pairs=frozenset()).take()
+    inline = collect(Inline(text, xml_unescape), source.inner, pairs=frozenset())
+    inline.apart(lambda text, span: (Item("opaque", match.span()) for match in _FILTERS.finditer(text, *span)))
+    spell = inline.read_entities()
+    found = inline.take()
     if found is None:
         return
     tagged, span = found
@@ -93,7 +101,11 @@ def _message(
     count = count_of_forms(options.target) if is_plural else 0
 
     def edits(translation: Tagged, _: Tell) -> Iterator[Edit]:
-        said: Pieces = [(source.inside[0], span[0]), *render(translation, _escape), (span[1], source.inside[1])]
+        said: Pieces = [
+            (source.inside[0], span[0]),
+            *render(translation, lambda said: _escape(spell(said))),
+            (span[1], source.inside[1]),
+        ]
         place = message.elements[-1].end if old is None else old.start
         line = break_before(text, message.elements[-1].start if old is None else old.start)
         if is_plural:

@@ -21,6 +21,7 @@ from specmt.formats.markup import (
     xml_unescape,
 )
 from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.formats.values import is_code
 from specmt.types import Tagged
 
 _RULE: Final = frozenset(("NSStringFormatSpecTypeKey", "NSStringFormatValueTypeKey"))
@@ -89,6 +90,9 @@ def _texts(
         if key in _RULE or (is_plural and key in CATEGORIES and key not in ("zero", *forms)):
             reason = "no text" if key in _RULE else "form that the target lacks"
             parts.append(Part(value.start, value.end, reason))
+            continue
+        if is_code(plain_text(text, value.inner)):
+            parts.append(Part(value.start, value.end, "no text"))
             continue
         inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
         for segment in in_place(inline, lines, xml_escape, context=f"{name} {key}".strip(), entities=True):

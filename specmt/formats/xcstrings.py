@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,12 +22,15 @@ from specmt.formats.document import (
     TextDocument,
 )
 from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline
 from specmt.formats.outline import TOKEN
 from specmt.formats.plurals import CATEGORIES, plural_forms
+from specmt.formats.values import is_code
 from specmt.languages import primary
 from specmt.types import Tagged
 
 _PLACEHOLDER: Final = re.compile(r"%(?:#@\w+@|\d*\$?[-+ #0-9.]*(?:hh?|ll?|[qLjzt])?\w|[@%])")
+_MOST_DIGITS: Final = 20
 _STATES: Final[Mapping[str, State]] = {"new": "new", "needs_review": "fuzzy", "stale": "fuzzy"}
 
 
@@ -52,6 +55,9 @@ class _Entry:
     numbers: list[int] = field(default_factory=list)
     """The segments of the texts in it."""
 
+    spellings: list[Callable[[str], str]] = field(default_factory=list)
+    """What writes each with the entities that it has."""
+
 
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads the strings that the target language lacks, or has to be reviewed.
@@ -60,7 +66,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     try:
-        whole = json.loads(text, parse_int=str)  # numbers may have any number of digits
+        # Numbers may have more digits than are read.
+        whole = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < _MOST_DIGITS else digits)
         strings, main = whole["strings"], str(whole["sourceLanguage"])
         known = [main, *(code for entry in strings.values() for code, _ in entry.get("localizations", {}).items())]
     except json.JSONDecodeError as error:
@@ -92,7 +99,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
         said, note, line = str(now[0]["value"]) if now else "", str(entry.get("comment", "")), lines(node.key_at)
         for unit in filter(_is_text, _units(wanted)):
             found.numbers.append(len(segments))
-            core = Tagged(unit["value"].strip())
+            inline = Inline(unit["value"])
+            inline.text(0, len(unit["value"]))
+            found.spellings.append(inline.read_entities())
+            core = Tagged(inline.plain().strip())
             segments.append(
                 Segment(core, line, lambda *_: (), state, target=said, context=key, note=note, start=node.key_at)
             )
@@ -147,7 +157,7 @@ def _units(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_text(unit: dict[str, Any]) -> bool:
-    return any(map(str.isalpha, _PLACEHOLDER.sub("", unit["value"])))
+    return any(map(str.isalpha, _PLACEHOLDER.sub("", unit["value"]))) and not is_code(unit["value"])
 
 
 def _fit(tree: Any, forms: tuple[str, ...]) -> None:
@@ -172,9 +182,9 @@ def _complete(tree: Any, forms: tuple[str, ...]) -> None:
 def _edit(text: str, found: _Entry, written: Mapping[int, Tagged], target: str, state: str) -> Edit:
     """Returns what writes a localization, as Xcode does."""
     tree = deepcopy(found.wanted)
-    for unit, number in zip(filter(_is_text, _units(tree)), found.numbers, strict=True):
+    for unit, number, spell in zip(filter(_is_text, _units(tree)), found.numbers, found.spellings, strict=True):
         if number in written:
-            unit["value"] = unit["value"].replace(unit["value"].strip(), written[number].text, 1)
+            unit["value"] = unit["value"].replace(unit["value"].strip(), spell(written[number].text), 1)
     for unit in _units(tree):
         unit["state"] = state
     _complete(tree, plural_forms(target))

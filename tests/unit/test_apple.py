@@ -12,6 +12,8 @@ from tests.documents import SAMPLES, read, translate
 CATALOGUE = {
     "sourceLanguage": "de",
     "strings": {
+        "&lt;b&gt; &amp; yyyy": {},
+        "yyyy-MM-dd": {},
         "a": {"localizations": {"de": {"stringUnit": {"state": "translated", "value": " Haus "}}}},
         "b": {"localizations": {"en": {"stringUnit": {"state": "translated", "value": "door"}}}},
         "c": {"extractionState": "stale"},
@@ -57,7 +59,9 @@ def test_catalogues_of_xcode(target: str, forms: list[str], indent: int | None) 
     assert {form: unit["stringUnit"]["value"] for form, unit in plural.items()} == {
         form: "EIN TAG" if form == "one" else "%arg WOCHEN" for form in forms
     }
-    assert "localizations" not in strings["c"]
+    assert found["substitutions"]["tage"]["argNum"] == 1
+    assert strings["&lt;b&gt; &amp; yyyy"]["localizations"][target]["stringUnit"]["value"] == "&lt;B&gt; &amp; YYYY"
+    assert "localizations" not in strings["c"] | strings["yyyy-MM-dd"]
     if target == "en":
         assert strings["b"] == CATALOGUE["strings"]["b"]  # type: ignore[index]
         assert [segment.state for segment in document.segments] == ["new", "translated", "new", "new"]

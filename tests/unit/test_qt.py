@@ -54,3 +54,21 @@ def test_what_is_to_be_reviewed_says_so() -> None:
     document = read("qt", MESSAGE.format("", "house", "").encode(), target="de", fuzzy=False)
     written = document.write({0: Tagged("Haus", confidence=0.0)}, print).decode()
     assert '<translation type="unfinished">Haus</translation>' in written
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("&amp;copy; Tom &amp;amp; Jerry", "© TOM & JERRY"),
+        ("Images (*.png);;All files (*)", "IMAGES (*.PNG){t1}ALL FILES (*)"),
+    ],
+)
+def test_entities_and_what_is_between_filters_stay(source: str, asked: str) -> None:
+    document = read("qt", MESSAGE.format("", source, "<translation/>").encode(), source="en", target="de")
+    (segment,) = document.segments
+    assert segment.source.text.upper().replace("{T1}", "{t1}") == asked
+    written = document.write({0: Tagged(asked, segment.source.tags)}, print).decode()
+    wanted = source.upper()
+    for each in ("amp", "copy", "lt", "gt"):
+        wanted = wanted.replace(f"{each.upper()};", f"{each};")
+    assert f'<translation type="unfinished">{wanted}</translation>' in written

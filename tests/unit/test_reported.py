@@ -340,6 +340,17 @@ b = "yyyy-MM-dd HH:mm";
 c = "EEEE, d MMMM yyyy";
 """,
     ),
+    "android-values": (
+        "android",
+        """<resources>
+<string name="a">EEE, d. MMM yyyy</string><string name="b">«Montag», %1$s</string><item type="string" name="c">user.name</item>
+</resources>
+""",
+    ),
+    "stringsdict-values": (
+        "stringsdict",
+        "<plist><dict><key>a</key><string>yyyy-MM-dd</string><key>b</key><string>«Montag»</string></dict></plist>",
+    ),
     "json-vue": ("json", '{"a": "«Siehe» @:hilfe.titel «und» @.lower:(ok.b) «hier.»"}'),
 }
 
