@@ -12,7 +12,7 @@ from tests.documents import SAMPLES, read, translate
 CATALOGUE = {
     "sourceLanguage": "de",
     "strings": {
-        "&lt;b&gt; &amp; yyyy": {},
+        "Tom &amp; Jo": {},
         "yyyy-MM-dd": {},
         "a": {"localizations": {"de": {"stringUnit": {"state": "translated", "value": " Haus "}}}},
         "b": {"localizations": {"en": {"stringUnit": {"state": "translated", "value": "door"}}}},
@@ -60,11 +60,11 @@ def test_catalogues_of_xcode(target: str, forms: list[str], indent: int | None) 
         form: "EIN TAG" if form == "one" else "%arg WOCHEN" for form in forms
     }
     assert found["substitutions"]["tage"]["argNum"] == 1
-    assert strings["&lt;b&gt; &amp; yyyy"]["localizations"][target]["stringUnit"]["value"] == "&lt;B&gt; &amp; YYYY"
+    assert strings["Tom &amp; Jo"]["localizations"][target]["stringUnit"]["value"] == "TOM &amp; JO"
     assert "localizations" not in strings["c"] | strings["yyyy-MM-dd"]
     if target == "en":
         assert strings["b"] == CATALOGUE["strings"]["b"]  # type: ignore[index]
-        assert [segment.state for segment in document.segments] == ["new", "translated", "new", "new"]
+        assert [segment.state for segment in document.segments] == ["new", "new", "translated", "new", "new"]
 
 
 def test_plural_rules_get_the_forms_of_the_target() -> None:
