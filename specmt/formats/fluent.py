@@ -32,7 +32,9 @@ from specmt.types import Tagged
 _KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$", re.IGNORECASE)
 """What is no text: keys of the keyboard and CSS."""
 
-_PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+")
+_PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+|\n(?=[ \t]+(?:[-–•]|\d{1,3}[.)])[ \t])")
+"""Where a paragraph or an item of a list begins."""
+
 _MAY_START: Final = re.compile(r"(?![\[*.}])")
 _LOOSE: Final = re.compile(r"\n(?=\S)")
 _BEGINS: Final = re.compile(r"\{")

@@ -283,6 +283,8 @@ def wrap(
     line_break: str,
     may_start: re.Pattern[str] | None = None,
     source: str = "",
+    *,
+    with_tags: bool = True,
 ) -> Pieces:
     """Returns what is written, with spaces made line breaks where lines would be too long.
 
@@ -290,6 +292,7 @@ def wrap(
     :param line_break: the line break, and what every line starts with
     :param may_start: what a word must match that starts a line
     :param source: the text of the document, for words that are parts of it
+    :param with_tags: whether these take up a line
     """
     words: list[Pieces] = [[]]
     for piece in pieces:
@@ -298,9 +301,9 @@ def wrap(
         words += [[word] for word in rest]
     indent = len(line_break.lstrip("\r\n"))
     out: Pieces = [*words[0]]
-    column += _length(words[0])
+    column += _length(words[0], with_tags=with_tags)
     for word in words[1:]:
-        length = _length(word)
+        length = _length(word, with_tags=with_tags)
         start = "".join(piece if isinstance(piece, str) else source[slice(*piece)] for piece in word)
         is_escape = isinstance(out[-1], str) and out[-1].endswith("\\")
         if length and column + 1 + length > width and not is_escape and (may_start is None or may_start.match(start)):
@@ -322,8 +325,8 @@ def wrap_alike(
     :param may_start: what a word must match that starts a line
     """
     raw = source[slice(*span)]
-    if "\n" not in raw:
-        return pieces
+    if raw.count("\n") == sum(source.count("\n", *piece) for piece in pieces if not isinstance(piece, str)):
+        return pieces  # all of them are in tags
     column = span[0] - source.rfind("\n", 0, span[0]) - 1
     first, *rest = raw.split("\n")
     width = max(column + len(first.rstrip()), *(len(line.rstrip()) for line in rest))
@@ -337,8 +340,8 @@ def written(text: str, pieces: Pieces) -> str:
     return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
 
 
-def _length(word: Pieces) -> int:
-    return sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in word)
+def _length(word: Pieces, *, with_tags: bool) -> int:
+    return sum(len(piece) if isinstance(piece, str) else (piece[1] - piece[0]) * with_tags for piece in word)
 
 
 def replacing(span: Span, encode: Callable[[str], str] = str) -> Callable[[Tagged, Tell], list[Edit]]:

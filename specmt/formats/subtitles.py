@@ -48,7 +48,12 @@ _TIMES: Final = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}[^\n]*")
 _EVENT: Final = re.compile(r"Dialogue:[ \t]*([^\n]*)")
 _ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")
 _TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
-_SPOKEN: Final = re.compile(r"(?:<[^<>\n]*>|\{[^{}\n]*\})*[-–—]\s?(?=\S)")
+_TAGS: Final = r"(?:<[^<>\n]*>|\{[^{}\n]*\})*"
+_SPOKEN: Final = re.compile(rf"{_TAGS}(?:[-–—]|(?:>|&gt;){{2,3}})\s?(?=\S)")
+_LABEL: Final = re.compile(rf"{_TAGS}[A-ZÄÖÜ][A-ZÄÖÜ0-9 .'#-]+:\s")
+_SOUND: Final = re.compile(rf"{_TAGS}(?:\([^()\n]*\)|\[[^\[\]\n]*\]){_TAGS}\s*(?:\n|\\N|\Z)")
+"""What begins a line of somebody else, and a line that nobody says."""
+
 _MAY_START: Final = re.compile(r"(?![-–—])")
 """What a line may begin with that nobody else says."""
 
@@ -187,14 +192,15 @@ def _events(text: str) -> Iterator[_Block]:
 
 
 def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bool]]:
-    """Yields the parts of a cue, without the space around them: a new one at a dash, a voice or a blank line."""
+    """Yields the parts of a cue, without the space around them: a new one at a dash, a voice, a sound, a blank line."""
     start, end = span
     cuts = [start]
     place = text.find(line_break, start, end)
     while place >= 0:
         after = place + len(line_break)
-        before = text[text.rfind(line_break, start, place) + 1 : place]
-        if _SPOKEN.match(text, after, end) or text.startswith("<v ", after) or not before.strip():
+        before = text[max(start, text.rfind(line_break, start, place) + len(line_break)) : place]
+        begins = any(each.match(text, after, end) for each in (_SPOKEN, _LABEL, _SOUND))
+        if begins or text.startswith(("<v ", "<v."), after) or not before.strip() or _SOUND.match(before.lstrip()):
             cuts.append(after)
         place = text.find(line_break, after, end)
     for number, (left, right) in enumerate(zip(cuts, [*cuts[1:], end], strict=True)):
@@ -212,16 +218,17 @@ def _groups(text: str, blocks: Sequence[_Block], *, is_ass: bool) -> Iterator[li
     group: list[_Block] = []
     for block in blocks:
         if group:
-            said = _TAG.sub("", text[slice(*group[-1].span)]).rstrip()
+            said, now = (_TAG.sub("", text[slice(*each.span)]).strip() for each in (group[-1], block))
             follows = 0 <= block.start - group[-1].end <= _PAUSE and block.is_first
             spoken = _SPOKEN.match(text[max(0, block.span[0] - 2) : block.span[1]])
             if (
                 _ENDS.search(said)
                 or not follows
+                or not (any(map(str.isalpha, said)) and any(map(str.isalpha, now)))
                 or spoken
-                or text.startswith("<v ", block.span[0])
+                or text.startswith(("<v ", "<v."), block.span[0])
                 or len(group) == _MOST_CUES
-                or _is_capital(text, block, said)
+                or _is_capital(now, said)
             ):
                 yield group
                 group = []
@@ -230,9 +237,9 @@ def _groups(text: str, blocks: Sequence[_Block], *, is_ass: bool) -> Iterator[li
         yield group
 
 
-def _is_capital(text: str, block: _Block, before: str) -> bool:
+def _is_capital(said: str, before: str) -> bool:
     """Whether a text seems to begin anew, though the one before it does not end: after a heading, in a song."""
-    said = _TAG.sub("", text[slice(*block.span)]).lstrip("\"'„“»(…")
+    said = said.lstrip("\"'„“»(…")
     return not before.endswith((",", "-", "–", "…")) and said[:1].isupper() and len(before.split()) < 4
 
 
@@ -320,10 +327,10 @@ class _Writer:
         pieces = render(part, self._encode)
         size = len(part.text)
         count = -(-size // self._width)
-        best = wrap(pieces, 0, self._width, self._break, _MAY_START)
+        best = wrap(pieces, 0, self._width, self._break, _MAY_START, with_tags=False)
         fewest = best.count(self._break)
         for width in range(max(1, size // max(1, count)), self._width):
-            tried = wrap(pieces, 0, width, self._break, _MAY_START)
+            tried = wrap(pieces, 0, width, self._break, _MAY_START, with_tags=False)
             if tried.count(self._break) == fewest:
                 return tried
         return best

@@ -340,6 +340,52 @@ b = "yyyy-MM-dd HH:mm";
 c = "EEEE, d MMMM yyyy";
 """,
     ),
+    "srt-who-speaks": (
+        "subtitles",
+        """1
+00:00:01,000 --> 00:00:04,000
+(«seufzt»)
+«Ich bin müde»
+
+2
+00:00:05,000 --> 00:00:06,000
+ANNA: «Guten Morgen»
+«BODO: Guten Tag»
+
+3
+00:00:06,100 --> 00:00:07,000
+♪
+
+4
+00:00:07,100 --> 00:00:09,000
+>> «Guten Abend»
+>> «und danke»
+""",
+    ),
+    "vtt-tags-take-no-room": (
+        "subtitles",
+        """WEBVTT
+
+00:01.000 --> 00:04.000
+<v Roger Bingham>«Wir sind heute in der Stadt New York»</v>
+
+00:04.100 --> 00:05.000
+{"json": "metadata"}
+""",
+    ),
+    "fluent-lists": (
+        "fluent",
+        """a =
+    «Eins»
+
+    - «noch ein Punkt»
+    - «ein anderer langer Punkt»
+b = «Es gibt» { $n ->
+        [one] «ein Haus»
+       *[other] { $n } «Häuser»
+    } «in der Stadt»
+""",
+    ),
     "android-values": (
         "android",
         """<resources>
