@@ -146,7 +146,7 @@ _KINDS: Final = {
         | (?<![\w&\#/])\#(?=\w{0,60}[^\W\d])\w{1,100}(?:/\w{1,60}){0,4}
         | (?<![\w:]):[a-z+-][a-z0-9_+-]{1,40}:(?![\w:])""",
     "variable": r"""
-          \$[A-Za-z_]\w{0,80}(?:/[\w.+-]{0,200}\w){0,50} | (?<![\w-])_?[A-Z][A-Z0-9]{0,80}(?:_[A-Z0-9]{1,80})+(?!\w)
+          \$[A-Za-z_]\w{0,80}(?:/[\w.+-]{0,200}\w){0,50} | \$\$(?=\w) | (?<![\w-])_?[A-Z][A-Z0-9]{0,80}(?:_[A-Z0-9]{1,80})+(?!\w)
         | (?<![\w-])[a-z][a-z0-9]{1,80}(?:_[a-z0-9]{2,80})+(?!\w)""",  # not „jede_r“, „Nutzer_innen“
     "path": rf"""
           (?<![\w/.])(?: (?:~|\.{{1,2}})(?:/(?:[\w.+@]|{_DASH}){{0,200}}\w){{1,50}}
@@ -196,6 +196,7 @@ _KINDS: Final = {
     "run": r"""
           (?<=(?P<stop>[.!?…]))(?P=stop){3,} | (?<!\S)(?P<leader>[.!?…])(?:\ ?(?P=leader)){3,}
         | (?P<mark>[^\w\s.!?…"'„“”‚‘’«»])(?P=mark){2,} | [=~]{2,} | _{3,}""",
+    "arrow": r"(?<!\S)[«»‹›](?!\S)",
     # What reads like a stand-in, and words with characters as URLs write them.
     "stand_in": r"""
           (?<![\w%])[\w%]{1,50}(?<=\w)%[0-9A-Fa-f]{2}(?=[A-Za-z%])[\w%]{1,50}
@@ -222,6 +223,6 @@ literal_pattern: Final = cache(lambda: _compile("tag", "url", "email", "braces",
 HINT: Final = re.compile(
     rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+"
     rf"|\d[./][A-Z]|[A-Z][./]\d|\+\d|\(\d|(?<!\d)0\d\d|==|~~|MM|yy|YY|EEE|(?P<mark>[^\w\s])\ ?(?P=mark)\ ?(?P=mark)"
-    rf"|(?:^|[\s(\"'„“«»])-[A-Za-z-]"
+    rf"|(?:^|[\s(\"'„“«»])-[A-Za-z-]|(?<!\S)[«»‹›](?!\S)"
 )
 """What every token has: most lines have none of it, and need not be searched for each kind."""

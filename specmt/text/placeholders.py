@@ -26,6 +26,9 @@ _BEFORE: Final = re.compile(r"[^\W\d_]{0,3}\Z")
 _ENDING: Final = re.compile(r"(?:st|nd|rd|th|s)(?!\w)")
 """What English numbers end with."""
 
+_QUOTES: Final = {"«": "»", "»": "«", "‹": "›", "›": "‹"}
+"""Marks that are arrows, as in ``Next »``, where the other one of a quotation is not there."""
+
 _UNNUMBERED: Final = re.compile(r"%[-+#0-9.]*[a-zA-Z@]")
 _MAX_DEPTH: Final = 8
 _GLUED: Final = frozenset(("braces", "printf", "tag", "emoji", "ansi", "run"))
@@ -128,6 +131,7 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     found = (
         [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(text)] if HINT.search(text) else []
     )
+    found = [token for token in found if token.kind != "arrow" or _is_lone(token, text)]
     if unlearnt is None or text.isascii() or not (strange := unlearnt(text)):
         yield from found
         return
@@ -137,6 +141,12 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
         if token.kind:
             yield token
         place = token.end
+
+
+def _is_lone(token: Token, text: str) -> bool:
+    """Whether the other mark of a quotation is not there, between the same bars."""
+    end = text.find("|", token.end)
+    return _QUOTES[token.text] not in text[text.rfind("|", 0, token.start) + 1 : end if end >= 0 else len(text)]
 
 
 def _unlearnt_words(text: str, place: int, end: int, strange: set[str]) -> Iterator[Span]:
