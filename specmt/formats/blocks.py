@@ -116,7 +116,8 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     lines = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r(?!\n)", text))]
     if lines[-1] == len(text) and len(lines) > 1:
         lines.pop()
-    spans = [*_spans(document.segments, lines, is_tree=bool(marks) or file_format in TAGGED)]
+    is_tree, are_said = bool(marks) or file_format in TAGGED, file_format == "markdown"
+    spans = [*_spans(document.segments, lines, is_tree=is_tree, are_said=are_said)]
     if file_format == "yaml":
         starts = lines
     else:
@@ -182,14 +183,20 @@ def _runs(spans: Iterable[Span], starts: Sequence[int], units: Sequence[Span]) -
     return runs
 
 
-def _spans(segments: Sequence[Segment], lines: Sequence[int], *, is_tree: bool) -> Iterator[Span]:
-    """Yields where each segment is; in what is no tree, from where its line begins."""
+def _spans(segments: Sequence[Segment], lines: Sequence[int], *, is_tree: bool, are_said: bool) -> Iterator[Span]:
+    """Yields where each segment is; in what is no tree, from where its line begins.
+
+    :param are_said: whether segments say it, which is found out else by writing them, and takes as long as to read them
+    """
     for segment in segments:
+        line = lines[min(segment.line, len(lines)) - 1] if segment.start < 0 else segment.start
+        if are_said and segment.span[0] >= 0:
+            yield min(line, segment.span[0]), max(line, segment.span[1])
+            continue
         try:
             edits = list(segment.edits(Tagged(segment.source.text, segment.source.tags), lambda _: None))
         except RefusedError:
             edits = []
-        line = lines[min(segment.line, len(lines)) - 1] if segment.start < 0 else segment.start
         starts = [edit.start for edit in edits]
         yield min(starts if is_tree and starts else [line, *starts]), max((edit.end for edit in edits), default=line)
 

@@ -96,7 +96,7 @@ class Segment:
     """Where in the text it is, if its edits do not say so."""
 
     span: Span = (-1, -1)
-    """What of the text it says, in XML."""
+    """What of the text it says, in XML and Markdown."""
 
 
 @dataclass(frozen=True, slots=True)

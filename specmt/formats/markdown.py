@@ -317,9 +317,8 @@ class _Page:
             return
         tagged, span = found
         self.parts.append(Part(*span, ""))
-        yield Segment(
-            tagged, self._lines.number(span[0]), lambda translation, _: [self._writer.edit(span, translation)]
-        )
+        line = self._lines.number(span[0])
+        yield Segment(tagged, line, lambda translation, _: [self._writer.edit(span, translation)], span=span)
 
 
 def _last_of(

@@ -106,6 +106,12 @@ def test_blocks_tile_a_document(sample: Sample) -> None:
     }
 
 
+def test_blocks_of_markdown_are_found_without_writing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specmt.formats.rendering.Writer.edit", raised)
+    page = b"# Eins *zwei*\n\nDrei ![vier](a.png)\n\n| a | `b` |\n|-|-|\n| c | d |\n"
+    assert len(Side(page, "page.md", "markdown", FormatOptions(), is_source=True).items) == 4
+
+
 @pytest.mark.parametrize("sample", TEXTS, ids=lambda sample: sample.format)
 def test_a_block_comes_and_goes(sample: Sample) -> None:
     run = Run(sample)
