@@ -133,7 +133,9 @@ def _unknown(path: Path | None, head: bytes) -> str:
     if not path.exists():
         raise InputNotFoundError(f"{path}: no such file.")
     listed = " ".join(all_suffixes())
-    advice = "" if is_binary(head) else "; `--file-format text` translates its lines"
+    named = format_of(path.name)
+    texts = f"; `--file-format {named}` reads it as a file of texts" if named in ("php", "yaml") else ""
+    advice = "" if is_binary(head) else f"{texts}; `--file-format text` translates its lines"
     return f"{path}: has a format that is not read ({kind_of(path.name, head)}){advice}. Read are {listed}."
 
 

@@ -51,11 +51,15 @@ _TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
 _TAGS: Final = r"(?:<[^<>\n]*>|\{[^{}\n]*\})*"
 _SPOKEN: Final = re.compile(rf"{_TAGS}(?:[-–—]|(?:>|&gt;){{2,3}})\s?(?=\S)")
 _LABEL: Final = re.compile(rf"{_TAGS}[A-ZÄÖÜ][A-ZÄÖÜ0-9 .'#-]+:\s")
+_SONG: Final = re.compile(rf"{_TAGS}[♪♫]")
 _SOUND: Final = re.compile(rf"{_TAGS}(?:\([^()\n]*\)|\[[^\[\]\n]*\]){_TAGS}\s*(?:\n|\\N|\Z)")
 """What begins a line of somebody else, and a line that nobody says."""
 
 _MAY_START: Final = re.compile(r"(?![-–—])")
 """What a line may begin with that nobody else says."""
+
+_MARKS: Final = re.compile(r"[^\w\s]*\s*")
+"""What belongs to the word before it, and the space behind it."""
 
 _BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
@@ -199,7 +203,7 @@ def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bo
     while place >= 0:
         after = place + len(line_break)
         before = text[max(start, text.rfind(line_break, start, place) + len(line_break)) : place]
-        begins = any(each.match(text, after, end) for each in (_SPOKEN, _LABEL, _SOUND))
+        begins = any(each.match(text, after, end) for each in (_SPOKEN, _LABEL, _SONG, _SOUND))
         if begins or text.startswith(("<v ", "<v."), after) or not before.strip() or _SOUND.match(before.lstrip()):
             cuts.append(after)
         place = text.find(line_break, after, end)
@@ -313,6 +317,8 @@ class _Writer:
             around = next((tag for tag in tags if tag.start < cut < tag.end), None)
             if around is not None:
                 cut = around.start if around.start >= low else around.end
+            if cut and not translation.text[cut - 1].isspace():
+                cut = _MARKS.match(translation.text, cut).end()  # type: ignore[union-attr]
             placed.append(cut)
         parts = []
         for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):

@@ -208,6 +208,13 @@ def test_sentences_over_cues_are_whole_and_cut_again() -> None:
     assert any("characters a second are more than 21" in remark.text for remark in quick.summary.warnings)
 
 
+def test_a_cue_begins_with_no_mark_of_the_word_before() -> None:
+    head, between = "1\n00:00:01,000 --> 00:00:03,000\n", "\n\n2\n00:00:03,100 --> 00:00:06,000\n"
+    source = f"{head}<i>Das ist ein Satz, der</i>{between}weitergeht. Gut.\n"
+    (document,) = run(Shouting({"Das ist ein Satz, der weitergeht.": "THAT GOES ON."}), ("subtitles", source))
+    assert document.data.decode() == f"{head}<i>THAT GOES ON</i>.{between}GUT.\n"
+
+
 @pytest.mark.parametrize(
     ("source", "said", "what"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,11 @@ def test_what_no_format_reads_is_refused(name: str, data: bytes, kind: str, tmp_
         find_tasks([tmp_path / name], tmp_path / "out", None)
     assert f"{name}: has a format that is not read ({kind})" in str(error.value)
     assert ("--file-format text" in str(error.value)) is (kind not in ("PDF", "a PNG image", "binary data"))
-    (task,) = find_tasks([tmp_path / name], tmp_path / "out", "text").tasks
-    assert task.file_format == "text"
+    advised = re.findall(r"`--file-format (\w+)`", str(error.value))
+    assert advised[:-1] == [{"PHP": "php", "YAML": "yaml"}[kind] for kind in [kind] if kind in ("PHP", "YAML")]
+    for file_format in advised or ["text"]:
+        (task,) = find_tasks([tmp_path / name], tmp_path / "out", file_format).tasks
+        assert task.file_format == file_format
 
 
 def test_what_was_made_below_a_folder_is_no_source_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
