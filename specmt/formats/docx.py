@@ -33,8 +33,11 @@ _BREAKS: Final = frozenset(("w:br", "w:cr", "w:footnoteRef", "w:endnoteRef"))
 _OF_FIELDS: Final = frozenset(("w:fldChar", "w:instrText"))
 
 _NOTES: Final = frozenset(("w:footnoteReference", "w:endnoteReference"))
-_UNSEEN: Final = frozenset(("w:rPr", "w:t", "w:lastRenderedPageBreak"))
+_UNSEEN: Final = frozenset(("w:rPr", "w:t", "w:lastRenderedPageBreak", "w:softHyphen"))
 """What of a run is text, or not in it."""
+
+_HYPHEN: Final = "w:noBreakHyphen"
+_LINK: Final = re.compile(r"<w:instrText\b[^>]*>\s*HYPERLINK\b")
 
 _PROPERTIES: Final = frozenset(("w:pPr", "w:smartTagPr", "w:customXmlPr"))
 _CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
@@ -113,6 +116,7 @@ class _Paragraph:
 
     __slots__ = (
         "_base",
+        "_ends",
         "_found",
         "_heads",
         "_inline",
@@ -131,11 +135,13 @@ class _Paragraph:
         self._is_code = is_code
         self._found: list[tuple[Tagged, Span]] = []
         self._start = node.start
-        self._inline = Inline(text, xml_unescape)
+        self._inline = Inline(text, lambda raw: "-" if raw.startswith(f"<{_HYPHEN}") else xml_unescape(raw))
         self._runs: list[_Run] = []
         self._texts: list[Span] = []
         self._base: dict[Span | None, Span] = {}
         """What opens a run that has no tag of its own, by the tag of what it is in."""
+        self._ends: dict[Span, int] = {}
+        """Where links and insertions end, by the tag."""
         self._heads: dict[Span, Span] = {}
         """What opens the runs that have a tag of their own, by the tag."""
         self._parts: dict[Span, Span] = {}
@@ -206,8 +212,9 @@ class _Paragraph:
             if fields or (kind < 0 and field_start):
                 if not fields:
                     end_pair()
-                    self._inline.opaque(field_start, node.end)
-                    self.left.append(Part(field_start, node.end, "field"))
+                    if not self._link(tokens, field_start, node, depth):
+                        self._inline.opaque(field_start, node.end)
+                        self.left.append(Part(field_start, node.end, "field"))
                     field_start = 0
                 if field_start or kind < 0:
                     continue
@@ -236,15 +243,9 @@ class _Paragraph:
                 if not is_base:
                     opened = found.style, (node.end, node.end)
             elif node.name in _CONTAINERS:
-                span = node.start, node.inside[0]
-                self._inline.open(*span, node.name)
-                self._walk(node.inner, span, depth + 1)
-                self._inline.close(node.inside[1], node.end, node.name)
+                self._within((node.start, node.inside[0]), node.inner, (node.inside[1], node.end), depth)
             elif (content := self._content(node)) is not None:
-                span = node.start, content.inside[0]
-                self._inline.open(*span, node.name)
-                self._walk(content.inner, span, depth + 1)
-                self._inline.close(content.inside[1], node.end, node.name)
+                self._within((node.start, content.inside[0]), content.inner, (content.inside[1], node.end), depth)
             elif node.name == "w:r" and self._stays(node):
                 self._cut()
             elif node.name not in _PROPERTIES:
@@ -254,6 +255,28 @@ class _Paragraph:
                 if node.name == "w:sdt" or any(each.name == "w:t" for each in node.elements):
                     self.left.append(Part(node.start, node.end, "code, or one of a list"))
         end_pair()
+
+    def _within(self, first: Span, inner: Sequence[Token], last: Span, depth: int) -> None:
+        """Takes a pair of tags and the runs in it."""
+        self._ends[first] = last[0]
+        self._inline.open(*first, "within")
+        self._walk(inner, first, depth + 1)
+        self._inline.close(*last, "within")
+
+    def _link(self, tokens: Sequence[Token], start: int, last: Element, depth: int) -> bool:
+        """Takes the text of a field that is a link, and returns whether it is one.
+
+        :param last: its end
+        """
+        place, end = (bisect_left(tokens, at, key=lambda token: token.start) for at in (start, last.start))
+        nodes = [*children(tokens[place:end])]
+        head = next((node for node in nodes if '"separate"' in self._text[node.start : node.end]), nodes[0])
+        is_link = head is not nodes[0] and _LINK.search(self._text, start, head.end) is not None
+        if is_link and not any(map(self._field, nodes[1:])):  # with no other field in it
+            inner = tokens[bisect_left(tokens, head.end, key=lambda token: token.start) : end]
+            self._within((start, head.end), inner, (last.start, last.end), depth)
+            return True
+        return False
 
     def _stays(self, node: Element) -> bool:
         """Whether a run stays where it is, and a sentence ends there: a break, or a part of a field that goes on."""
@@ -271,7 +294,7 @@ class _Paragraph:
         """Returns a run that has text, and is no part of a field."""
         if any(child.name in _OF_FIELDS for child in node.elements):
             return None
-        if not any(child.name == "w:t" and child.end > child.inside[0] for child in node.elements):
+        if not any(child.name == _HYPHEN or self._is_text(child) for child in node.elements):
             return None
         properties = next((child for child in node.elements if child.name == "w:rPr"), None)
         head = node.start, node.inside[0] if properties is None else properties.end
@@ -281,11 +304,17 @@ class _Paragraph:
             return None
         return _Run(node.start, node.end, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
 
+    @staticmethod
+    def _is_text(child: Element) -> bool:
+        return child.name == "w:t" and child.end > child.inside[0]
+
     def _add_run(self, node: Element, run: _Run, *, is_base: bool) -> None:
         for child in node.elements:
-            if child.name == "w:t" and child.end > child.inside[0]:
+            if self._is_text(child):
                 self._inline.text(*child.inside)
                 self._texts.append(child.inside)
+            elif child.name == _HYPHEN:
+                self._inline.text(child.start, child.end)
             elif child.name in _BREAKS:
                 if not is_base:
                     self._inline.close(child.start, child.start, run.style)
@@ -365,10 +394,7 @@ class _Paragraph:
         if run is None:
             return None
         inner = [span for span in self._base if span is not None and span[0] < run.start]
-        return next(
-            (span for span in reversed(inner) if self._text.find("</w:hyperlink>", span[1]) > run.start),
-            None,
-        )
+        return next((span for span in reversed(inner) if self._ends[span] > run.start), None)
 
     def _render(self, text: str, tags: Sequence[Tag], start: int, end: int, head: Span) -> Iterator[str | Span]:
         def said(left: int, right: int) -> Pieces:

@@ -70,7 +70,8 @@ def _joined(text: str, runs: Sequence[_Run], prefix: str, lines: LineNumbers) ->
     """Yields runs as a text with tags."""
     sizes: Counter[str] = Counter()
     for run in runs:
-        sizes[run.style] += (run.text[1] - run.text[0]) * (run.head != (0, 0))
+        # A link is never the style of what is around it.
+        sizes[run.style] += (run.text[1] - run.text[0]) * (run.head != (0, 0)) * ("<a:hlink" not in run.style)
     if not sizes:
         return
     base = max(sizes, key=lambda style: sizes[style])

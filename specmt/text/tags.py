@@ -27,6 +27,7 @@ _STOPS: Final = "\"'“”’‘»«›‹)].,;:!?…"
 _CLOSING: Final = re.compile(rf"[{re.escape(_STOPS)}]\Z")
 """Marks beside a word that need not be in a pair around it."""
 
+_ALL_STOPS: Final = re.compile(rf"[{re.escape(_STOPS)}]+\s*")
 _OPENING_MARK: Final = re.compile(rf"(\{{[^{{}}]*\}})|{_OPENING.pattern}")
 _CLOSING_MARK: Final = re.compile(rf"(?:(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}])\Z")
 """The same, or a stand-in."""
@@ -196,9 +197,11 @@ class _Words:
         if span[0] == span[1]:
             return replace(tag, start=start, end=start, children=_collapsed(tag.children, start))
         end = self.target[span[1] - 1][1]
-        children = self.place(tag.children, span)
         text = self._target_text
         said = self._source_text[tag.start : tag.end]
+        if not tag.children and _ALL_STOPS.fullmatch(said) and text.endswith(said.strip(), start, end):
+            return replace(tag, start=end - len(said.strip()), end=end)  # of the word its marks alone
+        children = self.place(tag.children, span)
         first = min((child.start for child in children), default=end)
         last = max((child.end for child in children), default=start)
         opens, closes = _OPENING.match(said) is None, _CLOSING.search(said) is None

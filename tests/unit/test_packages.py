@@ -49,3 +49,11 @@ def test_headings_that_a_table_is_known_by_stay() -> None:
     written = translate(document)
     assert unpack(written, "xl/sharedStrings.xml") == files["xl/sharedStrings.xml"].replace("Haus", "HAUS")
     assert unpack(written, "xl/worksheets/sheet1.xml") == files["xl/worksheets/sheet1.xml"].replace("Hof", "HOF")
+
+
+def test_a_link_is_not_the_style_of_what_is_around_it() -> None:
+    link = '<a:rPr><a:hlinkClick r:id="r"/></a:rPr>'
+    runs = f"<a:r><a:t>Zum </a:t></a:r><a:r>{link}<a:t>großen Haus</a:t></a:r><a:r><a:t>.</a:t></a:r>"
+    slide = f'<p:sld xmlns:p="p" xmlns:a="a" xmlns:r="r"><a:p>{runs}</a:p></p:sld>'
+    written = unpack(translate(read("pptx", package({"ppt/slides/slide1.xml": slide}))), "ppt/slides/slide1.xml")
+    assert written == slide.replace("Zum", "ZUM").replace("großen Haus", "GROSSEN HAUS")

@@ -71,6 +71,8 @@ def align(pairs: str) -> list[tuple[int, int]]:
         ("Sie <b>lacht</b>.", "She laughs.", "0-0 1-1", "She <b>laughs</b>."),
         ("Sie <b>lacht.</b> Ja.", "She laughs. Yes.", "0-0 1-1 2-2", "She <b>laughs.</b> Yes."),
         ("Das „<b>Haus</b>“ da", "That “house” there", "0-0 1-1 2-2", "That “<b>house</b>” there"),
+        # A pair around marks alone is around those of the word.
+        ("<b>Sie lacht</b> laut<i>.</i>", "She laughs loudly.", "0-0 1-1 2-2", "<b>She laughs</b> loudly<i>.</i>"),
         # Pairs change places, and nest as before.
         ("<b>a</b> und <i>c</i>", "C and A", "0-2 1-1 2-0", "<i>C</i> and <b>A</b>"),
         ("<b>a <i>c</i></b> d", "D C A", "0-2 1-1 2-0", "D <b><i>C</i> A</b>"),

@@ -24,6 +24,9 @@ def r(text: str, style: str = "") -> str:
 
 FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
 
+LINK = FIELD.replace("PAGE", ' HYPERLINK "A"').replace('"end"', '"separate"')
+END = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+
 
 @pytest.mark.parametrize(
     ("inside", "texts"),
@@ -39,6 +42,9 @@ FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:
         (f"<w:moveFrom>{r('nein')}</w:moveFrom>" + r("Ein ") + f"<w:moveTo>{r('Satz')}</w:moveTo>", ["Ein Satz"]),
         (r("Ein ") + r("nein()", '<w:rStyle w:val="Tok"/>') + r(" hier"), ["Ein {t1} hier"]),
         (r("Ein") + '<w:r><w:fldChar w:fldCharType="separate"/></w:r>' + r("Feld"), ["Ein", "Feld"]),
+        (r("Zum ") + LINK + r("schönen ") + r("Haus", "<w:b/>") + END + r(" hier"), ["Zum schönen Haus hier"]),
+        (LINK + r("Haus ") + END + f'<w:hyperlink w:anchor="a">{r("Tür")}</w:hyperlink>' + r(" zu"), ["Haus Tür zu"]),
+        (LINK + r("nein") + FIELD + END + r(" hier da"), ["{t1} hier da"]),
     ],
 )  # fmt: skip
 def test_a_paragraph_of_word_keeps_what_is_in_it_once(inside: str, texts: list[str]) -> None:
@@ -60,6 +66,14 @@ def test_a_paragraph_of_word_keeps_what_is_in_it_once(inside: str, texts: list[s
         part if part in ("nein", "PAGE") else part.upper() for part in re.split("(nein|PAGE)", said[0])
     )
     etree.fromstring(after.encode())
+
+
+def test_hyphens_of_word_are_hyphens() -> None:
+    inside = (
+        r("E") + "<w:r><w:noBreakHyphen/></w:r>" + "<w:r><w:t>Mails an Ver</w:t><w:softHyphen/><w:t>eine</w:t></w:r>"
+    )
+    (done,) = run(Shouting(), ("docx", in_word(f"<w:p>{inside}</w:p>")))
+    assert re.sub("<[^>]*>", "", unpack(done.data, "word/document.xml")) == "E-MAILS AN VEREINE"
 
 
 def test_a_paragraph_of_opendocument_ends_at_breaks_and_keeps_code() -> None:
