@@ -105,6 +105,15 @@ def listed(lines: Iterable[str], repositories: Path) -> Iterator[Found]:
                 yield f"{name}/{path}", lambda blob=blob: subprocess.run(blob, capture_output=True, check=True).stdout
 
 
+def content(name: str, read: Callable[[], bytes]) -> bytes | None:
+    """Returns what is in a file; nothing, and says so, where the copy of a repository lacks it."""
+    try:
+        return read()
+    except subprocess.CalledProcessError as error:
+        print(f"left out: {name}: {error.stderr.decode().strip()}")
+        return None
+
+
 def xml(data: bytes) -> object:
     return etree.fromstring(data, etree.XMLParser(huge_tree=True, resolve_entities=False))
 
@@ -181,8 +190,8 @@ def main(
     lines = [] if folders or spec else path.read_text().splitlines()
     here = [*(each for folder in folders for each in in_folder(folder)), *(examples(spec) if spec else ())]
     for each in [*here, *listed(lines, repositories)]:
-        head = each[1]()[:HEAD] if each[0].lower().endswith(IN_THEM) else b""
-        kind = format_in_folder(Path(each[0]), head, None)
+        head = content(*each) if each[0].lower().endswith(IN_THEM) else b""
+        kind = None if head is None else format_in_folder(Path(each[0]), head[:HEAD], None)
         if kind in (formats or names()):
             found[str(kind)].append(each)
     translators: dict[str, TranslatesLines] = {
@@ -193,7 +202,7 @@ def main(
         counts: Counter[str] = Counter()
         random.Random(seed).shuffle(found[kind])
         for name, read in found[kind][:most]:
-            if len(data := read()) > MOST_BYTES:
+            if (data := content(name, read)) is None or len(data) > MOST_BYTES:
                 continue
             try:
                 for fault in faults(kind, name, data, translators, counts):

@@ -47,6 +47,11 @@ _CODE: Final = rb"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
 _LANGUAGES: Final = {
     "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
     "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
+    "markdown": (
+        rb"\A(?:\xef\xbb\xbf)?(?:---|\+\+\+)[ \t]*\r?\n(?:(?!---|\+\+\+|\.\.\.).*\n)*?"
+        rb"""(?:lang|language|locale)[ \t]*[:=][ \t]*["']?(%b)["']?[ \t]*\r?\n""",
+        rb"(?!)",
+    ),
     "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
     "qt": (rb"""<TS[^>]*\ssourcelanguage\s*=\s*["'](%b)["']""", rb"""<TS[^>]*\slanguage\s*=\s*["'](%b)["']"""),
     "xcstrings": (rb"""\A\s*\{\s*"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),

@@ -97,7 +97,7 @@ CASES = {
     "break in a cell": (
         "| a |\n|-|\n| <a href=x>Das Haus</a><br>da |\n", "| A |\n|-|\n| <a href=x>DAS HAUS</a><br>DA |\n"
     ),
-    "break in emphasis": ("*Das  \nHaus* da\n", "*DAS  \nHAUS*\nDA\n"),
+    "break in emphasis": ("*Das  \nHaus* da\n", "*DAS  \nHAUS* DA\n"),
     "element that only ends": ("</ins>\n*Das*\n", "</ins>\n*DAS*\n"),
     "empty cells": ("| | Da |\n|-|-|\n| | Haus |\n", "| | DA |\n|-|-|\n| | HAUS |\n"),
     "sentences a line": ("Das Haus.\nEs ist rot.\nJa!\n", "DAS HAUS.\nES IST ROT.\nJA!\n"),

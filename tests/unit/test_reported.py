@@ -324,6 +324,19 @@ nein
 <p title="{n, plural, one {«ein Bild»} other {# «Bilder»}}">«Es gibt» {n, plural, =1 {«ein» <b>«Bild»</b>} other {{{ n }} «Bilder»}} «hier»</p>
 """,
     ),
+    "md-labels": (
+        "markdown",
+        """> **«Hinweis»**
+> «Das ist ein Hinweis für die Leute, die»
+> «das Programm benutzen».
+
+⚠️ **«Achtung»:**
+«Nicht löschen».
+
+> **«Wörter im Text»**
+> «sind kein Titel».
+""",
+    ),
     "md-icons": (
         "markdown",
         "«Nach» <span class='material-symbols-outlined'>home</span> «gehen», <mat-icon>add</mat-icon>\n",

@@ -115,6 +115,10 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         ("yaml", b"a:\n  b: c\n", (None, None)),
         ("tmx", b'<header srclang="*all*"/>', (None, None)),
         ("markdown", b"lang: de", (None, None)),
+        ("markdown", b"---\na: b\nlang: 'de-AT'\n---\n", ("de-AT", None)),
+        ("markdown", b'+++\r\nlocale = "de"\r\n+++\r\n', ("de", None)),
+        ("markdown", b"---\na: b\n---\nlang: de\n", (None, None)),
+        ("markdown", b"---\nlanguage: python\n---\n", (None, None)),
     ],
 )
 def test_languages_that_documents_say(file_format: str, head: bytes, said: tuple[str | None, str | None]) -> None:
