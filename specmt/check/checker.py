@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,9 +31,10 @@ from specmt.formats.document import Document
 from specmt.formats.encoding import decode
 from specmt.languages import primary
 from specmt.project import Settings, options_of
+from specmt.text.printable import shown
 from specmt.update.plan import PlanOptions
 from specmt.update.store import Files
-from specmt.update.update import open_update
+from specmt.update.update import Update, open_update
 
 _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
 """Comments and texts in code."""
@@ -75,8 +75,7 @@ class Pair:
     @property
     def shown(self) -> str:
         """How findings name the translation."""
-        near = Path(os.path.relpath(self.target)).as_posix()
-        return self.target.as_posix() if near.startswith("../") else near
+        return shown(self.target)
 
 
 def check_pair(pair: Pair) -> Iterator[Finding]:
@@ -99,15 +98,18 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         yield Finding(pair.shown, _line(str(error)), "parse", str(error).removeprefix(f"{pair.target}: "))
         return
     skips = options_of(pair.source, languages, pair.settings).skips
+    update, fault = _update(pair)
+    deleted = set() if update is None else _deleted(update)
+    ours = texts_of(source, skips) if both or pair.file_format in KEYED else blocks_of(source)
+    ours = [each for each in ours if (each.line, each.key) not in deleted]
     if both:
         matches = list(within(target, skips))
         known = {(match.source.key, _MARK.sub("", match.source.raw)) for match in matches}
-        ours = texts_of(source, skips)
         matches += [Match(each, None) for each in ours if (each.key, _MARK.sub("", each.raw)) not in known]
     elif pair.file_format in KEYED:
-        matches = list(by_key(texts_of(source, skips), texts_of(target, skips)))
+        matches = list(by_key(ours, texts_of(target, skips)))
     else:
-        matches = list(by_order(blocks_of(source), blocks_of(target)))
+        matches = list(by_order(ours, blocks_of(target)))
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
@@ -127,7 +129,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
                 yield finding
     yield from _tone(pair, [match for match in matches if match.target])
     if "outdated" not in pair.rules.ignore:
-        yield from _outdated(pair)
+        if fault is not None:
+            raise fault
+        yield from () if update is None else _outdated(pair, update)
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:
@@ -140,22 +144,36 @@ def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> d
     return {old: new for old, new in moved.items() if old not in theirs and new in theirs}
 
 
-def _outdated(pair: Pair) -> Iterator[Finding]:
-    """Yields what `specmt update` would translate anew, or leave to a person, as the source has changed.
-
-    :raises DataError: the record is damaged, or is that of other files.
-    """
+def _update(pair: Pair) -> tuple[Update | None, DataError | None]:
+    """Returns what `specmt update` has to do, or has left to people, or what is wrong with its record."""
     if pair.record is None or not pair.record.exists():
-        return
+        return None, None
     files = Files(pair.source, pair.target, pair.record, pair.file_format)
     options = options_of(pair.source, pair.rules.languages, pair.settings)
-    update = open_update(files, options, PlanOptions(), is_dry=True, tells_outdated=True)
-    if update is None or update.target is None:
-        return
+    try:
+        return open_update(files, options, PlanOptions(), is_dry=True, origins="o-"), None
+    except DataError as error:
+        return None, error
+
+
+def _deleted(update: Update) -> set[tuple[int, str]]:
+    """Returns the lines and keys of the source whose translations are not there on purpose, as the record says."""
+    steps, source = enumerate(update.plan.steps), update.source
+    left = [number for number, step in steps if step.action == "leave" and step.entry is not None and not step.note]
+    segments = (source.document.segments[each] for number in left for each in source.blocks[number].segments)
+    return {(each.line, each.context) for each in segments} | {(source.line(number), "") for number in left}
+
+
+def _outdated(pair: Pair, update: Update) -> Iterator[Finding]:
+    """Yields what `specmt update` would translate anew, or leaves to a person, as the source has changed."""
     outdated = update.outdated
     for number, step in enumerate(update.plan.steps):
         is_kept = step.action == "keep" and number in outdated
-        if step.target is not None and (is_kept or step.action in ("write", "draft", "transplant")):
+        if (
+            update.target is not None
+            and step.target is not None
+            and (is_kept or step.action in ("write", "draft", "transplant"))
+        ):
             has = "has, or may have, changed" if is_kept else "has changed"
             text = f"line {update.source.line(number)} of the source {has} since this was translated"
             line, said = update.target.line(step.target), update.target.text(step.target)

@@ -91,9 +91,8 @@ def check(
         click.echo(printable(line, lines=True))
     errors = sum(finding.level == "error" for finding in findings)
     if errors or (findings and fail_on != "error"):
-        said = (
-            f"{errors} error{'s' * (errors != 1)} and {len(findings) - errors} warnings in {len(pairs)} translations."
-        )
+        counts = (errors, "error"), (len(findings) - errors, "warning"), (len(pairs), "translation")
+        said = "{} and {} in {}.".format(*(f"{number} {name}{'s' * (number != 1)}" for number, name in counts))
         if fail_on != "never":
             raise DataError(said)
         note(said)

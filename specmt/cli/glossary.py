@@ -10,6 +10,7 @@ import click
 from specmt.cli.console import note
 from specmt.cli.memory import known_options
 from specmt.text.lines import Output
+from specmt.text.printable import shown
 from specmt.text.terms import suggest as suggested
 from specmt.update.known import Known
 
@@ -35,10 +36,10 @@ def suggest(languages: tuple[str, str], known: Iterator[Known], output: Path | N
     Example:
       specmt glossary suggest messages.po --pair handbuch.md manual.md -o terms.tsv
     """
-    terms = suggested(((each.source, each.target, f"{each.file}:{each.line}") for each in known), least)
+    terms = suggested(((each.source, each.target, f"{shown(Path(each.file))}:{each.line}") for each in known), least)
     with Output(output) as out:
         for term in terms:
             more = ", …" if len(term.places) > _PLACES else ""
             places = ", ".join(term.places[:_PLACES]) + more
             out.write(f"{term.source}\t{term.target}\t{term.alike} of {term.texts}\t{places}\n")
-    note(f"{len(terms)} terms, {languages[0]} to {languages[1]}")
+    note(f"{len(terms)} term{'s' * (len(terms) != 1)}, {languages[0]} to {languages[1]}")

@@ -16,6 +16,7 @@ from specmt.formats import all_suffixes, find_format, format_in_folder, format_o
 from specmt.formats.known import HEAD, has_magic, is_binary, is_lines, kind_of, said_languages
 from specmt.languages import primary
 from specmt.text.lines import STDIN, open_input, reading
+from specmt.text.printable import shown
 
 if TYPE_CHECKING:
     from specmt.project import Settings
@@ -158,7 +159,7 @@ def _walk(folder: Path, output: Path | None) -> Iterator[Path]:
 
 def say_left(left: Sequence[tuple[Path, str]]) -> str:
     """Returns what is said of files that are left as they are: the names of those that might have been documents."""
-    known = [f"{path} ({kind})" for path, kind in left if not kind.startswith((".", "no suffix", "a "))]
+    known = [f"{shown(path)} ({kind})" for path, kind in left if not kind.startswith((".", "no suffix", "a "))]
     others = Counter(kind for _, kind in left if kind.startswith((".", "no suffix", "a ")))
     named = known[:_MOST_NAMED] + ([f"{len(known) - _MOST_NAMED} more of such"] if len(known) > _MOST_NAMED else [])
     return "left as they are: " + ", ".join(named + [f"{count} of {kind}" for kind, count in sorted(others.items())])

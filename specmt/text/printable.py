@@ -1,8 +1,10 @@
-"""Text of strangers as a terminal may see it."""
+"""Text of strangers as a terminal may see it, and names of files."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Final
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -20,3 +22,9 @@ def printable(text: str, *, lines: bool = False) -> str:
 def _escape(found: re.Match[str]) -> str:
     # A lone surrogate stands for a byte of a file name that is no UTF-8.
     return f"\\x{ord(found[0]) & 0xFF:02x}"
+
+
+def shown(path: Path) -> str:
+    """Returns how a file is named: from where the user is, if it is below."""
+    near = Path(os.path.relpath(path)).as_posix()
+    return path.as_posix() if near.startswith("../") else near

@@ -13,6 +13,7 @@ from specmt.errors import DataError, OutputError
 from specmt.files import check_unchanged, hold, remove_stale, stamp, write_whole
 from specmt.formats.document import MAX_BYTES
 from specmt.text.lines import Output, open_input, reading
+from specmt.text.printable import shown
 from specmt.update.record import Record, blob_id, parse, written
 
 FOLDER: Final = ".specmt"
@@ -34,7 +35,7 @@ class Files:
     @property
     def name(self) -> str:
         """How messages name them."""
-        return str(self.target)
+        return shown(self.target)
 
 
 def read_whole(path: Path) -> bytes:

@@ -56,13 +56,13 @@ def open_update(
     was: Callable[[bytes], bytes | None] = lambda _: None,
     *,
     is_dry: bool = False,
-    tells_outdated: bool = False,
+    origins: str = "",
 ) -> Update | None:
     """Returns what is to be done with a translation; ``None``: nothing, as nothing has changed.
 
     :param was: returns, for a target without a record, the source that it was made of, if that is known
     :param is_dry: whether nothing may be written
-    :param tells_outdated: whether what is outdated since an earlier update counts, too
+    :param origins: of what is looked at even if nothing has changed since an earlier update
     :raises DataError: a file is damaged or in a conflict, or they do not belong together.
     :raises InputNotFoundError: there is no such source.
     """
@@ -73,7 +73,7 @@ def open_update(
     if target is not None and target.strip() and not source.strip():
         raise DataError(f"{files.source}: is empty, and {files.target} is not.")
     known = recall(files, target, recovers=not is_dry)
-    looks = tells_outdated and known is not None and any(each.origin == "o" for each in known.entries)
+    looks = known is not None and any(each.origin in origins for each in known.entries)
     if target is not None and known is not None and not options.forces and not looks and known.is_of(source, target):
         return None
     earlier = was(target) if target is not None and known is None else None

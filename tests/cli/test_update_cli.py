@@ -181,7 +181,7 @@ def test_what_a_project_names_is_translated_or_named(
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
-    left = f"specmt: note: left as they are: {tmp_path}/web/main.ts (TypeScript), {tmp_path}/web/site.json (JSON)\n"
+    left = "specmt: note: left as they are: web/main.ts (TypeScript), web/site.json (JSON)\n"
     left += "specmt: note: no file fits a/*\n"
     assert specmt("update") == 0
     assert capsys.readouterr().err == f"{left}specmt: note: 3 documents, 0 of them as before: 7 translated\n"

@@ -440,6 +440,25 @@ def test_what_is_outdated_is_so_until_someone_says_otherwise(tmp_path: Path) -> 
     assert not [*check_pair(checked)]
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "old"),
+    [
+        ("page.md", "Am 3. Mai.\n\nAm 4. Juni.\n\nAm 5. Juli.\n", "AM 4. JUNI.\n\n"),
+        ("de.json", '{"a": "Am 3. Mai.", "b": "Am 4. Juni.", "c": "Am 5. Juli."}\n', '"b": "AM 4. JUNI.", '),
+    ],
+)
+def test_what_a_person_deleted_is_not_missing(name: str, source: str, old: str, tmp_path: Path) -> None:
+    pair = Updated(tmp_path, name)
+    pair.update(source)
+    pair.edit(old, "")
+    checked = Pair(pair.source, pair.target, pair.files.file_format, Settings(), RULES, record=pair.files.record)
+    assert [each.kind for each in check_pair(checked)] == ["block" if name == "page.md" else "missing"]
+    pair.update()
+    assert not [*check_pair(checked)]
+    pair.edit("5. JULI", "6. JULI")
+    assert [each.kind for each in check_pair(checked)] == ["number", "number"]
+
+
 @pytest.mark.parametrize("file_format", [each for each in MARKUP if each not in ("html", "properties")])
 def test_what_is_damaged(file_format: str, tmp_path: Path) -> None:
     names = [tmp_path / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target")]
