@@ -26,6 +26,11 @@ _MOST_KNOWN: Final = 200_000
 LEFT: Final = "a sentence is left in its language"
 """What is told of a segment of which a part could not be translated."""
 
+_ATTRIBUTE: Final = re.compile(
+    r"""<[a-z][^<>]*\s(?:alt|title|placeholder|aria-label)\s*=\s*\\?(["'])(?!\1)[^<>{}"']*[^\W\d_]{2}""", re.IGNORECASE
+)
+"""What is read in a tag of a message, which is copied."""
+
 _WORD: Final = re.compile(r"\S+")
 
 
@@ -349,6 +354,8 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
                 tell(plan.number, warning)
         if has_choice(source.text):
             tell(plan.number, f"{LEFT}: it is in a plural or select, which is not taken apart here")
+        if _ATTRIBUTE.search(source.text):
+            tell(plan.number, f"{LEFT}: it is in an attribute")
         try:
             parts = [(_unsaid(said) if said.damage else said, separator) for said, separator in plan.parts]
             translation, is_sure = carry(source, *_join(parts))

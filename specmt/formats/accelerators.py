@@ -27,15 +27,18 @@ _MARK: Final = re.compile(
     re.VERBOSE,
 )
 _ANY: Final = re.compile("[&_~]")
+_AROUND: Final = re.compile(r"\A(?:<[a-z][^<>]*>)+|(?:</[a-z]+>)+\Z")
+"""Tags around a label, as in ``<b>_Bold</b>``."""
+
 _SENTENCE: Final = re.compile(r"[^.][.!]\s|[^.][.!]\Z|\n|[=<>\\]|_(?:[\W_]|\Z)")
 """What no label has."""
 
-_COPIED: Final = re.compile(r"\{[^{}]*\}|\S*(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*|\b[a-z]\w*_\w+")
-"""Placeholders, addresses, names of files and variables."""
+_COPIED: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\S*(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*|\b[a-z]\w*_\w+")
+"""Tags, placeholders, addresses, names of files and variables."""
 
 _LITERAL: Final = re.compile(r"(?<=\w\s)&&(?=\s\w)")
 _NO_ALPHABET: Final = re.compile("[\u2e80-\ud7ff\uf900-\ufaff]")
-_END: Final = re.compile(r"[\s.…:：]*\Z")
+_END: Final = re.compile(r"[\s.…:：]*(?:</[a-z]+>)*\Z")
 
 
 def hide(segments: Sequence[Segment]) -> list[Segment]:
@@ -74,9 +77,11 @@ def _hide(segment: Segment, number: int, menu: dict[int, str]) -> Segment:
 
 def find(text: str) -> int | None:
     """Returns where the one accelerator of a label is, or nothing where there is none, or it is no label."""
-    if len(text) > _LONGEST or not _ANY.search(text) or _SENTENCE.search(text):
+    if len(text) > _LONGEST or not _ANY.search(text) or _SENTENCE.search(_AROUND.sub("", text)):
         return None
-    places = [match.start() for match in _MARK.finditer(_blank(text))]
+    blank = _blank(text)
+    begin = len(blank) - len(blank.lstrip())
+    places = [begin + match.start() for match in _MARK.finditer(blank[begin:])]
     return places[0] if len(places) == 1 else None
 
 

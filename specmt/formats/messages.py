@@ -56,6 +56,12 @@ _REFERENCE: Final = re.compile(
 )
 """What is copied, links of i18next and Vue too, and marks of wikis for words that stand out."""
 
+_INTERVALS: Final = re.compile(r"(?:\s*\([\dinf-]+\)\[[^\[\]]*\];?)+\s*")
+_INTERVAL: Final = re.compile(r"(?:\A|\];?)\s*(?:\([\dinf-]+\)\[|\Z)")
+_RANGE: Final = re.compile(r"(?:\A|\|)\s*(?:\{\d+\}|\[\d+,(?:\d+|\*)\])\s*")
+_BAR: Final = re.compile(r"\s+\|\s+")
+"""What is between forms in one message: of i18next's intervals, of Laravel, of Vue."""
+
 _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
 """A key of i18next for a plural form."""
 
@@ -170,7 +176,14 @@ class _Reader:
 
     def _string(self, span: Span, path: Sequence[str]) -> Iterator[Segment]:
         inline = Inline(self._text, _decode, escaped=r"\\[ntr]")
-        inline.text(*span)
+        raw, place = self._text[slice(*span)], span[0]
+        ranges = _INTERVAL if _INTERVALS.fullmatch(raw) else _RANGE if len(_RANGE.findall(raw)) > 1 else _BAR
+        # One that is a plural form by its key has no others in it.
+        for match in ranges.finditer(raw) if _FORM.fullmatch(path[-1]) is None else ():
+            inline.text(place, span[0] + match.start())
+            inline.cut(span[0] + match.start(), span[0] + match.end())
+            place = span[0] + match.end()
+        inline.text(place, span[1])
         inline.apart(_nested)
         return in_place(inline, self._lines, self._encode, context=".".join(path), forms=self._forms, entities=True)
 

@@ -93,6 +93,10 @@ class _Entry:
         return [key for key in self.values if key.startswith("msgstr")]
 
 
+_CREDITS: Final = re.compile(r"translator[-_]credits?|(?:NAME|EMAIL) OF TRANSLATORSYour \w+")
+"""Messages of GNOME and KDE in which translators name themselves."""
+
+
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads a catalogue, in the encoding that its header names.
 
@@ -276,13 +280,15 @@ class _Style:
             written = (value.text, target) if is_message else ("", "")
             if len(parts) > 1:
                 target, near = "", ()
+            is_left = state == "new" and _CREDITS.fullmatch(f"{_context(entry) or ''}{value.text}") is not None
             message = Message(entry, key, targets, len(parts))
             self.messages += [message] * len(parts)
             for number, part in enumerate(parts):
                 yield replace(
                     part,
                     edits=partial(self._edits, message, number, part.edits),
-                    state="skipped" if part.state == "skipped" else state,
+                    state="skipped" if is_left or part.state == "skipped" else state,
+                    reason="left as it is: translators name themselves here" if is_left else part.reason,
                     target=target,
                     context=_context(entry) or "",
                     note=entry.note,

@@ -34,6 +34,8 @@ def translated(answers: dict[str, str], *labels: str) -> tuple[list[str], list[s
         ("Add to _favorites", "Add to favorites"),
         ("Suchen && &Ersetzen…", "Suchen & Ersetzen…"),
         ("Fahr zu R&D und &weiter", "Fahr zu R&D und weiter"),
+        ("<b>_Fett</b>", "<b>Fett</b>"),
+        ("<span size='large'><b>&Datei</b></span>", "<span size='large'><b>Datei</b></span>"),
     ],
 )
 def test_the_accelerator_of_a_label_is_hidden(label: str, shown: str) -> None:
@@ -53,6 +55,9 @@ def test_the_accelerator_of_a_label_is_hidden(label: str, shown: str) -> None:
             "MAX_SIZE",
             "jede_r Nutzer_innen",
             "_id",
+            "<b>_id</b>",
+            "<a href='_blank'>Seite</a>",
+            "<b>Ein</b> &Haus",
             "~5 Minuten",
             "~~alt~~ neu",
             "https://a.b/?x=1&y",
@@ -63,6 +68,11 @@ def test_the_accelerator_of_a_label_is_hidden(label: str, shown: str) -> None:
 def test_what_is_no_accelerator_stays(text: str) -> None:
     assert find(text) is None
     assert plain(text) == text
+
+
+def test_an_accelerator_stays_in_the_tags_around_a_label() -> None:
+    asked, said = translated({"<b>Close</b>": "<b>Schließen</b>"}, "<b>_Close</b>")
+    assert (asked, said) == (["<b>Close</b>"], ["<b>_Schließen</b>"])
 
 
 def test_each_translation_has_one() -> None:

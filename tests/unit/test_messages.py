@@ -87,6 +87,18 @@ def test_a_plural_that_stays_where_no_messages_are_is_told(name: str) -> None:
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
+def test_what_translators_write_of_themselves_and_attributes_in_messages_are_told() -> None:
+    head = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    names = 'msgid "translator-credits"\nmsgstr ""\n\nmsgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr ""\n'
+    (done,) = run(Shouting(), ("po", head + names), source="en", target="de")
+    assert done.data.decode() == head + names
+    assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == ["left as it is"] * 2
+    message = """{"a": "<a href='b' title='Mehr'>Haus</a> <a title='{b}'>Haus</a>"}"""
+    (done,) = run(Shouting(), ("json", message))
+    assert done.data.decode() == message.replace("Haus", "HAUS")
+    assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
+
+
 def test_ends_and_beginnings_of_angular_are_pairs() -> None:
     source = '<x id="START_LINK"/>one<x id="CLOSE_LINK"/> <x id="START_LINK_1"/>two<x id="CLOSE_LINK"/> three'
     document = read_document(_UNIT.format(source, "").encode(), "a", "xliff", FormatOptions())

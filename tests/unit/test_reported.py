@@ -318,6 +318,15 @@ nein
 }
 """,
     ),
+    "json-forms-in-one-message": (
+        "json",
+        """{
+  "a": "(0)[«keine Datei»];(1)[«eine Datei»];(2-7)[«einige Dateien»];(7-inf)[«viele»];",
+  "b": "«kein Haus» | «ein Haus» | «viele» {n}", "c": "{0} «von» {1} «Dateien»",
+  "d": "{0} «keines»|{1} «eines»|[2,*] «viele»", "e_one": "«Haus | Hof»", "e_other": "«Häuser | Höfe»"
+}
+""",
+    ),
     "html-icons": (
         "html",
         """<p>«Nach» <i class="material-icons">home</i> «gehen»</p><p><mat-icon inline>add</mat-icon> «Neu»</p>
