@@ -169,7 +169,7 @@ class _Run:
         """The names of translations, and what was done with their segments."""
         self.summary = Summary()
         """Of all of them."""
-        self._count = self._same = 0
+        self._count = self._same = self._unknown = 0
 
     def bring(self, group: Group, late: _Late, *, shows: bool) -> None:
         """Brings some up to date.
@@ -217,6 +217,7 @@ class _Run:
                 continue
             self._same += update is None
             if update is not None:
+                self._unknown += update.known is None and bool(update.outdated)
                 yield update
 
     def _follow(self, job: Job, orphans: list[Files]) -> None:
@@ -241,7 +242,8 @@ class _Run:
         count = self._count + self._same
         said = f"{count} document{'s' * (count != 1)}, {self._same} of them as before"
         done = _said(self._total)
-        return f"{said}: {'would be ' * self._is_dry}{done}" if done else said
+        advice = f"; {self._unknown} without a record: `--adopt` takes them as up to date" if self._unknown else ""
+        return (f"{said}: {'would be ' * self._is_dry}{done}" if done else said) + advice
 
 
 def _said(counts: Counts) -> str:

@@ -47,6 +47,21 @@ def test_what_is_outdated_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixt
     fails(capsys, ["accept", pair.source], 66, "has no record")
 
 
+def test_how_translations_of_others_are_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.target.parent.mkdir()
+    pair.source.write_text("Eins.\n\nZwei.\n")
+    pair.target.write_text("One.\n\nTwo.\n")
+    command = ["update", pair.source, "--into", pair.target]
+    said = "1 document, 0 of them as before"
+    assert specmt(*command) == specmt(*command, "--adopt") == specmt(*command) == 0
+    assert capsys.readouterr().err == (
+        f"specmt: note: {said}: 2 outdated; 1 without a record: `--adopt` takes them as up to date\n"
+        f"specmt: note: {said}\nspecmt: note: 1 document, 1 of them as before\n"
+    )
+    assert pair.origins() == "hh"
+
+
 def test_terms_that_a_project_keeps_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "specmt.toml").write_text(
         'version = 1\nfrom = "de"\nto=["en"]\nkeep = ["Bahnhof"]\n[[files]]\nsource = "*.md"\ntarget = "{to}/{path}"\n'
