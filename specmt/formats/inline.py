@@ -32,6 +32,9 @@ _DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
 }
 _SHOWN_TAG: Final = re.compile("&lt;[A-Za-z/!]")
 _WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[\s\S]")
+_BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])")
+r"""``\n`` between lines, and not in ``C:\new``."""
+
 _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
@@ -114,6 +117,16 @@ class Inline:
         chars, decode = {spelling: chr(char) for char, spelling in spelt.items()}, self._decode
         self._decode = lambda raw: ENTITY.sub(lambda match: chars.get(match[0], match[0]), decode(raw))
         return lambda text: _WRITTEN.sub(lambda match: match["kept"] or match[0].translate(spelt), text)
+
+    def read_breaks(self) -> Callable[[str], str]:
+        r"""Reads the line breaks that a message writes as ``\n``; returns what writes them so again."""
+        text = [self.source[slice(*item.span)] for item in self._items if item.kind == "text"]
+        said = "".join(map(self._decode, text)) if any("\\n" in raw for raw in text) else ""
+        if "\n" in said or _BREAK.search(said) is None:
+            return str
+        decode = self._decode
+        self._decode = lambda raw: _BREAK.sub(lambda match: match[0].replace("\\n", "\n"), decode(raw))
+        return lambda text: text.replace("\n", "\\n")
 
     def cuts(self) -> list[Inline]:
         """Returns the texts between breaks."""
@@ -372,8 +385,8 @@ def in_place(
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
     inline.apart(_directions)
-    spell = inline.read_entities() if entities else str
-    write_as: Callable[[str], str] = encode if spell is str else lambda text: encode(spell(text))
+    spell, line = (inline.read_entities(), inline.read_breaks()) if entities else (str, str)
+    write_as: Callable[[str], str] = encode if spell is line is str else lambda text: encode(line(spell(text)))
     reason = ""
     parts: list[tuple[Branch | None, Inline]] = []
     try:

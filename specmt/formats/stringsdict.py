@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, Tell
-from specmt.formats.inline import Inline, in_place, render
+from specmt.formats.inline import Inline, in_place
 from specmt.formats.left import told
 from specmt.formats.markup import (
     Token,
@@ -104,13 +104,13 @@ def _with_forms(text: str, segment: Segment, found: _Dict, forms: tuple[str, ...
     """Returns the form for other numbers, which adds those that only the target has, and takes away others."""
 
     def edits(translation: Tagged, tell: Tell) -> Iterator[Edit]:
-        yield from segment.edits(translation, tell)
+        (edit,) = segment.edits(translation, tell)
+        yield edit
         place = found.values["other"].start
         line = break_before(text, place)
-        said = render(translation, xml_escape)
         for form in forms:
             if form not in found.values:
-                yield Edit(place, place, [f"<key>{form}</key>{line}<string>", *said, f"</string>{line}"])
+                yield Edit(place, place, [f"<key>{form}</key>{line}<string>", *edit.pieces, f"</string>{line}"])
         for key, (start, end, _) in found.values.items():
             if key in CATEGORIES and key not in ("zero", *forms):
                 yield Edit(start - len(break_before(text, start)), end, [])

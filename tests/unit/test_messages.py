@@ -232,6 +232,12 @@ def test_what_people_read_is_text(text: str) -> None:
     assert segment.source.text == text
 
 
+def test_a_path_has_no_line_break() -> None:
+    data = rb'{"a": "Siehe C:\\new und d:/a\\neu"}'
+    (segment,) = read_document(data, "a", "json", FormatOptions()).segments
+    assert segment.source.text == r"Siehe C:\new und d:/a\neu"
+
+
 def test_notes_to_translators_are_no_text() -> None:
     data = '{"a": {"message": "x", "description": "y", "placeholders": {"n": {"content": "c", "example": "d"}}}}'
     assert shout("json", data) == data.replace('"x"', '"X"')

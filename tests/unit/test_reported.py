@@ -327,6 +327,15 @@ nein
 }
 """,
     ),
+    "json-breaks-written-out": (
+        "json",
+        r"""{"a": "«Wirklich?»\\n\\n«Das bleibt so».", "b": "«Zeile»\\n«Noch eine»\\n- «Punkt»"}
+""",
+    ),
+    "stringsdict-breaks-written-out": (
+        "stringsdict",
+        r"<plist><dict><key>a</key><string>«Wirklich?»\n\n«Das bleibt so».</string></dict></plist>",
+    ),
     "html-icons": (
         "html",
         """<p>«Nach» <i class="material-icons">home</i> «gehen»</p><p><mat-icon inline>add</mat-icon> «Neu»</p>
