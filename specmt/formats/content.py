@@ -68,8 +68,8 @@ class SourceLines:
         content = Content()
         if cell is not None:
             raw = self._text[slice(*cell)]
-            keep = [n for n, char in enumerate(raw) if not (char == "\\" and raw[n + 1 : n + 2] == "|")]
-            content.add("".join(raw[n] for n in keep), [cell[0] + n for n in keep])
+            at = range(*cell) if "\\|" not in raw else (n for n in range(*cell) if not self._text.startswith("\\|", n))
+            content.add(raw.replace("\\|", "|"), at)
         elif token.map is not None:
             lines = token.content.split("\n")
             for number, line in enumerate(lines, token.map[0]):

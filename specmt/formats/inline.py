@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import Final, Literal, final
 
@@ -39,6 +39,14 @@ _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
 
+@cache
+def _edges(escaped: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Returns what is left out at the beginning of a text, and at its end beside white space."""
+    if not escaped:
+        return re.compile(r"\s*"), re.compile("(?!)")
+    return re.compile(rf"(?:\s|{escaped})*"), re.compile(rf"(?<!\\)(?:{escaped})\Z")
+
+
 @final
 class Inline:
     """Collects what is in a paragraph, in the order of the document."""
@@ -57,8 +65,7 @@ class Inline:
         self.source: Final = source
         self._decode = decode
         self._collapses = collapses
-        self._head = re.compile(rf"(?:\s|{escaped})*" if escaped else r"\s*")
-        self._last = re.compile(rf"(?<!\\)(?:{escaped})\Z" if escaped else "(?!)")
+        self._head, self._last = _edges(escaped)
         self._items: list[Item] = []
 
     def text(self, start: int, end: int) -> None:
@@ -164,12 +171,14 @@ class Inline:
 
         Returns nothing where there are no words.
         """
-        items, self._items = glue(self._items, self.source, self._decode), []
-        partners = pair(items)
-        low, high = self._trim(items, partners)
-        if not any(item.kind == "text" for item in items[low:high]):
-            return None
-        items, partners = items[low:high], pair(items[low:high])
+        items, self._items, partners = self._items, [], {}
+        if [item.kind for item in items] != ["text"]:  # as most are
+            items = glue(items, self.source, self._decode)
+            low, high = self._trim(items, pair(items))
+            items = items[low:high]
+            if not any(item.kind == "text" for item in items):
+                return None
+            partners = pair(items)
         if items[0].kind == "text":
             start, end = items[0].span
             match = self._head.match(self.source, start, end)
@@ -220,7 +229,7 @@ class Inline:
 
     def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
         raw = self.source[items[0].span[0] : items[-1].span[1]]
-        letter = max((f"t{said}x" for said in _LETTER.findall(raw)), default="t", key=len)
+        letter = max((f"t{said}x" for said in _LETTER.findall(raw)), key=len) if "{t" in raw else "t"
         text: list[str] = []
         size = 0
         count = 0

@@ -207,6 +207,8 @@ def _nested(text: str, span: Span) -> Iterator[Item]:
 
 
 def _decode(raw: str) -> str:
+    if "\\" not in raw:
+        return raw
     text = json.loads(f'"{raw}"', strict=False)
     assert isinstance(text, str)
     return text

@@ -80,6 +80,7 @@ class _Page:
         self._text = text
         self._names = names
         self._lines = Lines(text)
+        self._ending = "\r\n" if "\r\n" in text else "\n"
         self._segments: list[Segment] = []
         self._parts: list[Part] = []
         self._tables: list[_Drawn] = []
@@ -199,7 +200,7 @@ class _Page:
     def _title(self, first: int, number: int, under: int) -> int:
         """Reads the title of a section, with a line over it or not; these grow with it."""
         lines = self._lines
-        surround = _Title(self._text, self._names, lines[first], lines[number], lines[under])
+        surround = _Title(self._text, self._names, lines[first], lines[number], lines[under], self._ending)
         self._take((lines[number].first, lines[number].end), surround=surround)
         self._titles += len(self._segments) <= 2
         return under + 1
@@ -408,6 +409,8 @@ class _Title:
     """The line over it, or itself."""
     line: Line
     under: Line
+    ending: str
+    """That of lines."""
 
     def __call__(self, pieces: Pieces, raw: str, inner: Span) -> Edit:
         text, line, start, last = self.text, self.line, self.over, self.under
@@ -417,9 +420,8 @@ class _Title:
         own = width(raw) + line.column - start.column
         size = width(raw) + room if 0 <= room <= 2 else max(own, last.end - last.first)
         drawn = text[last.first] * max(size, 3)
-        ending = "\r\n" if "\r\n" in text else "\n"
         is_named = self.names.get(name) == 0 and normal(plain(raw, find(raw, 0, len(raw)))) != name
-        label = f".. _`{name}`:{ending * 2}{' ' * start.column}" if is_named else ""
+        label = f".. _`{name}`:{self.ending * 2}{' ' * start.column}" if is_named else ""
         above: Pieces = [drawn, (start.end, inner[0])] if start is not line else [(line.first, inner[0])]
         return Edit(start.first, last.end, [label, *above, *pieces, (inner[1], last.first), drawn])
 
@@ -460,6 +462,7 @@ class _Writes:
 
 def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:
     """Yields the tables in which a text is translated."""
+    ending = "\r\n" if "\r\n" in text else "\n"
     for drawn in tables:
         contents: list[str] = []
         is_new = False
@@ -470,7 +473,6 @@ def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) 
         if is_new:
             start = drawn.span[0]
             indent = text[text.rfind("\n", 0, start) + 1 : start]
-            ending = "\r\n" if "\r\n" in text else "\n"
             margin = indent if not indent.strip() else " " * len(indent)
             yield Edit(
                 *drawn.span, [(ending + margin).join(drawn.table.draw(contents)).replace(margin + ending, ending)]

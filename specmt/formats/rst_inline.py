@@ -202,6 +202,8 @@ class Writer:
         :raises RefusedError: the translation would be read as other markup.
         """
         before, after = self._text[self._whole[0] : self.span[0]], self._text[self.span[1] : self._whole[1]]
+        if not (self._found or translation.tags or _HAS_MARKUP.search(before + translation.text + after)):
+            return [translation.text]
         wanted = _shape(self._found)
         for pattern in (_NEEDED, _SPECIAL):
             flat = list(self._flat(translation))

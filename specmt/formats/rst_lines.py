@@ -30,6 +30,8 @@ _MARKS: Final = (
 )  # fmt: skip
 """How blocks begin that are no paragraphs."""
 
+_MAY_MARK: Final = re.compile(r"[^\w\s]|_|\w+[.)]")
+
 
 @dataclass(slots=True)
 class Line:
@@ -124,4 +126,4 @@ class Lines:
 
 def mark_of(line: str) -> re.Pattern[str] | None:
     """Returns what block a line begins, which is no paragraph."""
-    return next((pattern for pattern in _MARKS if pattern.match(line)), None)
+    return next((pattern for pattern in _MARKS if pattern.match(line)), None) if _MAY_MARK.match(line) else None

@@ -64,6 +64,11 @@ class Block:
 
     said: list[str] = field(default_factory=list)
 
+    def count(self, found: list[str]) -> None:
+        """Counts tags and the like, each different one of which is looked at once."""
+        for said, times in Counter(found).items() if found else ():
+            self.inlines[_plain(said),] += times
+
 
 class Fault(NamedTuple):
     """A block that is not in a translation as it is in the source."""
@@ -79,6 +84,9 @@ class _Reader:
     """Makes blocks of what cmark says."""
 
     def __init__(self) -> None:
+        self.parser = expat.ParserCreate("utf-8")
+        self.parser.StartElementHandler, self.parser.EndElementHandler = self.start, self.end
+        self.parser.buffer_text = True
         self.blocks: list[Block] = []
         self._open: list[Block] = []
         self._inlines: list[str] = []
@@ -100,6 +108,7 @@ class _Reader:
             if name not in _LITERAL and self._open:
                 self._open[-1].inlines[tuple(sorted(self._inlines))] += 1
         self._literal = []
+        self.parser.CharacterDataHandler = self.text if name in _LITERAL else None  # not between elements
 
     def text(self, said: str) -> None:
         self._literal.append(said)
@@ -111,9 +120,9 @@ class _Reader:
             if name == "code_block":
                 block.inlines[said,] += 1
             elif name == "html_block":
-                block.inlines.update((_plain(tag),) for tag in _TAG.findall(said))
+                block.count(_TAG.findall(said))
             else:
-                block.inlines.update((_plain(each),) for each in _COPIED.findall("".join(block.said)))
+                block.count(_COPIED.findall("".join(block.said)))
             block.said = []
         elif name == "text" and self._open:
             self._open[-1].said.append(said)
@@ -124,7 +133,7 @@ class _Reader:
                     said = said[said.rfind("<") :]
                 self._open[-1].inlines[(*sorted(self._inlines), _plain(said))] += 1
             self._inlines.pop()
-        self._literal = []
+        self.parser.CharacterDataHandler = None
 
 
 def _plain(tag: str) -> str:
@@ -139,14 +148,11 @@ def blocks_of(text: str, *, mdx: bool = False) -> list[Block]:
         text = "\n" * text.count("\n", 0, front.end()) + text[front.end() :]
     text = _for_cmark(text, mdx=mdx)
     reader = _Reader()
-    parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.buffer_text = True
     said = _cmark_xml(text.encode("utf-8", "replace").replace(b"\0", b"?")).translate(None, _NO_XML)
     for raw, written in ((b"<unknown>", b"footnote"), (b"\xef\xbf\xbe", b"?"), (b"\xef\xbf\xbf", b"?")):
         said = said.replace(raw, written)
-    parser.Parse(said, True)
+    reader.parser.Parse(said, True)
+    del reader.parser  # which refers to the reader
     return reader.blocks
 
 

@@ -16,6 +16,7 @@ from specmt.formats import names, read_document
 from specmt.formats.blocks import blocks_in
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.shape import blocks_of
 from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from tests.documents import O, Shouting, W, package
@@ -244,6 +245,12 @@ def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     assert_linear(lambda size: take(name, before + unit * (size // len(unit) + 1) + after), 1250)
 
 
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize("unit", ["a\n=\n", "== ==\na  b\n== ==\n\n"])
+def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: str) -> None:
+    assert_linear(lambda size: take("rst", unit * (size // len(unit))), 10_000)
+
+
 def take(name: str, text: str) -> None:
     """Reads, translates and writes a document."""
     data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
@@ -257,6 +264,11 @@ def take(name: str, text: str) -> None:
 def test_what_may_be_in_each_other_is_looked_through_few_times() -> None:
     assert_at_most(0.05, lambda: take("markdown", "[" * 8000 + "]"))
     assert_at_most(0.5, lambda: take("markdown", "[a" * 4000 + "]" * 4000))
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_marks_that_are_the_same_are_looked_at_once() -> None:
+    assert_at_most(0.2, lambda: blocks_of("[[" * 50_000))
 
 
 @pytest.mark.usefixtures("no_garbage")
