@@ -87,7 +87,12 @@ class _Run:
 
 def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment | Part]:
     lines = LineNumbers(text)
+    chosen = _chosen(xml_tokens(text)) if any(f"<{name}" in text for name in _CHOSEN) else []
+    yield from (Part(*span, "one of a list") for span in chosen)
     for number, paragraph in enumerate(_paragraphs(xml_tokens(text), lines), 1):
+        place = bisect_left(chosen, (paragraph.start, 0)) - 1
+        if place >= 0 and paragraph.end <= chosen[place][1]:
+            continue
         properties = paragraph.elements[0] if paragraph.elements else paragraph
         style = _USED.search(text, properties.start, properties.end) if properties.name == "w:pPr" else None
         if style is None or style[1] != "p" or not is_code(style[2]):
@@ -97,6 +102,21 @@ def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment | P
         else:
             yield Part(paragraph.start, paragraph.end, "code")
     yield from drawn(text, lines)
+
+
+def _chosen(tokens: Iterable[Token]) -> list[Span]:
+    """Returns where the content controls are that have paragraphs in them of which the text is one of a list."""
+    found: list[Span] = []
+    opened: list[tuple[int, bool]] = []
+    for token in tokens:
+        if token.name == "w:sdt" and token.kind == "open":
+            opened.append((token.start, False))
+        elif token.name in _CHOSEN and opened:
+            opened[-1] = opened[-1][0], True
+        elif token.name == "w:sdt" and opened:
+            start, is_chosen = opened.pop()
+            found += [(start, token.end)] if is_chosen else []
+    return sorted(found)
 
 
 def _paragraphs(tokens: Iterable[Token], lines: LineNumbers, depth: int = 0) -> Iterator[Element]:

@@ -35,6 +35,9 @@ _KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$
 _PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+|\n(?=[ \t]+(?:[-–•]|\d{1,3}[.)])[ \t])")
 """Where a paragraph or an item of a list begins."""
 
+_BRACE: Final = re.compile(r'\{\s*"([{}])"\s*\}')
+"""A brace that is text."""
+
 _MAY_START: Final = re.compile(r"(?![\[*.}])")
 _LOOSE: Final = re.compile(r"\n(?=\S)")
 _BEGINS: Final = re.compile(r"\{")
@@ -78,7 +81,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 def _pattern(
     text: str, lines: LineNumbers, pattern: ast.Pattern, context: str, forms: Sequence[str], parts: list[Part]
 ) -> Iterator[Segment]:
-    inline = Inline(text, collapses=True)
+    inline = Inline(text, lambda raw: _BRACE.sub(r"\1", raw), collapses=True)
     inner: list[list[ast.Variant]] = []
     guard = partial(_guarded, text)
     is_loose = pattern.span is not None and _LOOSE.search(text, pattern.span.start, pattern.span.end)
@@ -94,6 +97,8 @@ def _pattern(
                 yield from write()
                 place = match.end()
             inline.text(place, element.span.end)
+        elif _BRACE.fullmatch(text, element.span.start, element.span.end):
+            inline.text(element.span.start, element.span.end)
         else:
             inline.opaque(element.span.start, element.span.end)
             if isinstance(element.expression, ast.SelectExpression):

@@ -404,6 +404,7 @@ ANNA: «Guten Morgen»
 {"json": "metadata"}
 """,
     ),
+    "fluent-braces": ("fluent", """a = «Die Datei» {"{"}name{"}"} «fehlt»\n"""),
     "fluent-lists": (
         "fluent",
         """a =

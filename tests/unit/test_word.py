@@ -68,6 +68,14 @@ def test_a_paragraph_of_word_keeps_what_is_in_it_once(inside: str, texts: list[s
     etree.fromstring(after.encode())
 
 
+def test_a_paragraph_that_is_one_of_a_list_stays() -> None:
+    control = f"<w:sdt><w:sdtPr><w:{{}}/></w:sdtPr><w:sdtContent><w:p>{r('Ein Satz')}</w:p></w:sdtContent></w:sdt>"
+    data = in_word("".join(map(control.format, ("dropDownList", "text", "date"))) + f"<w:p>{r('Das')}</w:p>")
+    (done,) = run(Shouting(), ("docx", data))
+    said = re.findall("<w:t [^>]*>([^<]*)", unpack(done.data, "word/document.xml"))
+    assert said == ["Ein Satz", "EIN SATZ", "Ein Satz", "DAS"]
+
+
 def test_hyphens_of_word_are_hyphens() -> None:
     inside = (
         r("E") + "<w:r><w:noBreakHyphen/></w:r>" + "<w:r><w:t>Mails an Ver</w:t><w:softHyphen/><w:t>eine</w:t></w:r>"
