@@ -143,7 +143,11 @@ class _Reader:
             yield from self._message(node, path)
             return
         head, tail = value[: len(value) - len(value.lstrip())], value[len(value.rstrip()) :]
-        yield Segment(Tagged(core), line, lambda translation, _: write(f"{head}{translation.text}{tail}"), context=path)
+        inline = Inline(core)
+        inline.text(0, len(core))
+        spell = inline.read_breaks()
+        edits = lambda translation, _: write(f"{head}{spell(translation.text)}{tail}")  # noqa: E731
+        yield Segment(Tagged(inline.plain()), line, edits, context=path)
 
     def _message(self, node: yaml.ScalarNode, path: str) -> Iterator[Segment]:
         """Yields the texts of a message with plurals or selects of ICU."""

@@ -11,6 +11,7 @@ from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, 
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.plurals import plural_forms
+from specmt.formats.values import is_code
 from specmt.types import Span
 
 _ENTRY: Final = re.compile(
@@ -72,6 +73,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
         if (of := _KEY.sub("", key)) != key and _PRESSED.fullmatch(text, *span):
             keys.append((of, span))
             parts.append(Part(*span, "key"))
+            continue
+        if is_code(meaning(match["value"]), key.rpartition(".")[2]):
+            parts.append(Part(*span, "no text"))
             continue
         place, count = span[0], len(segments)
         for case in _CASE.finditer(text, *span) if _CHOICE.fullmatch(text, *span) else ():

@@ -404,6 +404,13 @@ ANNA: «Guten Morgen»
 {"json": "metadata"}
 """,
     ),
+    "yaml-breaks-written-out": (
+        "yaml",
+        r"""a: '«Wirklich?»\n\n«Das bleibt so».'
+class: btn card
+""",
+    ),
+    "properties-values": ("properties", "a=EEEE, d. MMMM yyyy\nb.class=btn card\nc=«Klasse»\n"),
     "fluent-braces": ("fluent", """a = «Die Datei» {"{"}name{"}"} «fehlt»\n"""),
     "fluent-lists": (
         "fluent",
