@@ -8,6 +8,7 @@ project's own one, adopted; beside what an update takes, what to translate the s
 
 from __future__ import annotations
 
+import html
 import random
 import re
 import subprocess
@@ -56,7 +57,7 @@ def mark(text: str) -> str:
 
 def letters(text: str) -> str:
     """Returns what of a text is in its translation, too; what has a placeholder in it is not marked."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).replace("x", "")))
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", html.unescape(text)).replace("x", "")))
 
 
 @dataclass(frozen=True)
