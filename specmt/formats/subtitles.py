@@ -65,9 +65,13 @@ _BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
 _PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "ruby", "s", "u", "v"))
 
+_KARAOKE: Final = r"\\[kK][fo]?\d[^\n]*\\[kK][fo]?\d"
 _CUE_LINES: Final = rf"(?P<identifier>^[^\n]+\n(?=[ \t]*{_CLOCK}[ \t]*-->))?(?P<times>^[^\n]*-->[^\n]*)"
 _NO_TEXT: Final = {
-    "ass": re.compile(r"(?P<drawing>^Dialogue:[^\n]*\\p[1-9][^\n]*)|(?P<style>^(?!Dialogue:)[^\n]+)", re.MULTILINE),
+    "ass": re.compile(
+        rf"(?P<drawing>^Dialogue:[^\n]*\\p[1-9][^\n]*)|(?P<karaoke>^Dialogue:[^\n]*{_KARAOKE}[^\n]*)|(?P<style>^(?!Dialogue:)[^\n]+)",
+        re.MULTILINE,
+    ),
     "srt": re.compile(_CUE_LINES, re.MULTILINE),
     "vtt": re.compile(
         rf"(?P<header>\A\ufeff?WEBVTT[^\n]*(?:\n[^\n]+)*)|(?P<note>^(?:NOTE|STYLE|REGION)\b[^\n]*(?:\n[^\r\n]+)*)|{_CUE_LINES}",
@@ -119,6 +123,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
     parts = [Part(text.rfind("\n", 0, block.span[0]) + 1, block.span[1], "") for block in blocks]
     kind = "ass" if is_ass else "vtt" if is_vtt else "srt"
     parts += [Part(*match.span(), match.lastgroup or "") for match in _NO_TEXT[kind].finditer(text)]
+    for part in parts:
+        if part.reason == "karaoke":
+            said, reason = Tagged(text[part.start : part.end]), "left as it is: each syllable has its time"
+            segments.append(Segment(said, lines(part.start), lambda *_: (), "skipped", reason=reason))
     segments += unread_segments(text, parts, lines)
     return TextDocument(text, encoding, segments, parts=parts)
 
@@ -186,7 +194,7 @@ def _events(text: str) -> Iterator[_Block]:
         times = [re.fullmatch(_CLOCK, each.strip()) for each in parts[1:3]]
         if len(parts) < fields or len(times) < 2 or None in times:
             raise DataError(f"line {text.count(chr(10), 0, match.start()) + 1} is no event with {fields} fields")
-        if re.search(r"\\p[1-9]", parts[-1]):  # a drawing
+        if re.search(rf"\\p[1-9]|{_KARAOKE}", parts[-1]):  # a drawing, or sung syllable by syllable
             continue
         begin, until = (_seconds(each.groups()) for each in times if each is not None)
         end = match.end() - line.endswith("\r")

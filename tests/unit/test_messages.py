@@ -99,6 +99,17 @@ def test_what_translators_write_of_themselves_and_attributes_in_messages_are_tol
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
+def test_karaoke_stays_and_is_told() -> None:
+    event = "Dialogue: 0,0:00:0{0}.00,0:00:0{0}.50,D,,0,0,0,,{1}\n"
+    head = (
+        "[Script Info]\n\n[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
+    )
+    data = head + event.format(1, r"{\k20}Sing {\k30}mit") + event.format(2, r"{\k20}Das Haus")
+    (done,) = run(Shouting(), ("subtitles", data))
+    assert done.data.decode() == data.replace("Das Haus", "DAS HAUS")
+    assert [(remark.line, remark.text[:14]) for remark in done.summary.warnings] == [(5, "left as it is:")]
+
+
 def test_ends_and_beginnings_of_angular_are_pairs() -> None:
     source = '<x id="START_LINK"/>one<x id="CLOSE_LINK"/> <x id="START_LINK_1"/>two<x id="CLOSE_LINK"/> three'
     document = read_document(_UNIT.format(source, "").encode(), "a", "xliff", FormatOptions())
