@@ -106,12 +106,10 @@ class Inline:
 
         :param find: returns what is no text in a part of the document
         """
-        text = (item.kind == "text" for item in self._items)
-        self._items = [
-            each
-            for item, is_text in zip(self._items, text, strict=True)
-            for each in (apart(item.span, find(self.source, item.span)) if is_text else [item])
-        ]
+        items, self._items = self._items, []
+        for item in items:
+            found = [*find(self.source, item.span)] if item.kind == "text" else []
+            self._items += apart(item.span, found) if found else [item]
 
     def read_entities(self) -> Callable[[str], str]:
         """Reads the entities that a message mostly writes characters as; returns what writes them so again."""

@@ -59,7 +59,7 @@ class Block:
     """Its first and its last line, from 1."""
 
     attributes: tuple[tuple[str, str], ...]
-    inlines: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    inlines: dict[tuple[str, ...], int] = field(default_factory=dict)
     """What inline markup there is, with the markup that it is in, its targets, code and tags."""
 
     said: list[str] = field(default_factory=list)
@@ -67,7 +67,11 @@ class Block:
     def count(self, found: list[str]) -> None:
         """Counts tags and the like, each different one of which is looked at once."""
         for said, times in Counter(found).items() if found else ():
-            self.inlines[_plain(said),] += times
+            self.add((_plain(said),), times)
+
+    def add(self, key: tuple[str, ...], times: int = 1) -> None:
+        """Counts what a key says; a counter would take as long to begin as a short block takes in all."""
+        self.inlines[key] = self.inlines.get(key, 0) + times
 
 
 class Fault(NamedTuple):
@@ -106,7 +110,7 @@ class _Reader:
             said = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
             self._inlines.append(f"{name} {said}".rstrip())
             if name not in _LITERAL and self._open:
-                self._open[-1].inlines[tuple(sorted(self._inlines))] += 1
+                self._open[-1].add(tuple(sorted(self._inlines)))
         self._literal = []
         self.parser.CharacterDataHandler = self.text if name in _LITERAL else None  # not between elements
 
@@ -118,7 +122,7 @@ class _Reader:
         if name in _BLOCKS:
             block = self._open.pop()
             if name == "code_block":
-                block.inlines[said,] += 1
+                block.add((said,))
             elif name == "html_block":
                 block.count(_TAG.findall(said))
             else:
@@ -131,7 +135,7 @@ class _Reader:
                 before = self._open[-1].said[-1:] if name == "code" and said.endswith(">") else []
                 if before and _ROLE.search(before[0]):
                     said = said[said.rfind("<") :]
-                self._open[-1].inlines[(*sorted(self._inlines), _plain(said))] += 1
+                self._open[-1].add((*sorted(self._inlines), _plain(said)))
             self._inlines.pop()
         self.parser.CharacterDataHandler = None
 
@@ -214,7 +218,7 @@ def compare(
             return
         inlines = _retargeted(one.inlines, targets) if targets else one.inlines
         if inlines != other.inlines:
-            lost, new = inlines - other.inlines, other.inlines - inlines
+            lost, new = Counter(inlines) - Counter(other.inlines), Counter(other.inlines) - Counter(inlines)
             parts = [f"{said[-1]!r} is lost" for said in lost] + [f"{said[-1]!r} is new" for said in new]
             yield Fault(one.lines, f"in a {one.kind}, {'; '.join(parts[:3])}")
     if len(source) != len(target):
@@ -222,7 +226,7 @@ def compare(
         yield Fault(last.lines, f"there would be {len(target)} blocks instead of {len(source)}")
 
 
-def _retargeted(inlines: Counter[tuple[str, ...]], targets: Mapping[str, str]) -> Counter[tuple[str, ...]]:
+def _retargeted(inlines: Mapping[tuple[str, ...], int], targets: Mapping[str, str]) -> dict[tuple[str, ...], int]:
     def change(said: str) -> str:
         return _DESTINATION.sub(lambda match: targets.get(match[0], match[0]), said)
 
