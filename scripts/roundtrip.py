@@ -9,8 +9,9 @@
 A line of the list is a repository, `@`, a commit, and how the paths begin that count; repositories are fetched
 into --repositories, by name, without the files that are not asked for. Of each document: what is written without a
 translation is what was read, byte for byte; and however it is translated, other parsers read it (lxml, json, msgfmt),
-and of Markdown cmark has the same blocks. Translators are made up (`itself`, `reversed`, `doubled`, `dropped`,
-`escaped` words) or the model. Counts are printed, and the exit code is 1 where a document has a fault.
+and `specmt check` finds the same structure, in Markdown as cmark has it. Translators are made up (`itself`,
+`reversed`, `doubled`, `dropped`, `escaped` words) or the model. Counts are printed, and the exit code is 1 where a
+document has a fault.
 """
 
 from __future__ import annotations
@@ -26,21 +27,23 @@ import sys
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 
 import click
 import yaml
 from lxml import etree, html
 
+from specmt.check.checker import Pair, check_pair
+from specmt.check.rules import Rules
 from specmt.documents import TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats import format_in_folder, names, read_document
 from specmt.formats.document import FormatOptions
-from specmt.formats.encoding import decode
 from specmt.formats.known import HEAD
-from specmt.formats.shape import blocks_of, compare
 from specmt.models.hub import load_model
 from specmt.options import DecodingOptions
+from specmt.project import Settings
 from specmt.translator import Translator
 from specmt.types import Line, Translation
 
@@ -48,6 +51,9 @@ LIST = Path(__file__).with_suffix(".txt")
 MOST_BYTES = 4 << 20
 IN_THEM = (".xml", ".json", ".yml", ".yaml", ".ts", ".php")
 """Where these end a name, the format is found by what is in a file."""
+
+STRUCTURE = ("parse", "block", "branch", "placeholder", "tag", "code", "link")
+"""Kinds of what `specmt check` finds that no translator, however bad, may be the cause of."""
 
 ESCAPED = ("*{}*", "<{}>", "[{}]", "`{}", "{}|", "# {}", "\\{}", "_{}", "&{};", "{}\t")
 WAYS: dict[str, Callable[[list[str]], list[str]]] = {
@@ -160,9 +166,12 @@ def faults(
             parse(done.data)
         except Exception as error:
             yield f"{way}: is read by others no more: {getattr(error, 'stderr', None) or error}"
-        if kind == "markdown":
-            one, other = (blocks_of(decode(each)[0], mdx=name.endswith(".mdx")) for each in (data, done.data))
-            yield from (f"{way}: line {fault.lines[0]}: {fault.text}" for fault in compare(one, other))
+        with TemporaryDirectory() as folder:
+            files = [Path(folder) / f"{side}{PurePath(name).suffix}" for side in ("source", "target")]
+            for file, each in zip(files, (data, done.data), strict=True):
+                file.write_bytes(each)
+            pair = Pair(*files, kind, Settings(), Rules(languages=("en", "de")), is_strict=True)
+            yield from (f"{way}: line {each.line}: {each.text}" for each in check_pair(pair) if each.kind in STRUCTURE)
 
 
 @click.command(help=__doc__)
