@@ -16,6 +16,7 @@ from specmt.check.sides import (
     BILINGUAL,
     KEYED,
     Match,
+    Text,
     blocks_of,
     by_key,
     by_order,
@@ -39,6 +40,7 @@ from specmt.update.update import Update, open_update
 _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
 """Comments and texts in code."""
 
+_CITED: Final = re.compile(r"(?<![\w:`])`([^`<>]+)`(?![\w`])")
 _FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
 _TEXTS: Final = ("", "text", "txt", "mermaid")
@@ -100,7 +102,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     skips = options_of(pair.source, languages, pair.settings).skips
     update, fault = _update(pair)
     deleted = set() if update is None else _deleted(update)
-    ours = texts_of(source, skips) if both or pair.file_format in KEYED else blocks_of(source)
+    ours = texts_of(source, skips) if both or pair.file_format in KEYED else _blocks(source, pair)
     ours = [each for each in ours if (each.line, each.key) not in deleted]
     if both:
         matches = list(within(target, skips))
@@ -109,7 +111,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     elif pair.file_format in KEYED:
         matches = list(by_key(ours, texts_of(target, skips)))
     else:
-        matches = list(by_order(ours, blocks_of(target)))
+        matches = list(by_order(ours, _blocks(target, pair)))
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
@@ -132,6 +134,12 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         if fault is not None:
             raise fault
         yield from () if update is None else _outdated(pair, update)
+
+
+def _blocks(document: Document, pair: Pair) -> list[Text]:
+    """Returns the blocks of a page; in reStructuredText words between single backticks are no code."""
+    found = blocks_of(document)
+    return [each._replace(raw=_CITED.sub(r"\1", each.raw)) for each in found] if pair.file_format == "rst" else found
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:
@@ -203,7 +211,8 @@ def _lost(match: Match, file_format: str) -> Iterator[Problem]:
 def _problems(match: Match, rules: Rules) -> Iterator[Problem]:
     assert match.target is not None
     if not match.target.raw.strip():
-        yield Problem("untranslated", f"{match.source.key!r} is empty")
+        if match.source.raw.strip():
+            yield Problem("untranslated", f"{match.source.key!r} is empty")
         return
     said = match.source.raw, match.target.raw
     if match.source.kind == "image":
