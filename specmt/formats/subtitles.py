@@ -50,7 +50,7 @@ _ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")
 _TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
 _TAGS: Final = r"(?:<[^<>\n]*>|\{[^{}\n]*\})*"
 _SPOKEN: Final = re.compile(rf"{_TAGS}(?:[-–—]|(?:>|&gt;){{2,3}})\s?(?=\S)")
-_LABEL: Final = re.compile(rf"{_TAGS}[A-ZÄÖÜ][A-ZÄÖÜ0-9 .'#-]+:\s")
+_LABEL: Final = re.compile(rf"{_TAGS}(?:[♪♫]|[A-ZÄÖÜ][A-ZÄÖÜ0-9 .'#-]+:\s)")
 _SONG: Final = re.compile(rf"{_TAGS}[♪♫]")
 _SOUND: Final = re.compile(rf"{_TAGS}(?:\([^()\n]*\)|\[[^\[\]\n]*\]){_TAGS}\s*(?:\n|\\N|\Z)")
 """What begins a line of somebody else, and a line that nobody says."""
@@ -108,7 +108,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = LineNumbers(text)
     segments: list[Segment] = []
     for group in _groups(text, blocks, is_ass=is_ass):
-        inline = Inline(text, coding[0], collapses=True)
+        inline = Inline(text, coding[0], collapses=True, escaped="[♪♫]")
         for number, block in enumerate(group):
             if number:
                 last = group[number - 1].span[1]

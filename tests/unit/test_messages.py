@@ -99,6 +99,11 @@ def test_what_translators_write_of_themselves_and_attributes_in_messages_are_tol
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
+def test_notes_around_what_is_sung_are_not_seen_by_the_model() -> None:
+    document = read("subtitles", "1\n00:00:01,000 --> 00:00:02,000\n♪ ich gehe ♪\n♪♪ und du\n".encode())
+    assert [segment.source.text for segment in document.segments] == ["ich gehe", "und du"]
+
+
 def test_karaoke_stays_and_is_told() -> None:
     event = "Dialogue: 0,0:00:0{0}.00,0:00:0{0}.50,D,,0,0,0,,{1}\n"
     head = (
