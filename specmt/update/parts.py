@@ -58,13 +58,12 @@ def indentation(text: str) -> str:
 
 
 def kept_texts(
-    source: Side, target: Side | None, steps: Sequence[Step], formats: FormatOptions, *, reuses: bool
+    source: Side, target: Side | None, steps: Sequence[Step], formats: FormatOptions, *, reuses: bool, refers: bool
 ) -> dict[int, Tagged]:
     """Returns translations that stay, by segment of the source: of blocks, and of parts of blocks that change.
 
-    What is written anew may refer to them, as links do to headings.
-
     :param reuses: whether parts that the machine translated stay in blocks that are translated again
+    :param refers: whether what is written anew may refer to blocks that stay, as links do to headings
     """
     found: dict[int, Tagged] = {}
     for number, step in enumerate(steps):
@@ -73,7 +72,7 @@ def kept_texts(
         ours = source.texts(number)
         theirs = [_said(step.said, target, formats)] if step.said else target.texts(step.target or 0)
         pairs: Iterable[tuple[int, Tagged]] = ()
-        if (step.action in ("keep", "exchange") or step.said) and len(ours) == len(theirs):
+        if ((step.action in ("keep", "exchange") and refers) or step.said) and len(ours) == len(theirs):
             pairs = enumerate(theirs)
         elif step.action == "write" and step.entry is not None and reuses:
             same = _same_parts(source.items[number].sentences, step.entry, ours, theirs, formats)

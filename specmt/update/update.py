@@ -110,7 +110,10 @@ class Update:
         self._exchanged: Final[dict[int, str]] = {}
         self.plan: Final = self._plan()
         self._check_package()
-        self._known: Final = kept_texts(self.source, self.target, self.plan.steps, formats, reuses=not options.again)
+        refers, steps = files.file_format not in CATALOGUES, self.plan.steps
+        self._known: Final = kept_texts(
+            self.source, self.target, steps, formats, reuses=not options.again, refers=refers
+        )
         self.segments: Final = self._segments()
         self._pieces: list[str] = []
         self._drafts: dict[int, str] = {}

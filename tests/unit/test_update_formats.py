@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from specmt.errors import DataError
+from specmt.formats.blocks import rendered
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES
 from specmt.formats.splicing import splice
@@ -223,6 +224,19 @@ def test_rows_and_what_is_around_paragraphs_are_blocks(name: str, text: str, cou
     run = Run(Sample(name, text, [], {}))
     assert len(run.source.blocks) == count
     assert all(run.without(number) for number, block in enumerate(run.source.blocks) if block.segments)
+
+
+def test_of_a_catalogue_only_what_is_new_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, asked = Pair(tmp_path, "de.json"), []
+    pair.update('{\n  "a": "Haus",\n  "b": "Baum"\n}\n')
+
+    def counted(document: Any, translations: Any, *more: Any) -> list[str]:
+        asked.append([*translations])
+        return rendered(document, translations, *more)
+
+    monkeypatch.setattr("specmt.update.update.rendered", counted)
+    assert "BACH" in pair.update('{\n  "a": "Haus",\n  "b": "Bach"\n}\n')
+    assert asked == [[1]]
 
 
 def test_keys_that_a_project_leaves_out_stay_as_they_are(tmp_path: Path) -> None:
