@@ -103,8 +103,10 @@ def _work(connection: Connection, work: Work, seconds: float, memory: int) -> No
     """Does work, in the process."""
     for number in (signal.SIGINT, signal.SIGTERM):  # which let what was begun finish
         signal.signal(number, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
+    for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, int(seconds) + 1)):
+        held = resource.getrlimit(kind)[0]  # the server may be limited itself, and no process may take more
+        most = most if held == resource.RLIM_INFINITY else min(most, held)
+        resource.setrlimit(kind, (most, most))
 
     def ask(*question: Any) -> Any:
         connection.send(question)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import multiprocessing
 import os
+import resource
 import signal
 import weakref
 from collections.abc import Callable
@@ -24,6 +25,16 @@ from specmt.serve.markup import Ask, Work
 class Asking:
     def run(self, ask: Ask) -> list[bytes]:
         return [ask("twice", b"a"), ask("twice", b"b"), str(os.getpid()).encode()]
+
+
+class Limited(Asking):
+    """Comes to a process that may take less already, as that of a server that is limited itself."""
+
+    def __getstate__(self) -> int:
+        return (1 << 29) - 4096
+
+    def __setstate__(self, most: int) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 class Hanging:
@@ -77,6 +88,10 @@ def refused(work: object, seconds: float = 60.0, **more: Any) -> int:
 def test_work_is_done_elsewhere_and_gets_answers() -> None:
     twice, again, process = run(Asking())
     assert (twice, again) == (b"aa", b"bb") and int(process) != os.getpid()
+
+
+def test_a_server_that_is_limited_itself_does_work() -> None:
+    assert run(Limited())[0] == b"aa"
 
 
 def test_work_that_takes_too_long_or_too_much_or_dies_is_refused() -> None:
