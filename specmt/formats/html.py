@@ -17,7 +17,7 @@ from specmt.formats.markup import Token, html_tokens, quoted, reference, value_o
 from specmt.formats.plurals import plural_forms
 from specmt.formats.templates import CONTROL, LEFT_OVER, Templates
 from specmt.languages import is_code, primary
-from specmt.text.patterns import ICON, ICONS
+from specmt.names import ICON, ICONS
 from specmt.types import Span, Tagged
 
 _INLINE_NAMES: Final = (

@@ -30,7 +30,7 @@ from specmt.formats.html import part_of_page
 from specmt.formats.inline import Inline, replacing
 from specmt.formats.rendering import CODE, Writer, decoded
 from specmt.formats.shape import Checked
-from specmt.text.patterns import ICON, ICONS
+from specmt.names import ICON, ICONS
 from specmt.types import Span, Tagged
 
 _MAX_BYTES: Final = 32 << 20

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple, final
 
-from specmt.text.patterns import BLOCKS
+from specmt.names import BLOCKS
 
 _MOST: Final = 4000
 """The most characters of a tag."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from specmt.text.patterns import FIELD
+from specmt.names import FIELD
 
 _COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%\w+%")
 """Tags and placeholders, which a text may be full of."""

@@ -6,37 +6,24 @@ import re
 from functools import cache
 from typing import Final
 
+from specmt.names import BLOCKS, FIELD, ICON, ICONS
 from specmt.text.view import ANSI
 
-_BLOCKS: Final = (
-    "article aside blockquote body br caption center dd div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 "
-    "h5 h6 head header hr html legend li main nav ol option p pre section select table tbody td textarea tfoot th "
-    "thead title tr ul"
-)
 _VOID: Final = "area embed img input link meta source wbr"
 _INLINE: Final = (
     "a abbr audio b bdi bdo big button cite code del dfn em font i iframe ins kbd label mark object picture q s samp "
     "small span strike strong sub summary sup svg tt u var video"
 )
-BLOCKS: Final = frozenset(_BLOCKS.split())
-"""HTML elements between which there are different sentences."""
-
 BREAKS: Final = frozenset(("br", "hr"))
 """Those of them that no sentence speaks of."""
 
 VOID: Final = frozenset(_VOID.split())
 """HTML elements that hold nothing and stand in a sentence."""
 
-ICON: Final = r"\bmaterial-(?:icons|symbols)"
-"""What is in the class of an element whose text names an icon."""
-
-ICONS: Final = ("mat-icon", "md-icon", "v-icon")
-"""HTML elements whose text names an icon."""
-
 NAME: Final = r"[A-Za-z][\w:.-]{0,40}"
 """The name of an element."""
 
-_NAMES: Final = "|".join(sorted(f"{_BLOCKS} {_VOID} {_INLINE}".split(), key=len, reverse=True))
+_NAMES: Final = "|".join(sorted((*BLOCKS, *f"{_VOID} {_INLINE}".split()), key=lambda name: (-len(name), name)))
 _ATTRIBUTES: Final = r"""\s(?:[^<>"']|"[^"]{0,2000}"|'[^']{0,2000}')*"""
 
 _SUFFIXES: Final = (
@@ -83,11 +70,6 @@ _SYMBOLS: Final = "\u2190-\u21ff\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299
 """What is a picture only where a variation selector says so."""
 
 _MODIFIERS: Final = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-
-FIELD: Final = (
-    "(?:d{1,4}|D{1,4}|Do|M{1,4}|L{1,4}|y{1,4}|Y{2,4}|H{1,2}|h{1,2}|k{1,2}|m{1,2}|s{1,2}|S{1,3}|E{1,4}|[aAzZwWQ])"
-)
-"""A part of a pattern that dates and times are written by."""
 
 _BETWEEN: Final = r"(?:'[^'\n]{0,20}'|[.,:/\ -]){1,3}"
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from specmt.text.patterns import BLOCKS, BREAKS, HINT, NAME, VOID, token_pattern
+from specmt.names import BLOCKS
+from specmt.text.patterns import BREAKS, HINT, NAME, VOID, token_pattern
 from specmt.text.view import View, plain
 from specmt.types import Span
 

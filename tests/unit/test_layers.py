@@ -23,6 +23,7 @@ LAYERS = {
     "specmt.options": 0,
     "specmt.files": 0,
     "specmt.languages": 0,
+    "specmt.names": 0,
     "specmt.signals": 0,
     "specmt._signals": 0,
     "specmt.text": 1,
