@@ -61,8 +61,9 @@ Floats = npt.NDArray[np.float64]
 
 PLAIN = Sampling(1.0, None, seed=7)
 LINES = 1000
+FEW = LINES // 2
 SIZE = 4
-"""Samples of a test, and the vocabulary that their tokens are from."""
+"""Samples of a test, those of one that asks what others do of other inputs, and the vocabulary of their tokens."""
 
 
 # What samples must be like
@@ -199,7 +200,7 @@ def test_samples_are_those_of_the_verifier(width: int, depth: int) -> None:
 def test_whatever_the_drafter_says(name: str, width: int) -> None:
     """Siblings of probability zero on either side, and more paths than tokens."""
     drafter, verifier = TABLES[name]
-    assert misfit(draw(drafter, verifier, width=width, depth=2), sequences(verifier)) < 1.0
+    assert misfit(draw(drafter, verifier, width=width, depth=2, lines=FEW), sequences(verifier)) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_temperature_and_top_k(temperature: float, top_k: int | None, width: int
         wanted = wanted * (wanted >= np.sort(wanted, axis=1)[:, [-min(top_k, SIZE)]])
     wanted /= wanted.sum(1, keepdims=True)
     how = Sampling(temperature, top_k, seed=3)
-    assert misfit(draw(UNLIKE, VERIFIER, width=width, depth=2, how=how), sequences(wanted)) < 1.0
+    assert misfit(draw(UNLIKE, VERIFIER, width=width, depth=2, how=how, lines=FEW), sequences(wanted)) < 1.0
 
 
 @pytest.mark.parametrize("width", [2, 3])
@@ -352,8 +353,8 @@ def sampled_lines(
 ) -> Hypotheses:
     """Returns a sample for each of many lines, all of the same source."""
     policy = FixedPolicy(Arm(0, block, width))
-    loop = Loop(verifier, [drafter], policy, acceptor, capacity=LINES, max_source_tokens=PLENTY, scores=True)
-    return run_loop(loop, [Request(line, source, line) for line in range(LINES)])
+    loop = Loop(verifier, [drafter], policy, acceptor, capacity=FEW, max_source_tokens=PLENTY, scores=True)
+    return run_loop(loop, [Request(line, source, line) for line in range(FEW)])
 
 
 @pytest.mark.parametrize(("width", "block"), [(1, 1), (1, 4), (3, 2)])
@@ -363,7 +364,7 @@ def test_whole_outputs_of_the_loop(kind: str, width: int, block: int, monkeypatc
     monkeypatch.setattr(rows_module, "target_limit", lambda source_length, max_length: LIMIT)
     verifier, drafter = (FakeNetwork(after_specials(table)) for table in (VERIFIER, UNLIKE))
     drafters = {"masked": MaskedDrafter, "autoregressive": AutoregressiveDrafter}
-    proposer = drafters[kind](lambda: drafter, LINES, sampling=PLAIN)
+    proposer = drafters[kind](lambda: drafter, FEW, sampling=PLAIN)
     found = sampled_lines(verifier, proposer, block, Rejection(PLAIN), [5], width)
     outputs = [[*each.tokens, *[EOS] * (LIMIT - len(each.tokens))] for each in found]
     # What follows EOS is EOS.
@@ -476,6 +477,7 @@ WAYS = {
 }
 
 
+@pytest.mark.crossed("model", "options")
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
 def test_a_sample_depends_on_its_line_alone(model: Model, sources: Sources, options: DecodingOptions) -> None:
     """Not on the batch, the order, the threads or the other lines."""
@@ -500,6 +502,7 @@ def test_a_sample_depends_on_its_line_alone(model: Model, sources: Sources, opti
         assert tokens_of(decode(model, some[1:2], options, places=places[1:2])) == tokens_of(wanted[1:2])
 
 
+@pytest.mark.crossed("model", "options")
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
 def test_samples_differ_between_seeds_lines_and_parts(model: Model, options: DecodingOptions) -> None:
     source = [9, 80, 300, 41, 17, 250]
@@ -578,7 +581,7 @@ def test_the_first_tokens_of_a_model(model: Model, kind: str, width: int, monkey
     options = replace(SAMPLED, drafter=kind, width=width, temperature=TEMPERATURE, block_size=2)
 
     def samples() -> Hypotheses:
-        drafter = make_drafter(kind, model, LINES, options)
+        drafter = make_drafter(kind, model, FEW, options)
         return sampled_lines(model.verifier, drafter, 2, make_acceptor(options), source, width)
 
     def off(found: Hypotheses) -> float:

@@ -47,6 +47,7 @@ from specmt.training.validate import weights_of
 from specmt.translator import Translator
 from specmt.types import BOS, EOS, UNK
 from tests.conftest import set_threads
+from tests.decoding_helpers import sources_for
 from tests.decoding_helpers import tokens_of as said
 from tests.folders import trust
 from tests.networks import drafter_network, scores, verifier_network
@@ -307,6 +308,7 @@ def test_a_drafter_that_may_say_little_changes_no_output(model: Model, sources: 
     plain.__dict__["draft_shortlist"] = None
     listed.__dict__["draft_shortlist"] = only_eos(len(model.pieces))
     listed.__dict__["shortlist"] = everything(len(model.pieces))  # what the replica may say
+    sources = sources_for(model, sources)
     for way in ("masked", "best-first", "autoregressive", "autoregressive best-first", "together", "self"):
         options = DecodingOptions(**WAYS[way])
         wanted, got = decode(plain, sources, options), decode(listed, sources, options)
