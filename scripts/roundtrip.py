@@ -52,6 +52,7 @@ MOST_BYTES = 4 << 20
 IN_THEM = (".xml", ".json", ".yml", ".yaml", ".ts", ".php")
 """Where these end a name, the format is found by what is in a file."""
 
+RULES = Rules(languages=("en", "de"))
 STRUCTURE = ("parse", "block", "branch", "placeholder", "tag", "code", "link")
 """Kinds of what `specmt check` finds that no translator, however bad, may be the cause of."""
 
@@ -170,8 +171,15 @@ def faults(
             files = [Path(folder) / f"{side}{PurePath(name).suffix}" for side in ("source", "target")]
             for file, each in zip(files, (data, done.data), strict=True):
                 file.write_bytes(each)
-            pair = Pair(*files, kind, Settings(), Rules(languages=("en", "de")), is_strict=True)
-            yield from (f"{way}: line {each.line}: {each.text}" for each in check_pair(pair) if each.kind in STRUCTURE)
+            before, after = (
+                [*check_pair(Pair(files[0], file, kind, Settings(), RULES, is_strict=True))] for file in files
+            )
+            known = {each.text for each in before}  # in translations that were there
+            yield from (
+                f"{way}: line {each.line}: {each.text}"
+                for each in after
+                if each.kind in STRUCTURE and each.text not in known
+            )
 
 
 @click.command(help=__doc__)

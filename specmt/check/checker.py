@@ -40,7 +40,12 @@ from specmt.update.update import Update, open_update
 _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
 """Comments and texts in code."""
 
-_CITED: Final = re.compile(r"(?<![\w:`])`([^`<>]+)`(?![\w`])")
+_NO_CODES: Final = {
+    "rst": re.compile(r"(?<![\w:`])`([^`<>]+(?:<[^`<>]*>)?)`_{0,2}(?![\w`])"),
+    "asciidoc": re.compile(r"(?<=[\"'])`([^`]+)`(?=[\"'])"),
+}
+"""What has backticks in a format and is text: a title, a reference, a quotation."""
+
 _FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
 _TEXTS: Final = ("", "text", "txt", "mermaid")
@@ -137,9 +142,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
 
 
 def _blocks(document: Document, pair: Pair) -> list[Text]:
-    """Returns the blocks of a page; in reStructuredText words between single backticks are no code."""
-    found = blocks_of(document)
-    return [each._replace(raw=_CITED.sub(r"\1", each.raw)) for each in found] if pair.file_format == "rst" else found
+    """Returns the blocks of a page, without backticks that are not those of code."""
+    found, no_code = blocks_of(document), _NO_CODES.get(pair.file_format)
+    return [each._replace(raw=no_code.sub(r"\1", each.raw)) for each in found] if no_code else found
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:

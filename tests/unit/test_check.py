@@ -209,6 +209,8 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "Gerät mit <strong>Strom</strong>", "Device-based <b>power</b>"),
         ("yaml", "Alle Geräte", "All devices"),
         ("rst", ".. versionadded:: 7.1\n\nDer `hohe Turm`", ".. versionadded:: 7.1\n\nThe `high tower`"),
+        ("rst", "Der `Turm <a_>`_ und ein :x:`a`", "The `tower <a_>`_ and one :x:`a`"),
+        ("asciidoc", 'Der "`hohe Turm`" und `a`', 'The "`high tower`" and `a`'),
         ("markdown", "Klick auf `Speichern und zurück`.", "Click on `Save and go back`."),
         ("markdown", "Ruf `tool zeige datei` auf", "Call `tool show file`"),
         ("markdown", "```sh\nls # alle\necho 'Hallo Welt'\n```", "```sh\nls # all of them\necho 'Hello'\n```"),
