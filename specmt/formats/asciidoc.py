@@ -231,7 +231,7 @@ class _Page:
             self._leave([(start, start + match.end())], "markup")
             return self._text_of(lines, number, start + match.end(), in_list=True)
         if (match := _TERM.match(raw)) and "`" not in match["mark"]:
-            self._take((start + match.start("term"), start + match.end("term")), is_term=True)
+            self._take((start + match.start("term"), start + match.end("term")))
             if match.end() < len(raw):
                 return self._text_of(lines, number, start + match.end(), in_list=True)
             number += 1
@@ -341,13 +341,11 @@ class _Page:
         whole: Span,
         *,
         is_first: bool = True,
-        is_term: bool = False,
         more: Callable[[str], list[Edit]] = lambda _: [],
     ) -> None:
         """Reads a text with inline markup.
 
         :param is_first: whether it stands where any block may
-        :param is_term: whether it ends at two colons
         :param more: returns what else is written, given the text
         """
         text = self._text

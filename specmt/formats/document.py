@@ -71,9 +71,6 @@ class Segment:
     context: str = ""
     """What tells it from others of the same text: a message context, a key."""
 
-    note: str = ""
-    """What the authors say about it."""
-
     near: tuple[tuple[str, str], ...] = ()
     """Texts like it and their translations: what it was before a change, what a memory suggested."""
 

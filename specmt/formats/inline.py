@@ -376,7 +376,6 @@ def in_place(
     *,
     state: State = "new",
     context: str = "",
-    note: str = "",
     wraps: bool = False,
     may_start: re.Pattern[str] | None = None,
     guard: Callable[[Pieces, int], Pieces] = lambda pieces, _: pieces,

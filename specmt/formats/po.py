@@ -85,7 +85,6 @@ class _Entry:
     former_span: Span | None = None
     flags: tuple[str, ...] = ()
     flags_span: Span | None = None
-    note: str = ""
 
     @property
     def slots(self) -> list[str]:
@@ -149,7 +148,6 @@ def _entries(text: str) -> Iterator[_Entry]:
     entry: _Entry | None = None
     key = ""
     flags: tuple[tuple[str, ...], Span] | None = None
-    notes: list[str] = []
     former: dict[str, str] = {}
     former_span: Span | None = None
     start: int | None = None
@@ -170,8 +168,6 @@ def _entries(text: str) -> Iterator[_Entry]:
             start = begin if start is None else start
             continue
         if stripped[0] == "#" and not stripped.startswith("#|"):
-            if stripped.startswith("#."):
-                notes.append(stripped[2:].strip())
             continue
         said = _STRING.fullmatch(line.strip())
         if said is None:
@@ -186,10 +182,10 @@ def _entries(text: str) -> Iterator[_Entry]:
             continue
         if entry is None:
             first = begin if start is None else start
-            entry = _Entry(first, former=former, former_span=former_span, note=" ".join(notes))
+            entry = _Entry(first, former=former, former_span=former_span)
             if flags is not None:
                 entry.flags, entry.flags_span = flags
-            flags, notes, former, former_span, start = None, [], {}, None, None
+            flags, former, former_span, start = None, {}, None, None
         quote, last = begin + line.index('"'), begin + line.rindex('"') + 1
         if said["key"] is not None:
             key = said["key"]
@@ -291,7 +287,6 @@ class _Style:
                     reason="left as it is: translators name themselves here" if is_left else part.reason,
                     target=target,
                     context=_context(entry) or "",
-                    note=entry.note,
                     near=near,
                     written=written,
                 )

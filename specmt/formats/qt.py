@@ -45,8 +45,6 @@ _GONE: Final = ("vanished", "obsolete")
 _FILTERS: Final = re.compile(";;")
 """What is between filters of files, as in ``Images (*.png);;All files (*)``."""
 
-_NOTES: Final = ("comment", "extracomment")
-
 
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads the messages that are in the program.
@@ -119,8 +117,7 @@ def _message(
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
 
     target = known[0] if known else ""
-    note = " ".join(plain_text(text, inner[name].inner) for name in _NOTES if name in inner)
-    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, note=note, span=span)
+    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, span=span)
 
 
 def _attribute(text: str, token: Token, name: str) -> str:

@@ -50,6 +50,5 @@ def _segments(text: str, parts: list[Part], forms: Sequence[str]) -> Iterator[Se
         if value is not None and is_code(plain_text(text, value.inner)):
             parts.append(Part(value.start, value.end, "no text"))
         elif value is not None:
-            note = plain_text(text, inner["comment"].inner) if "comment" in inner else ""
             inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
-            yield from in_place(inline, lines, xml_escape, context=name, note=note, forms=forms, entities=True)
+            yield from in_place(inline, lines, xml_escape, context=name, forms=forms, entities=True)

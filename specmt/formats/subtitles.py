@@ -107,7 +107,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     width = _width(text, blocks, "\\N" if is_ass else "\n")
     lines = LineNumbers(text)
     segments: list[Segment] = []
-    for group in _groups(text, blocks, is_ass=is_ass):
+    for group in _groups(text, blocks):
         inline = Inline(text, coding[0], collapses=True, escaped="[♪♫]")
         for number, block in enumerate(group):
             if number:
@@ -225,7 +225,7 @@ def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bo
             yield (begin, left + len(raw.strip())), number == 0
 
 
-def _groups(text: str, blocks: Sequence[_Block], *, is_ass: bool) -> Iterator[list[_Block]]:
+def _groups(text: str, blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
     """Yields blocks whose texts are whole sentences together."""
     group: list[_Block] = []
     for block in blocks:

@@ -96,16 +96,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
         now = list(_units(here.get(target, {})))
         states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now]
         state: State = min(states, default="new")
-        said, note, line = str(now[0]["value"]) if now else "", str(entry.get("comment", "")), lines(node.key_at)
+        said, line = str(now[0]["value"]) if now else "", lines(node.key_at)
         for unit in filter(_is_text, _units(wanted)):
             found.numbers.append(len(segments))
             inline = Inline(unit["value"])
             inline.text(0, len(unit["value"]))
             found.spellings.append(inline.read_entities())
             core = Tagged(inline.plain().strip())
-            segments.append(
-                Segment(core, line, lambda *_: (), state, target=said, context=key, note=note, start=node.key_at)
-            )
+            segments.append(Segment(core, line, lambda *_: (), state, target=said, context=key, start=node.key_at))
         entries.append(found)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:

@@ -65,7 +65,6 @@ class _Unit:
     """These segments."""
 
     suggestions: list[Element]
-    note: str
     count: int = 0
 
 
@@ -139,7 +138,6 @@ class _Reader:
         if "source" not in known or known["source"].first.kind == "empty":
             return
         segmented = known.get("seg-source")
-        notes = [each for each in elements if local(each.name) == "note" and each.first.kind == "open"]
         unit = _Unit(
             tokens[0],
             known["source"],
@@ -147,7 +145,6 @@ class _Reader:
             segmented,
             [] if segmented is None else list(self._segs(segmented.inner)),
             [each for each in elements if local(each.name) == "alt-trans"],
-            " ".join(xml_unescape(self._text[slice(*each.inside)]).strip() for each in notes),
         )
         found = [
             segment
@@ -196,7 +193,6 @@ class _Reader:
         known = {
             "target": existing,
             "context": context,
-            "note": unit.note,
             "near": near,
             "written": (*raw,) if raw else segment.written,
             "start": unit.source.start,

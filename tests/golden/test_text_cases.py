@@ -22,7 +22,6 @@ from tests.golden.hostile import Made, find_faults
 GREEDY = DecodingOptions(strategy="greedy")
 
 SENTENCES = ["Anna lives in Boston.", "He works as a cook.", "The dog is here.", "School starts tomorrow."] * 4
-DATES = ["20.05.1995", "3.10.1990", "31.12.2024"]
 DATED = ["{}", "Am {} wurde er geboren.", "Geboren am {} in Ulm.", "Gültig vom 01.01.2024 bis {}."]
 FIXED = ["194688523062", "4111 1111 1111 1111", "3.14159265358979323846", "6171-1231-1311-1231", "20240000117788"]
 UNLEARNT = ["हिन्दी", "தமிழ்", "ไทย", "Երևան", "√2 ≈", "π ≠ 3; 5 ≤ 6; ∞", "H₂O", "├──"]
