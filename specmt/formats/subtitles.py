@@ -7,8 +7,10 @@ point in the sentence, which the alignment carries over.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -339,15 +341,14 @@ class _Writer:
     def _lines(self, part: Tagged) -> Pieces:
         """Returns a text in as few lines as there can be, of about the same length."""
         pieces = render(part, self._encode)
+        wrapped = partial(wrap, pieces, 0, line_break=self._break, may_start=_MAY_START, with_tags=False)
+
+        def fewer(width: int) -> int:
+            return -wrapped(width).count(self._break)
+
         size = len(part.text)
-        count = -(-size // self._width)
-        best = wrap(pieces, 0, self._width, self._break, _MAY_START, with_tags=False)
-        fewest = best.count(self._break)
-        for width in range(max(1, size // max(1, count)), self._width):
-            tried = wrap(pieces, 0, width, self._break, _MAY_START, with_tags=False)
-            if tried.count(self._break) == fewest:
-                return tried
-        return best
+        widths = range(max(1, size // max(1, -(-size // self._width))), self._width)
+        return wrapped(self._width - len(widths) + bisect_left(widths, fewer(self._width), key=fewer))
 
 
 def _shifted(part: Tagged, offset: int) -> Tagged:

@@ -161,6 +161,7 @@ REPEATED = {
         (f"{_CUE}\n", "<i>x |<i>x</i> |<|{|{{\\x}}x |- x\n|x |</i>x|<i><b>x", ""),
         ("[Script Info]\n", f"{_EVENT[14:]}x\n|Format: Text\n|,", ""),
         (_EVENT, "\\N|x\\N- |{\\i}x |{|\\p1", "\n"),
+        (f"WEBVTT\n\n{_CUE}\n", "a &amp; ", ""),
     ],
     "text": [("", "a|a\n|\n| |a |\r|\r\n", "")],
     "tmx": [
