@@ -95,6 +95,10 @@ def test_marks_that_touch_a_word_are_doubled() -> None:
     assert document.write({0: tagged}, print).decode() == "ab**家**cd\n"
 
 
+def test_attributes_that_are_escaped_are_copied() -> None:
+    assert translate(read("asciidoc", b"Der Wert \\{haus} gilt\n")) == b"DER WERT \\{haus} GILT\n"
+
+
 def test_what_is_code_by_its_style_or_its_column_is_left() -> None:
     page = b"[source]\nnein\n\n[mermaid]\n--\nnein\n--\n"
     page += b'\n[cols="1m"]\n|===\n|nein\n|===\n\n[format=csv]\n|===\nnein,nein\n|===\n'
