@@ -198,9 +198,10 @@ class LearntPolicy(Policy):
     def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
         since, loss = self.seconds - self.played[arm], 1.0 - worth / most
+        if loss <= 0.0 or since <= REST or self.price(arm) > 0.0:
+            return False
         taken = PROBES * rows * self._expect(arm, rows, promising)[0] / worth
-        is_due = loss > 0.0 and since > REST and since * SHARE / len(self.arms) >= loss * taken
-        return is_due and self.price(arm) == 0.0
+        return since * SHARE / len(self.arms) >= loss * taken
 
     def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
         """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""

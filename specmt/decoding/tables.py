@@ -141,6 +141,7 @@ class Acceptance:
         self.asked, self.stood = np.full(MOST, PRIOR), PRIOR * np.array(known)
         self.drafted = np.append(PRIOR, self.stood[:-1])
         self.drafted[:nodes] = PRIOR
+        self.expected: dict[tuple[int, int], tuple[float, float, float]] = {}  # asked often, until more is counted
 
     def observe(self, reach: int, drafted: Ids, accepted: Ids) -> None:
         """Takes in how many tokens of drafts (D) there were, and stood, where there could be so many."""
@@ -148,11 +149,15 @@ class Acceptance:
         fresh = len(drafted), (drafted[:, None] >= k).sum(0), (accepted[:, None] >= k).sum(0)
         for table, more in zip((self.asked, self.drafted, self.stood), fresh, strict=True):
             table[:reach] = fade * table[:reach] + more
+        self.expected = {}
 
     def expect(self, reach: int, rows: int) -> tuple[float, float, float]:
         """Returns tokens that a call commits of a sentence, its nodes, and those of the one of all that has most."""
-        stood, drafted = (each[:reach] / self.asked[:reach] for each in (self.stood, self.drafted))
-        return 1.0 + float(stood.sum()), float(drafted.sum()), float((1.0 - (1.0 - drafted) ** rows).sum())
+        if (reach, rows) not in self.expected:
+            stood, drafted = (each[:reach] / self.asked[:reach] for each in (self.stood, self.drafted))
+            sums = 1.0 + stood.sum(), drafted.sum(), (1.0 - (1.0 - drafted) ** rows).sum()
+            self.expected[reach, rows] = (float(sums[0]), float(sums[1]), float(sums[2]))
+        return self.expected[reach, rows]
 
 
 def nearest(tokens: float) -> float:
