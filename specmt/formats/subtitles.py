@@ -49,7 +49,8 @@ _CLOCK: Final = r"(?:(\d{1,9}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _TIMES: Final = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}[^\n]*")
 _EVENT: Final = re.compile(r"Dialogue:[ \t]*([^\n]*)")
 _ENDS: Final = re.compile(r"[.!?…:♪][\"'”“’»›)\]*_]*$")
-_TAG: Final = re.compile(r"</?([A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{[^{}\n]*\}")
+_RUBY: Final = r"(?P<ruby><ruby\b[^<>\n]*>[\s\S]{0,200}?</ruby>)"
+_TAG: Final = re.compile(rf"{_RUBY}|</?(?P<name>[A-Za-z]+)[^<>\n]*>|<[\d:.]+>|\{{[^{{}}\n]*\}}")
 _TAGS: Final = r"(?:<[^<>\n]*>|\{[^{}\n]*\})*"
 _SPOKEN: Final = re.compile(rf"{_TAGS}(?:[-–—]|(?:>|&gt;){{2,3}})\s?(?=\S)")
 _LABEL: Final = re.compile(rf"{_TAGS}(?:[♪♫]|[A-ZÄÖÜ][A-ZÄÖÜ0-9 .'#-]+:\s)")
@@ -65,7 +66,7 @@ _MARKS: Final = re.compile(r"[^\w\s]*\s*")
 
 _BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
-_PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "ruby", "s", "u", "v"))
+_PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "s", "u", "v"))
 
 _KARAOKE: Final = r"\\[kK][fo]?\d[^\n]*\\[kK][fo]?\d"
 _CUE_LINES: Final = rf"(?P<identifier>^[^\n]+\n(?=[ \t]*{_CLOCK}[ \t]*-->))?(?P<times>^[^\n]*-->[^\n]*)"
@@ -76,11 +77,13 @@ _NO_TEXT: Final = {
     ),
     "srt": re.compile(_CUE_LINES, re.MULTILINE),
     "vtt": re.compile(
-        rf"(?P<header>\A\ufeff?WEBVTT[^\n]*(?:\n[^\n]+)*)|(?P<note>^(?:NOTE|STYLE|REGION)\b[^\n]*(?:\n[^\r\n]+)*)|{_CUE_LINES}",
+        rf"(?P<header>\A\ufeff?WEBVTT[^\n]*(?:\n[^\n]+)*)|(?P<note>^(?:NOTE|STYLE|REGION)\b[^\n]*(?:\n[^\r\n]+)*)|{_RUBY}|{_CUE_LINES}",
         re.MULTILINE,
     ),
 }
 """What is left of a file of each kind, and why."""
+
+_TOLD: Final = {"karaoke": "each syllable has its time", "ruby": "it says how its own words are read"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +129,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     kind = "ass" if is_ass else "vtt" if is_vtt else "srt"
     parts += [Part(*match.span(), match.lastgroup or "") for match in _NO_TEXT[kind].finditer(text)]
     for part in parts:
-        if part.reason == "karaoke":
-            said, reason = Tagged(text[part.start : part.end]), "left as it is: each syllable has its time"
+        if part.reason in _TOLD:
+            said, reason = Tagged(text[part.start : part.end]), f"left as it is: {_TOLD[part.reason]}"
             segments.append(Segment(said, lines(part.start), lambda *_: (), "skipped", reason=reason))
     segments += unread_segments(text, parts, lines)
     return TextDocument(text, encoding, segments, parts=parts)
@@ -262,8 +265,10 @@ def _add(inline: Inline, text: str, span: Span) -> None:
     for match in _TAG.finditer(text, *span):
         inline.text(place, match.start())
         place = match.end()
-        name = (match[1] or "").lower()
-        if name not in _PAIRED:
+        name = (match["name"] or "").lower()
+        if match["ruby"]:
+            inline.opaque(*match.span())
+        elif name not in _PAIRED:
             inline.point(*match.span())
         elif match[0].startswith("</"):
             inline.close(*match.span(), name)

@@ -115,6 +115,13 @@ def test_karaoke_stays_and_is_told() -> None:
     assert [(remark.line, remark.text[:14]) for remark in done.summary.warnings] == [(5, "left as it is:")]
 
 
+def test_words_with_how_they_are_read_stay_and_are_told() -> None:
+    data = "WEBVTT\n\n00:01.000 --> 00:02.000\nDas ist <ruby>東京<rt>Tokio</rt></ruby>, ja.\n"
+    (done,) = run(Shouting(), ("subtitles", data))
+    assert done.data.decode() == data.replace("Das ist", "DAS IST").replace("ja", "JA")
+    assert [(remark.line, remark.text[:14]) for remark in done.summary.warnings] == [(4, "left as it is:")]
+
+
 def test_ends_and_beginnings_of_angular_are_pairs() -> None:
     source = '<x id="START_LINK"/>one<x id="CLOSE_LINK"/> <x id="START_LINK_1"/>two<x id="CLOSE_LINK"/> three'
     document = read_document(_UNIT.format(source, "").encode(), "a", "xliff", FormatOptions())
