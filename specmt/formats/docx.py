@@ -43,6 +43,9 @@ _PROPERTIES: Final = frozenset(("w:pPr", "w:smartTagPr", "w:customXmlPr"))
 _CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
 """Content controls of which the text is one of a list."""
 
+_SHOWN: Final = " w:displayText="
+"""What a list shows for its values, and is translated as its text is."""
+
 _STYLE: Final = re.compile(r"<w:style\b[^>]*\bw:styleId=\"([^\"]*)\"[^>]*>(.*?)</w:style>", re.DOTALL)
 _NAME: Final = re.compile(r"<w:(name|basedOn)\b[^>]*\bw:val=\"([^\"]*)\"")
 _USED: Final = re.compile(r"<w:([pr])Style\b[^>]*\bw:val=\"([^\"]*)\"")
@@ -87,7 +90,7 @@ class _Run:
 
 def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment | Part]:
     lines = LineNumbers(text)
-    chosen = _chosen(xml_tokens(text)) if any(f"<{name}" in text for name in _CHOSEN) else []
+    chosen = _chosen(text) if any(f"<{name}" in text for name in _CHOSEN) else []
     yield from (Part(*span, "one of a list") for span in chosen)
     for number, paragraph in enumerate(_paragraphs(xml_tokens(text), lines), 1):
         place = bisect_left(chosen, (paragraph.start, 0)) - 1
@@ -98,21 +101,24 @@ def _segments(text: str, is_code: Callable[[str], bool]) -> Iterator[Segment | P
         if style is None or style[1] != "p" or not is_code(style[2]):
             found = _Paragraph(text, paragraph, is_code)
             yield from found.left
-            yield from found.segments(lines, f"paragraph {number}")
+            for each in (found, *(_Paragraph(text, shown, is_code) for shown in found.shown)):
+                yield from each.segments(lines, f"paragraph {number}")
         else:
             yield Part(paragraph.start, paragraph.end, "code")
     yield from drawn(text, lines)
 
 
-def _chosen(tokens: Iterable[Token]) -> list[Span]:
+def _chosen(text: str) -> list[Span]:
     """Returns where the content controls are that have paragraphs in them of which the text is one of a list."""
     found: list[Span] = []
     opened: list[tuple[int, bool]] = []
-    for token in tokens:
+    for token in xml_tokens(text):
         if token.name == "w:sdt" and token.kind == "open":
             opened.append((token.start, False))
-        elif token.name in _CHOSEN and opened:
+        elif token.name in _CHOSEN and token.kind != "close" and opened:
             opened[-1] = opened[-1][0], True
+        elif token.name == "w:listItem" and opened and _SHOWN in text[token.start : token.end]:
+            opened[-1] = opened[-1][0], False
         elif token.name == "w:sdt" and opened:
             start, is_chosen = opened.pop()
             found += [(start, token.end)] if is_chosen else []
@@ -147,10 +153,13 @@ class _Paragraph:
         "_text",
         "_texts",
         "left",
+        "shown",
     )
 
     def __init__(self, text: str, node: Element, is_code: Callable[[str], bool]) -> None:
         self.left: list[Part] = []
+        self.shown: list[Element] = []
+        """Of lists what is chosen, each a text of its own as in the list."""
         self._text = text
         self._is_code = is_code
         self._found: list[tuple[Tagged, Span]] = []
@@ -272,7 +281,9 @@ class _Paragraph:
                 is_note = any(child.name in _NOTES for child in node.elements)
                 add = self._inline.mark if is_note else self._inline.opaque
                 add(node.start, node.end)
-                if node.name == "w:sdt" or any(each.name == "w:t" for each in node.elements):
+                if node.name == "w:sdt" and _SHOWN in self._text[node.start : node.end]:
+                    self.shown += node.elements[1:]
+                elif node.name == "w:sdt" or any(each.name == "w:t" for each in node.elements):
                     self.left.append(Part(node.start, node.end, "code, or one of a list"))
         end_pair()
 

@@ -9,10 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, final
 
 from specmt.errors import DataError
-from specmt.formats.document import MAX_BYTES, Edit, LineNumbers, Part, Segment, TextDocument, write
+from specmt.formats.document import MAX_BYTES, Edit, LineNumbers, Part, RefusedError, Segment, TextDocument, write
 from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.left import told
@@ -25,13 +26,22 @@ _LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is a
 """Why members are left, by a part of their name."""
 
 _TEXT: Final = re.compile(r">([^<>]+)<")
-_SAID: Final = re.compile(r"""\s(?:descr|title)=(?P<quote>["'])(?P<said>(?:(?!(?P=quote)).)+)""", re.DOTALL)
+_SAID: Final = re.compile(
+    r"""\s(?:w:)?(?P<key>descr|displayText|error(?:Title)?|prompt(?:Title)?|title|tooltip)=
+        (?P<quote>["'])(?P<said>(?:(?!(?P=quote)).)+)""",
+    re.VERBOSE | re.DOTALL,
+)
 _DESCRIBED: Final = re.compile(
     r"""<(?P<name>dc:(?:title|description)|svg:(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
-        | <\w+:(?:docPr|cNvPr)\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
+        | <(?:\w+:)?(?:docPr|cNvPr|dataValidation|hlinkClick|hyperlink|w:listItem)\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
     re.VERBOSE,
 )
-"""What is said of a document, and of pictures in it."""
+"""What is said of a document, of pictures and links in it, and of what may be chosen."""
+
+_MOST: Final = {"error": 255, "errorTitle": 32, "prompt": 255, "promptTitle": 32, "tooltip": 255}
+"""The most characters that Excel reads in an attribute."""
+
+_NEW_LINE: Final = re.compile(r"(?i)(?:_x000d_)?_x000a_")
 
 
 @final
@@ -151,9 +161,22 @@ def _described(text: str) -> Iterator[Segment]:
     lines = LineNumbers(text)
     for match in _DESCRIBED.finditer(text):
         for each in [match] if match["said"] else _SAID.finditer(text, *match.span()):
-            inline = Inline(text, xml_unescape)
+            key, quote = (each["key"], each["quote"]) if each is not match else ("", '"')
+            found = _NEW_LINE.search(each["said"])
+            line_break = found[0] if found else "&#10;"
+            inline = Inline(text, lambda raw, by=line_break: xml_unescape(raw.replace(by, "\n")))  # type: ignore[misc]
             inline.text(*each.span("said"))
-            yield from in_place(inline, lines, lambda said: quoted(said)[1:-1].replace("\n", "&#10;"))
+            yield from in_place(inline, lines, partial(_as_attribute, quote, line_break, _MOST.get(key)))
+
+
+def _as_attribute(quote: str, line_break: str, most: int | None, said: str) -> str:
+    """Returns a text as it is written between quotes.
+
+    :raises RefusedError: it is longer than is read there.
+    """
+    if most is not None and len(said) > most:
+        raise RefusedError(f"it may have no more than {most} characters")
+    return quoted(said, quote)[1:-1].replace("\n", line_break)
 
 
 def member_of(data: bytes, name: str) -> str:

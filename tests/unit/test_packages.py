@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specmt.errors import DataError
+from specmt.types import Tagged
 from tests.documents import package, read, translate, unpack
 
 
@@ -57,3 +58,18 @@ def test_a_link_is_not_the_style_of_what_is_around_it() -> None:
     slide = f'<p:sld xmlns:p="p" xmlns:a="a" xmlns:r="r"><a:p>{runs}</a:p></p:sld>'
     written = unpack(translate(read("pptx", package({"ppt/slides/slide1.xml": slide}))), "ppt/slides/slide1.xml")
     assert written == slide.replace("Zum", "ZUM").replace("großen Haus", "GROSSEN HAUS")
+
+
+def test_what_is_said_in_attributes_keeps_its_line_breaks_and_its_limits() -> None:
+    rest = ' type="list" error="{}" errorTitle="Zu kurz" prompt=\'{}\'/></dataValidations>'
+    rest += '<hyperlinks><hyperlink ref="A1" tooltip="{}" display="Nein"/></hyperlinks></worksheet>'
+    sheet = "<worksheet><dataValidations><dataValidation" + rest
+    file = "xl/worksheets/sheet1.xml"
+    document = read("xlsx", package({file: sheet.format("Ein_x000a_Haus", "Ein&#10;Haus", "Ein &amp; Haus")}))
+    texts = [segment.source.text for segment in document.segments]
+    assert texts == ["Ein\nHaus", "Zu kurz", "Ein\nHaus", "Ein & Haus"]
+    said = ["A\nhouse", "Too short for a title of what is wrong", "Anna's\nhouse", "A & house"]
+    told: list[str] = []
+    written = document.write(dict(enumerate(map(Tagged, said))), lambda _, what: told.append(what))
+    assert unpack(written, file) == sheet.format("A_x000a_house", "Anna&#39;s&#10;house", "A &amp; house")
+    assert len(told) == 1 and "may have no more than 32 characters" in told[0]

@@ -76,6 +76,21 @@ def test_a_paragraph_that_is_one_of_a_list_stays() -> None:
     assert said == ["Ein Satz", "EIN SATZ", "Ein Satz", "DAS"]
 
 
+def test_lists_are_shown_in_the_language_of_the_page() -> None:
+    control = (
+        '<w:sdt><w:sdtPr><w:dropDownList><w:listItem w:displayText="Ein Satz" w:value="Ein Satz"/></w:dropDownList>'
+        "</w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>"
+    )
+    inline, block = (control.format(inside) for inside in (r("Ein Satz"), f"<w:p>{r('Ein Satz')}</w:p>"))
+    data = in_word(f"<w:p>{r('Das ist')}{inline}{r('hier')}</w:p>{block}")
+    document = read_document(data, "a", "docx", FormatOptions())
+    assert [each.source.text for each in document.segments] == ["Das ist{t1}hier", *["Ein Satz"] * 4]
+    (done,) = run(Shouting(), ("docx", data))
+    before, after = (unpack(each, "word/document.xml") for each in (data, done.data))
+    upper = re.sub(">[^<]+", lambda said: said[0].upper(), before).replace('Text="Ein Satz', 'Text="EIN SATZ')
+    assert after == upper
+
+
 def test_hyphens_of_word_are_hyphens() -> None:
     inside = (
         r("E") + "<w:r><w:noBreakHyphen/></w:r>" + "<w:r><w:t>Mails an Ver</w:t><w:softHyphen/><w:t>eine</w:t></w:r>"
