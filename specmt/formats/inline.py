@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial
@@ -114,14 +114,12 @@ class Inline:
     def read_entities(self) -> Callable[[str], str]:
         """Reads the entities that a message mostly writes characters as; returns what writes them so again."""
         text = (self.source[slice(*item.span)] for item in self._items if item.kind == "text")
-        said = "".join(map(self._decode, text))
-        if "&" not in said or ENTITY.search(said) is None:
+        spelt = _spelt("".join(map(self._decode, text)))
+        if not spelt:
             return str
-        found = spellings(said, 0, len(said), "<>" if _SHOWN_TAG.search(said) else "")
-        spelt = {char: spelling for char, spelling in found.items() if spelling in said}
-        chars, decode = {spelling: chr(char) for char, spelling in spelt.items()}, self._decode
-        self._decode = lambda raw: ENTITY.sub(lambda match: chars.get(match[0], match[0]), decode(raw))
-        return lambda text: _WRITTEN.sub(lambda match: match["kept"] or match[0].translate(spelt), text)
+        decode, table = self._decode, str.maketrans(spelt)
+        self._decode = lambda raw: _unspelt(decode(raw), spelt)
+        return lambda text: _WRITTEN.sub(lambda match: match["kept"] or match[0].translate(table), text)
 
     def read_breaks(self) -> Callable[[str], str]:
         r"""Reads the line breaks that a message writes as ``\n``; returns what writes them so again."""
@@ -362,6 +360,24 @@ def written(text: str, pieces: Pieces) -> str:
 
 def _length(word: Pieces, *, with_tags: bool) -> int:
     return sum(len(piece) if isinstance(piece, str) else (piece[1] - piece[0]) * with_tags for piece in word)
+
+
+def meant(text: str) -> str:
+    """Returns what a message says, its entities read as :meth:`Inline.read_entities` reads those of a source."""
+    return _unspelt(text, _spelt(text))
+
+
+def _spelt(text: str) -> dict[str, str]:
+    """Returns the characters that a message mostly writes as entities, and these."""
+    if "&" not in text or ENTITY.search(text) is None:
+        return {}
+    found = spellings(text, 0, len(text), "<>" if _SHOWN_TAG.search(text) else "")
+    return {chr(char): spelling for char, spelling in found.items() if spelling in text}
+
+
+def _unspelt(text: str, spelt: Mapping[str, str]) -> str:
+    chars = {spelling: char for char, spelling in spelt.items()}
+    return ENTITY.sub(lambda match: chars.get(match[0], match[0]), text) if chars else text
 
 
 def replacing(span: Span, encode: Callable[[str], str] = str) -> Callable[[Tagged, Tell], list[Edit]]:

@@ -24,7 +24,7 @@ from specmt.formats.document import (
     edited,
 )
 from specmt.formats.encoding import Encoding, decode
-from specmt.formats.inline import Inline, in_place
+from specmt.formats.inline import Inline, in_place, meant
 from specmt.formats.manual import find_marks
 from specmt.formats.plurals import plural_forms
 from specmt.languages import primary
@@ -266,8 +266,8 @@ class _Style:
                 )
             ]
             existing = [entry.values[slot].text for slot in targets if slot in entry.values]
-            target = next((text.strip() for text in existing if text), "")
-            former = entry.former.get(key, "").strip()
+            target = meant(next((text.strip() for text in existing if text), ""))
+            former = meant(entry.former.get(key, "").strip())
             state: State = "translated" if any(existing) else "new"
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"

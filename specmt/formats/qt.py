@@ -21,7 +21,7 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode_xml
 from specmt.formats.glued import Item
-from specmt.formats.inline import Inline, render
+from specmt.formats.inline import Inline, meant, render
 from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
@@ -116,7 +116,7 @@ def _message(
         before = line if old is None else ""
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
 
-    target = known[0] if known else ""
+    target = meant(known[0]) if known else ""
     yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, span=span)
 
 

@@ -24,7 +24,7 @@ from specmt.formats.document import (
     edited,
 )
 from specmt.formats.encoding import decode_xml
-from specmt.formats.inline import Inline, in_place
+from specmt.formats.inline import Inline, in_place, meant
 from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
@@ -181,7 +181,9 @@ class _Reader:
         suggestions = [
             {local(side.name): plain_text(text, side.inner) for side in each.elements} for each in unit.suggestions
         ]
-        near = tuple((each.get("source", source), each["target"]) for each in suggestions if each.get("target"))
+        near = tuple(
+            (meant(each.get("source", source)), meant(each["target"])) for each in suggestions if each.get("target")
+        )
         attributes = unit.token.attributes(text)
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(text, key)
@@ -191,7 +193,7 @@ class _Reader:
         line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
         state = "skipped" if segment.state == "skipped" else state
         known = {
-            "target": existing,
+            "target": meant(existing),
             "context": context,
             "near": near,
             "written": (*raw,) if raw else segment.written,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 from specmt.documents import LEFT, translate_documents
@@ -167,6 +169,24 @@ def test_entities_in_messages_are_read(source: str, said: str | None, written: s
         (segment,) = read(name, text.encode()).segments
         assert segment.source.text == (source.replace("&amp;", "&").replace("&quot;", '"') if said is None else said)
         assert f'"{written}"' in shout(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("po", '#| msgid "{old}"\nmsgid "{source}"\nmsgstr "{target}"\n'),
+        ("qt", "<TS><message><source>{source}</source><translation>{target}</translation></message></TS>"),
+        ("xliff", "<xliff><trans-unit><source>{source}</source><target>{target}</target>{more}</trans-unit></xliff>"),
+    ],
+)
+def test_entities_of_translations_are_read_as_those_of_sources(name: str, text: str) -> None:
+    more = "<alt-trans><source>{old}</source><target>{target}</target></alt-trans>"
+    said = {"old": "Haus &amp; Tier", "source": "Haus &amp; <b>Hof</b>", "target": "house &amp; <b>yard</b>"}
+    if name != "po":
+        said = {key: html.escape(each) for key, each in said.items()}
+    (segment,) = read(name, text.format(**said, more=more.format(**said)).encode()).segments
+    assert (segment.source.text, segment.target) == ("Haus & <b>Hof</b>", "house & <b>yard</b>")
+    assert segment.near == ((("Haus & Tier", "house & <b>yard</b>"),) if name != "qt" else ())
 
 
 def test_properties() -> None:
