@@ -41,10 +41,13 @@ _NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^
 """Comments and texts in code."""
 
 _NO_CODES: Final = {
-    "rst": re.compile(r"(?<![\w:`])`([^`<>]+(?:<[^`<>]*>)?)`_{0,2}(?![\w`])"),
+    "rst": re.compile(
+        r"(:[\w:.+-]+:`[^`]+`|``.+?``)|(?<![\w:`])`([^`<>]+(?:<[^`<>]*[^`<>_]>)?)(?:<[^`<>]*_>)?`_{0,2}(?![\w`])",
+        re.DOTALL,
+    ),
     "asciidoc": re.compile(r"(?<=[\"'])`([^`]+)`(?=[\"'])"),
 }
-"""What has backticks in a format and is text: a title, a reference, a quotation."""
+"""What has backticks in a format and is text (a title, a reference, a quotation), or before that what is code."""
 
 _FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
@@ -144,7 +147,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
 def _blocks(document: Document, pair: Pair) -> list[Text]:
     """Returns the blocks of a page, without backticks that are not those of code."""
     found, no_code = blocks_of(document), _NO_CODES.get(pair.file_format)
-    return [each._replace(raw=no_code.sub(r"\1", each.raw)) for each in found] if no_code else found
+    if no_code is None:
+        return found
+    return [each._replace(raw=no_code.sub(lambda match: match[match.lastindex or 0], each.raw)) for each in found]
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:
