@@ -27,12 +27,21 @@ _CLASSES: Final = re.compile(
 )
 """Keys whose values are names of styles or of icons, where they look so."""
 
+_CHOSEN: Final = re.compile(
+    r"(?:\w+_)?type=(?:array|boolean|button|checkbox|date|datetime(?:-local)?|email|file|hidden|image|integer|month|null|number"
+    r"|object|password|radio|range|reset|search|select|string|submit|tel|text|textarea|time|url|week)"
+    r"|method=(?i:delete|get|patch|post|put)|(?:\w+_)?id=[a-z][\w-]*|target=_?[a-z]+|rel=[a-z ]+"
+    r"|(?:\w+_)?(?:align|position|placement)=(?:bottom|center|end|justify|left|middle|right|start|top)(?:[ _-][a-z]+)?"
+    r"|size=(?:large|medium|small)|role=(?:[a-z]{0,4}(?:dialog|button|box|item|tab)|alert|banner|img|link|list|main|navigation|status)"
+)
+"""Keys with values of which programs know a few."""
+
 _STYLES: Final = re.compile(r"[a-z][\w:/.\[\]-]*(?:\s+[a-z][\w:/.\[\]-]*)*")
 
 
 def is_code(said: str, key: str = "") -> bool:
     """Whether there are no words in a value but those that programs read."""
-    if _CLASSES.fullmatch(key) and _STYLES.fullmatch(said):
+    if (_CLASSES.fullmatch(key) and _STYLES.fullmatch(said)) or _CHOSEN.fullmatch(f"{key}={said}"):
         return True
     said = _COPIED.sub("", said).strip() if len(said) <= _LONGEST else said
     return not any(map(str.isalpha, said)) or (len(said) <= _LONGEST and _CODE.fullmatch(said) is not None)
