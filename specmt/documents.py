@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from specmt.again import Again, again, damage
 from specmt.formats.document import FAILED, KEPT, Document, Segment, fail, write
 from specmt.formats.icu import has_choice
+from specmt.formats.nested import texts_in
 from specmt.options import DecodingOptions
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
@@ -153,6 +154,8 @@ class _Plan:
     number: int
     parts: list[tuple[_Said, str]]
     origin: str
+    inner: _Pending | None = None
+    """The texts in it, where it is a message of several."""
 
 
 @dataclass(slots=True)
@@ -294,6 +297,11 @@ def _plan_segment(
     text = segment.source.text
     if text in selection.known:
         return _Plan(number, [(_Said(selection.known[text], is_there=True), "")], "reused"), []
+    inner = None if segment.source.tags else texts_in(text, segment.forms)
+    if inner is not None:
+        pending = _plan("", inner, known, selection, language)
+        every = [part for plan in pending.plans for part in plan.parts]
+        return _Plan(number, every, "translated" if pending.asked else "repeated", pending), pending.asked
     aligned = any(not tag.is_placeholder for tag in segment.source.tags)
     parts: list[tuple[_Said, str]] = []
     fresh: list[_Said] = []
@@ -343,6 +351,17 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
             tell(number, segment.reason)
     for plan in pending.plans:
         source = segments[plan.number].source
+        if plan.inner is not None:
+            done = _finish(plan.inner, once_more)
+            pending.stats.failed += done.stats.failed
+            for remark in done.summary.warnings:
+                tell(plan.number, f"{LEFT}{remark.text.removeprefix(KEPT)}" if KEPT in remark.text else remark.text)
+            if done.summary.kept == len(plan.inner.plans):
+                tell(plan.number, f"{KEPT}: none of its texts could be translated")
+                continue
+            sure = [0.0] * done.summary.kept + [each for each, _ in done.summary.confidences]
+            translations[plan.number] = Tagged(done.data.decode(), confidence=min(sure, default=None))
+            continue
         damages = [said.damage for said, _ in plan.parts if said.damage]
         if damages and all(said.damage for said, _ in plan.parts if said.source):
             tell(plan.number, f"{KEPT}: {damages[0]}")
@@ -367,7 +386,8 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
             fail(error, [plan.number], tell)
     told: list[tuple[int, str]] = []
     data = write(pending.document, translations, lambda *each: told.append(each))
-    bad = [number for number, what in told if what.startswith(KEPT) and not what.startswith(FAILED)]
+    whole = {plan.number for plan in pending.plans if plan.inner is None}
+    bad = [number for number, what in told if number in whole and what.startswith(KEPT) and not what.startswith(FAILED)]
     held = dict(zip(bad, once_more([segments[number].source for number in bad]), strict=True)) if bad else {}
     if better := {number: translation for number, translation in held.items() if translation is not None}:
         told.clear()

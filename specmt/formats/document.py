@@ -95,6 +95,9 @@ class Segment:
     span: Span = (-1, -1)
     """What of the text it says, in XML and Markdown."""
 
+    forms: Sequence[str] = ()
+    """The plural forms of the target, where it may be a message with plurals or selects of ICU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

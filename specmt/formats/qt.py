@@ -37,7 +37,7 @@ from specmt.formats.markup import (
     xml_escape,
     xml_unescape,
 )
-from specmt.formats.plurals import count_of_forms
+from specmt.formats.plurals import count_of_forms, plural_forms
 from specmt.languages import primary
 from specmt.types import Span, Tagged
 
@@ -93,8 +93,8 @@ def _message(
         return
     tagged, span = found
     is_plural = _attribute(text, message.first, "numerus") == "yes"
-    forms = [plain_text(text, each.inner) for each in (old.elements if old and is_plural else [])]
-    known = [form for form in forms or [plain_text(text, old.inner) if old else ""] if form]
+    said = [plain_text(text, each.inner) for each in (old.elements if old and is_plural else [])]
+    known = [form for form in said or [plain_text(text, old.inner) if old else ""] if form]
     state: State = "new" if not known else "fuzzy" if kind == "unfinished" else "translated"
     count = count_of_forms(options.target) if is_plural else 0
 
@@ -117,7 +117,8 @@ def _message(
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
 
     target = meant(known[0]) if known else ""
-    yield Segment(tagged, lines(span[0]), edits, state, target=target, context=context, span=span)
+    forms = plural_forms(options.target)
+    yield Segment(tagged, lines(span[0]), edits, state, target, context, span=span, forms=forms)
 
 
 def _attribute(text: str, token: Token, name: str) -> str:

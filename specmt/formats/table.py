@@ -9,6 +9,7 @@ from functools import partial
 from specmt.errors import DataError, UsageError
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, Part, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.plurals import plural_forms
 from specmt.types import Span, Tagged
 
 
@@ -32,6 +33,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     plans = [_columns(asked, header) for asked in options.columns]
     by_number = all(part.isdecimal() for asked in options.columns for part in asked.split("="))
     segments: list[Segment] = []
+    forms = plural_forms(options.target)
     copies: list[Edit] = []
     parts = [Part(*span, "header") for span in rows[0][1]] if rows and not by_number else []
     for line, fields in rows[0 if by_number else 1 :]:
@@ -55,7 +57,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
             reason = f"{KEPT}: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
             edits = partial(_edits, span, raw, said, delimiter, before)
             state: State = "skipped" if is_left else "translated" if existing else "new"
-            segments.append(Segment(Tagged(said.strip()), line, edits, state, target=existing, reason=reason))
+            segments.append(Segment(Tagged(said.strip()), line, edits, state, existing, reason=reason, forms=forms))
     return TextDocument(text, encoding, segments, finish=lambda _: copies, parts=parts)
 
 

@@ -76,7 +76,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         raise DataError("line 1 is no catalogue of strings, with sourceLanguage and strings") from error
     source = next((code for code in known if primary(code) == primary(options.source)), main)
     target = next((code for code in known if primary(code) == primary(options.target)), options.target)
-    lines = LineNumbers(text)
+    lines, forms = LineNumbers(text), plural_forms(target)
     segments: list[Segment] = []
     parts: list[Part] = []
     entries: list[_Entry] = []
@@ -91,7 +91,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
             segments.append(Segment(Tagged(key), lines(node.key_at), lambda *_: (), "skipped", reason=reason))
             parts.append(Part(node.start, node.end, reason))
             continue
-        _fit(wanted, plural_forms(target))
+        _fit(wanted, forms)
         found = _Entry(node, wanted)
         now = list(_units(here.get(target, {})))
         states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now]
@@ -103,7 +103,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
             inline.text(0, len(unit["value"]))
             found.spellings.append(inline.read_entities())
             core = Tagged(inline.plain().strip())
-            segments.append(Segment(core, line, lambda *_: (), state, target=said, context=key, start=node.key_at))
+            segments.append(
+                Segment(core, line, lambda *_: (), state, said, context=key, start=node.key_at, forms=forms)
+            )
         entries.append(found)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:

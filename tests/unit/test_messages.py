@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 
 import pytest
 
@@ -66,6 +67,14 @@ def test_branches_are_texts_in_every_format(source: str, target: str, wanted: st
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "said"), [("type", "button"), ("id", "absenden"), ("target", "_blank"), ("align", "left")]
+)
+def test_what_programs_know_by_a_key_is_no_text(key: str, said: str) -> None:
+    document = read("json", json.dumps({"a": {key: said, "label": "Haus"}, key: "Haus am See"}).encode())
+    assert [segment.source.text for segment in document.segments] == ["Haus", "Haus am See"]
+
+
 def test_a_message_of_which_a_branch_stays_is_to_be_reviewed() -> None:
     source = "{n, plural, one {a file} other {# files}}"
     for name, text, said in (
@@ -97,7 +106,34 @@ def test_what_translators_write_of_themselves_and_attributes_in_messages_are_tol
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == ["left as it is"] * 2
     message = """{"a": "<a href='b' title='Mehr'>Haus</a> <a title='{b}'>Haus</a>"}"""
     (done,) = run(Shouting(), ("json", message))
-    assert done.data.decode() == message.replace("Haus", "HAUS")
+    assert done.data.decode() == message.replace("Haus", "HAUS").replace("Mehr", "MEHR")
+    assert not done.summary.warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("csv", 'de,en\n"{}",\n'),
+        ("qt", '<TS version="2.1"><context><name>A</name><message><source>{}</source></message></context></TS>'),
+        ("xcstrings", '{{"sourceLanguage": "de", "strings": {{"{}": {{}}}}, "version": "1.0"}}'),
+    ],
+)
+def test_messages_are_taken_apart_where_their_translations_are_beside_them(name: str, data: str) -> None:
+    said = "{n, plural, one {eine Datei} few {nein} other {# Dateien}} neu"
+    (done,) = run(Shouting(), (name, data.format(said)), source="de", target="en", columns=("de=en",))
+    assert "{n, plural, one {EINE DATEI} other {# DATEIEN}} NEU" in done.data.decode() and not done.summary.warnings
+    said = "das Haus <img alt='am See'/> hier"
+    page = data.format(said.replace("<", "&lt;") if name == "qt" else said)
+    (done,) = run(Shouting({"am See": "Anna's"}), (name, page), target="en", columns=("de=en",))
+    written = done.data.decode().replace("&lt;", "<").replace("&gt;", ">").replace("&apos;", "'").replace("&amp;", "&")
+    assert "DAS HAUS <img alt='Anna&#39;s'/> HIER" in written
+
+
+def test_of_a_message_what_cannot_be_translated_is_told() -> None:
+    said = "{n, plural, one {eine Datei} other {# <b>Dateien</b>}} neu"
+    answers = {"{t1} <b>Dateien</b>": "files", "Dateien": "\ufffd"}
+    (done,) = run(Shouting(answers), ("csv", f'de,en\n"{said}",\n'), columns=("de=en",))
+    assert "{n, plural, one {EINE DATEI} other {# <b>Dateien</b>}} NEU" in done.data.decode()
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
