@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, final
 
@@ -152,15 +153,19 @@ class _Desk:
 
     async def _beside(self) -> list[bytes]:
         """Does the work in a thread."""
-        loop = asyncio.get_running_loop()
+        loop, asked = asyncio.get_running_loop(), Future[Any]()
 
         def ask(*question: Any) -> Any:
-            return asyncio.run_coroutine_threadsafe(self._answer(*question), loop).result()
+            nonlocal asked
+            asked = asyncio.run_coroutine_threadsafe(self._answer(*question), loop)
+            return asked.result()
 
         try:
             return await asyncio.to_thread(self._work.run, ask)
         except SpecmtError as error:
             raise RefusedError(400, f"Invalid request: {error}") from None
+        finally:
+            asked.cancel()  # for whom nobody waits any more
 
     async def _answer(self, kind: str, *question: Any) -> Any:
         return await (self._pairs if kind == "pairs" else self._lines)(*question)

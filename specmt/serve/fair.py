@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar, final
 from weakref import WeakValueDictionary
+
+from specmt.serve.errors import RefusedError
 
 T = TypeVar("T")
 
@@ -57,3 +59,25 @@ class Slots:
         own = self._own.setdefault(client, asyncio.Semaphore(self._of_client))
         async with own, self._all:
             yield
+
+    async def run(self, client: str, seconds: float, work: Callable[[], Awaitable[T]]) -> T:
+        """Does work when a client may.
+
+        :raises RefusedError: it, or the waiting for it, takes longer.
+        """
+
+        async def in_turn() -> T:
+            async with self.of(client):
+                return await work()
+
+        return await within(seconds, in_turn())
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """
+    :raises RefusedError: work takes longer.
+    """
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except asyncio.TimeoutError:
+        raise RefusedError(503, f"This took longer than {seconds:g} seconds") from None

@@ -23,7 +23,7 @@ from specmt.serve.dispatch import run_jobs
 from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
-from specmt.serve.fair import Slots
+from specmt.serve.fair import Slots, within
 from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
@@ -264,8 +264,11 @@ class Service:
         missing = [text for text, known in answers.items() if known is None]
         written = []
         if missing:
-            async with self._threads.of(caller.client):
-                written = await translate_texts(self, missing, source, target, caller, manner, cutter)
+            written = await self._threads.run(
+                caller.client,
+                self.limits.seconds,
+                lambda: translate_texts(self, missing, source, target, caller, manner, cutter),
+            )
         for text, each in zip(missing, written, strict=True):
             answers[text] = answer = Answer(each.data.decode(), each.detected)
             self._cache.put((how, text), answer, size_of(text, answer.text))
@@ -324,9 +327,13 @@ class Service:
             await self._run([(pairs[number], job) for number, job in jobs.items()], caller)
             ranks = {number: _ranks(job.translations) for number, job in jobs.items()}
         else:
-            for number in todo:  # one after another: each takes a thread
-                async with self._threads.of(caller.client):
-                    ranks[number] = await rank_texts(self, texts[number], kind, pairs[number], options, caller)
+
+            async def rank() -> None:
+                for number in todo:  # one after another: each takes a thread
+                    async with self._threads.of(caller.client):
+                        ranks[number] = await rank_texts(self, texts[number], kind, pairs[number], options, caller)
+
+            await within(self.limits.seconds, rank())
         return [
             [each for each in dict.fromkeys(ranks.get(number, ())) if each != answer.text][:count]
             for number, answer in enumerate(answers)

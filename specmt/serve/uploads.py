@@ -16,7 +16,7 @@ from specmt.formats.known import HEAD
 from specmt.serve.asked import Manner
 from specmt.serve.documents import Written, format_of, translate_document
 from specmt.serve.errors import RefusedError
-from specmt.serve.fair import Slots
+from specmt.serve.fair import Slots, within
 
 if TYPE_CHECKING:
     from specmt.serve.asked import Caller
@@ -110,8 +110,9 @@ class Uploads:
         """
         upload = Upload.read(name, content)
         with caller.account.charged(len(content)):
-            async with self.unpacking.of(caller.client):
-                written = await upload.translate(source, target, service, caller)
+            written = await self.unpacking.run(
+                caller.client, service.limits.seconds, lambda: upload.translate(source, target, service, caller)
+            )
         return self.keep(f"{secrets.token_urlsafe(16)}.{upload.name(target)}", written.data)
 
     def keep(self, name: str, content: bytes) -> str:
@@ -175,9 +176,5 @@ async def _translate_text(
             written.extend(answer.text.encode())
             place = end
 
-    seconds = service.limits.seconds
-    try:
-        await asyncio.wait_for(translate(), seconds)
-    except asyncio.TimeoutError:
-        raise RefusedError(503, f"This took longer than {seconds:g} seconds") from None
+    await within(service.limits.seconds, translate())
     return Written(bytes(written), detected)

@@ -9,6 +9,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -298,6 +299,24 @@ def test_no_client_has_all_places_for_documents() -> None:
         assert not slots._own
 
     asyncio.run(work())
+
+
+def test_texts_with_markup_that_wait_for_their_turn_are_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specmt.serve.service._THREADS", (2, 1))
+    session = Gated()
+
+    def gated() -> Translator:
+        return Translator(FakeModel(), session=session)  # type: ignore[arg-type]
+
+    with serving(gated, limits=Limits(seconds=1.0)) as client, ThreadPoolExecutor() as pool:
+
+        def post(number: int) -> tuple[int, bool]:
+            started, body = time.monotonic(), BODY | {"q": f"<p>a {number}", "format": "html"}
+            status = httpx.post(f"{client.base_url}/translate", json=body, timeout=60).status_code
+            return status, time.monotonic() - started < 4.0
+
+        assert [*pool.map(post, range(6))] == [(503, True)] * 6
+        session.gate.release(1_000_000)
 
 
 def test_a_look_ends_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
