@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Final, final
 
 import platformdirs
@@ -132,8 +131,7 @@ def check_writable(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder):
-            pass
+        Temporary(folder / "file").discard()
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written ({error.strerror}).") from error
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +24,7 @@ SHOWN = 5
 """How many of a residual's tokens a trial tells."""
 
 
-@dataclass(frozen=True)
-class Sampling:
+class Sampling(NamedTuple):
     """How both models' distributions are changed before tokens are drawn from them."""
 
     temperature: float

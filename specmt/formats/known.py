@@ -64,15 +64,13 @@ _LANGUAGES: Final = {
 }
 """Where documents say the languages that they are in, and are to be translated into."""
 
-_YAML_KEY: Final = re.compile(rb"""^["']?([\w.-]+)["']?[ \t]*:(?=\s)(?:[ \t]*(?:#.*)?\r?$)?(.?)""", re.MULTILINE)
-_PHP_TEXTS: Final = re.compile(
-    rb"""^\s*\$(?:string|lang|_|_LANG|txt)\s*(?:\[|\+?=)|^return\s*(?:\[|array\b)""", re.MULTILINE
-)
-_PHP_CODE: Final = re.compile(rb"^\s*(?:(?:abstract|final)\s+)?(?:class|function|trait|interface)\s", re.MULTILINE)
+_YAML_KEY: Final = rb"""(?m)^["']?([\w.-]+)["']?[ \t]*:(?=\s)(?:[ \t]*(?:#.*)?\r?$)?(.?)"""
+_PHP_TEXTS: Final = rb"(?m)^\s*\$(?:string|lang|_|_LANG|txt)\s*(?:\[|\+?=)|^return\s*(?:\[|array\b)"
+_PHP_CODE: Final = rb"(?m)^\s*(?:(?:abstract|final)\s+)?(?:class|function|trait|interface)\s"
 _SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose", "mkdocs", "package", "tsconfig"))
 """Names of files of settings, which a folder that is named as a language may have, too."""
 
-_JSON_KEY: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")")
+_JSON_KEY: Final = rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")"
 
 
 def is_lines(name: str) -> bool:
@@ -116,16 +114,16 @@ def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
     """
     stem = path.stem
     said = [path.parent.name, stem, *re.split(r"[._]", stem)[-1:], *re.findall(r"[._-]([a-z]{2}[-_][A-Z]{2})$", stem)]
-    key = _JSON_KEY.match(head)
+    key = re.match(_JSON_KEY, head)
     if key is not None:
         said += [key[1].decode(errors="replace")] if key[2] == b"{" else []
         if key[1] == b"@@locale":
             return True
     elif path.suffix.lower() in (".yml", ".yaml"):
-        found = _YAML_KEY.findall(head)  # each with what is behind it in its line
+        found = re.findall(_YAML_KEY, head)  # each with what is behind it in its line
         if all(not more and is_code(name.decode()) for name, more in found):
             said += [name.decode() for name, _ in found]
-    elif path.suffix.lower() == ".php" and (not _PHP_TEXTS.search(head) or _PHP_CODE.search(head)):
+    elif path.suffix.lower() == ".php" and (not re.search(_PHP_TEXTS, head) or re.search(_PHP_CODE, head)):
         return False
     return stem not in _SETTINGS and any(
         is_code(each) and (language is None or primary(each) == primary(language)) for each in said

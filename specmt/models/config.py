@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import pairwise
 from reprlib import repr as shortened
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -234,8 +235,14 @@ def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "
             raise UsageError(f"The {kind}'s `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
 
 
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _check(config: NetworkConfig) -> None:
-    for name, kind in get_type_hints(type(config)).items():
+    own: type = type(config)
+    for name, kind in _types(own).items():
         value = getattr(config, name)
         if kind is bool:
             check_bool(name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
 from specmt.text.segment import CLOSERS, Segment
@@ -43,13 +42,11 @@ _LOG: Final = rf"""{_MOMENT}\s{{1,4}}(?:[-–|]\s)?
 _MARK: Final = r">(?!=)\s?|(?:\#{1,6}|//[/!]?|/\*{1,2}|--|;{1,2})\s{1,8}"
 _BULLET: Final = r"[-*+•‣◦▪●○■□►–—·]\s{1,8}(?![-\s\d])(?:\[[ xX]\]\s)?|[☐☑☒✓✔✗✘]\s{1,8}"
 _NUMBER: Final = r"\(?(?:[0-9]{1,3}\.?|[A-Za-z]|[ivx]{1,5})\)\s+|[0-9]{1,2}(?:\.[0-9]{1,2}){2,4}\.?\s+(?=[A-ZÄÖÜ])"
+_MARKS: Final = re.compile(rf"\s*(?:{_MARK})*", re.VERBOSE)
+_SIGN: Final = re.compile(r"[\[<]|\d:\d\d")
+"""What logs and chats all have."""
 
-
-@cache
-def _prefix(language: str) -> re.Pattern[str]:
-    counted = rf"(?!(?:{_COUNTED})\b)" if language == "de" else ""
-    number = rf"{_NUMBER}|[0-9]{{1,3}}\.\s+(?![-–\s\d]){counted}"
-    return re.compile(rf"\s*(?:{_MARK})*(?:{_LOG})?(?:{_BULLET})?(?:{number})?", re.VERBOSE)
+_ITEM: Final = re.compile(rf"(?:{_BULLET})?(?:{_NUMBER}|(?P<ordinal>[0-9]{{1,3}}\.\s+(?![-–\s\d])))?", re.VERBOSE)
 
 
 def split_columns(text: str) -> list[Segment]:
@@ -75,8 +72,16 @@ def split_prefix(text: str, language: str = "de") -> tuple[str, str]:
     Prefixes are indentation, marks of quotes, comments, headings and lists, and the times, levels and names of logs and
     chats. A German number with a full stop is one where no noun follows that ordinals have (“1. Mai ist Feiertag”).
     """
-    found = _prefix(language[:2].lower()).match(text)
-    end = found.end() if found else 0
+    marks = _MARKS.match(text)
+    end = marks.end() if marks else 0
+    # Two patterns take long to compile and few lines ask for them: `re` keeps them from the first that does.
+    if _SIGN.search(text, end) and (log := re.compile(_LOG, re.VERBOSE).match(text, end)):
+        end = log.end()
+    if item := _ITEM.match(text, end):
+        end = item.end()
+        is_german = language[:2].lower() == "de"
+        if item["ordinal"] and is_german and re.compile(rf"(?:{_COUNTED})\b", re.VERBOSE).match(text, end):
+            end = item.start("ordinal")
     return text[:end], text[end:]
 
 
