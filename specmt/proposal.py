@@ -39,7 +39,7 @@ _DOCUSAURUS: Final = "docusaurus.config.*"
 _PAGES: Final = "i18n/{to}/docusaurus-plugin-content-"
 _HUGO: Final = "hugo.toml hugo.yaml hugo.json config.toml config.yaml config/_default/"
 _MADE: Final = "_build/gettext/**/*.pot"
-"""What `sphinx-build -b gettext` makes, and nobody commits."""
+"""What Sphinx makes, and nobody commits."""
 
 _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("Docusaurus", _DOCUSAURUS, "docs/**/*.md*", f"{_PAGES}docs/current/{{path}}"),
@@ -118,6 +118,18 @@ class Rule:
     translated: Counter[str] = field(default_factory=Counter)
     """How many sources have a translation, by language."""
 
+    @property
+    def root(self) -> str:
+        """The folder that what makes its sources is in, if something does."""
+        return self.source.removesuffix(_MADE)
+
+    @property
+    def maker(self) -> str:
+        """The command that makes its sources, where they are not there yet."""
+        made = self.source.partition("/**")[0]
+        is_made = not self.sources and self.root != self.source
+        return f"sphinx-build -b gettext {self.root or '.'} {made}" if is_made else ""
+
 
 @dataclass
 class Proposal:
@@ -129,6 +141,9 @@ class Proposal:
     others: Sequence[Rule] = ()
     """What is of the same kinds, and not translated."""
 
+    locales: dict[str, str] = field(default_factory=dict)
+    """What some rules call languages, beside their codes."""
+
     @property
     def sources(self) -> set[str]:
         """The files that are translated."""
@@ -137,6 +152,8 @@ class Proposal:
     def __str__(self) -> str:
         rows = ["version = 1", f"from = {_quoted(self.source)}", f"to = {_quoted(self.languages)}"]
         rows += [f"ignore = {_quoted(_IGNORED)}"]
+        rows += ["", "[languages]"] * bool(self.locales)
+        rows += [f"{to} = {{ locale = {_quoted(locale)} }}" for to, locale in self.locales.items()]
         for rule in self.rules:
             rows += ["", f"[[files]]  # {rule.kind}"]
             rows += [f"source = {_quoted(rule.source)}", f"target = {_quoted(rule.target)}"]
@@ -167,6 +184,8 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
             best = other
     if not best.rules:
         raise UsageError(f"{folder}: nothing is found that is translated, or is to be; `from` may help, or `to`.")
+    if not languages:
+        _join_locales(best)
     best.languages = [*languages] or best.languages or [to for to in _locales(said) if to != best.source]
     if not best.languages:
         raise UsageError("`to` must be given, for there is no translation.")
@@ -175,6 +194,19 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
 
 def _languages_of(proposal: Proposal) -> list[str]:
     return proposal.languages
+
+
+def _join_locales(proposal: Proposal) -> None:
+    """Takes a language that some rules call by its code and others by its region, as de and de-DE, for one."""
+    for locale in proposal.languages:
+        to, rules = primary(locale), [rule for rule in proposal.rules if rule.translated[locale]]
+        is_apart = not any(rule.translated[to] or "{posix}" in rule.target for rule in rules)
+        if is_apart and [each for each in proposal.languages if primary(each) == to] == [to, locale]:
+            proposal.locales[to] = locale
+            for rule in rules:
+                rule.translated[to] = rule.translated.pop(locale)
+                rule.target = rule.target.replace("{to}", "{locale}")
+    proposal.languages = [each for each in proposal.languages if each not in proposal.locales.values()]
 
 
 def _read(folder: Path, names: Sequence[str], spelt: str, codes: Collection[str]) -> Proposal:
@@ -229,7 +261,7 @@ class _Folder:
         the kinds that are translated is not."""
         taken: set[str] = set()
         wanted: set[str] = set()
-        there, new = [], []
+        there, new, unmade = [], [], []
         for layout in (*_crowdin(self._folder), *_LAYOUTS):
             for rule in self._fitting(layout):
                 targets = self._count(rule, taken)
@@ -239,8 +271,10 @@ class _Folder:
                 elif rule.sources - wanted:
                     new.append(rule)
                     wanted |= rule.sources
+                elif rule.maker and {f"{rule.root}index.rst", f"{rule.root}index.md"} & {*self._names}:
+                    unmade.append(rule)
         if not there:
-            return [rule for rule in new if rule.kind == new[0].kind], []
+            return [rule for rule in new if rule.kind == new[0].kind] or unmade[:1], []
         return there, [rule for rule in new if rule.kind in {each.kind for each in there} and rule.sources - taken]
 
     def _fitting(self, layout: _Layout) -> Iterator[Rule]:

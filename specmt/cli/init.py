@@ -40,6 +40,8 @@ def init(folder: Path, source: str | None, languages: tuple[str, ...], write: bo
     for rule in proposal.rules:
         counts = ", ".join(f"{to} {rule.translated[to]}" for to in proposal.languages if rule.translated[to])
         note(f"{rule.source}: {len(rule.sources)} files; translated: {counts or 'none'}")
+        if rule.maker:
+            note(f"`{rule.maker}` makes them")
     for rule in proposal.others:
         note(f"{rule.source} is left out: {len(rule.sources)} files, none of them translated")
     if write:

@@ -105,6 +105,29 @@ def test_what_sphinx_makes_need_not_be_there(tmp_path: Path) -> None:
     assert proposal.rules[0].target == "docs/locale/{posix}/LC_MESSAGES/{dir}/{stem}.po"
 
 
+def test_what_sphinx_is_to_make_is_told(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write(tmp_path, "docs/conf.py", "docs/index.rst", "conf.py")
+    shown = execute_here(capfdbinary, "init", tmp_path, "--to", "de")
+    assert b'source = "docs/_build/gettext/**/*.pot"\n' in shown.stdout
+    assert b"specmt: note: `sphinx-build -b gettext docs/ docs/_build/gettext` makes them\n" in shown.stderr
+
+
+def test_a_language_that_is_called_by_its_region_too_is_one(tmp_path: Path) -> None:
+    names = ("web/{}/a.json", "app/{}/b.json")
+    files = [
+        f"  - source: {name.format('en')}\n    translation: {name.format(placeholder)}\n"
+        for name, placeholder in zip(names, ("%locale%", "%two_letters_code%"), strict=True)
+    ]
+    crowdin = "".join(["files:\n", *files])
+    said = ["app/de/b.json", "app/fr/b.json", "app/ja/b.json", "web/de-DE/a.json", "web/fr-FR/a.json", "web/ja/a.json"]
+    write(tmp_path, *said, *(name.format("en") for name in names), "crowdin.yml", **{"crowdin.yml": crowdin})
+    proposal = propose(tmp_path)
+    assert proposal.languages == ["de", "fr", "ja"]
+    (tmp_path / "specmt.toml").write_text(str(proposal))
+    pairs = read_project(tmp_path / "specmt.toml").pairs()
+    assert sorted(str(each.target.relative_to(tmp_path)) for each in pairs) == said
+
+
 def test_one_translation_has_one_source(tmp_path: Path) -> None:
     write(tmp_path, *(f"App/{name}.lproj/a.strings" for name in ("Base", "en", "de")))
     assert [rule.source for rule in propose(tmp_path).rules] == ["App/en.lproj/**"]
