@@ -20,7 +20,8 @@ _NAME: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[^\W_]+_\w+\b|[\w.-]+@[\w.-]+|%
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _WORD: Final = re.compile(r"\w{4,}")
 _LOCAL: Final = re.compile(
-    r"(?<=\]\()[^:)\s]*(?=[)\s])|(?<![A-Za-z])(?:de|en|german|english)(?:[-_][A-Za-z]{2})?(?![A-Za-z])"
+    r"(?<=\]\()(?:\{\{[<%] *(?:rel)?ref\s[^{}]*\}\}|[^:)\s]*)(?=[)\s])"
+    r"|(?<![A-Za-z])(?:de|en|german|english)(?:[-_][A-Za-z]{2})?(?![A-Za-z])"
 )
 """A link within a site, and what of a URL names a language."""
 
@@ -84,7 +85,7 @@ def shape(kind: str, content: Content) -> Shape:
     """Returns what of a block is the same in every language."""
     text = _STAND_IN.sub("", " ".join(content.texts))
     marks = Counter(_NUMBER.findall(text) + _NAME.findall(text))
-    marks.update(_LOCAL.sub("", each) for each in content.markup if each.strip())
+    marks.update(" ".join(_LOCAL.sub("", each).split()) for each in content.markup if each.strip())
     marks.update(_CODE.findall(content.first))
     size = len(text) if text else sum(map(len, content.markup))
     return Shape(kind, size, marks, frozenset(map(str.lower, _WORD.findall(text))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,3 +136,12 @@ def test_marks_say_what_is_sure() -> None:
     found = pair(ours, theirs)
     assert [each.target for each in found] == [0, 1, 2, 3, 4]
     assert [each.is_sure for each in found] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("`helm\ncreate`", "`helm create`"), ('[|]({{< ref\n"a.md" >}})', '[|]({{< relref path="/b/a.md" lang="de" >}})')],
+)
+def test_marks_are_the_same_however_their_lines_are_broken_and_pages_of_the_site_named(ours: str, theirs: str) -> None:
+    marks = [shape("p", Content(("Das.",), tuple(each.split("|")))).marks for each in (ours, theirs)]
+    assert marks[0] == marks[1]
