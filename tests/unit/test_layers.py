@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
+from specmt.cli.main import cli
 from tests.commands import MACHINE, ROOT, execute
 from tests.unit.test_import_marian import spm, write_hugging_face  # noqa: F401  (a fixture)
 
@@ -241,7 +243,9 @@ LINES = """\
 translate --help
 train --help
 train drafter --help
+prepare --help
 distill --help
+shortlist --help
 serve --help
 translate {text} {model}
 translate {text} {model} --drafter self --alignments --format jsonl
@@ -257,6 +261,12 @@ translate {text} -o {folder}/out.en {model} --shard 1/2
 translate {text} -o {folder}/out.en {model} --shard 2/2
 jobs merge {folder}/out.en
 translate {text} -o {folder}/both.en {model} --processes 2
+update {page} --into {folder}/page.en.md {model}
+accept {folder}/page.en.md
+check {page} {folder}/page.en.md --fail-on never
+memory export --pair {page} {folder}/page.en.md
+glossary suggest --pair {page} {folder}/page.en.md
+init {folder}
 import marian {foreign} {folder}/imported
 translate {text} --model {folder}/imported --device cpu --threads 1
 """
@@ -265,13 +275,15 @@ translate {text} --model {folder}/imported --device cpu --threads 1
 @pytest.mark.usefixtures("needs_kernels")
 def test_commands_run_where_pytorch_cannot_be(tiny_model: Path, tmp_path: Path, spm: dict[str, Path]) -> None:  # noqa: F811
     """One after the other in one process: who tries to import PyTorch is noted each time."""
-    hook, text, asked, foreign = (tmp_path / each for each in ("hook", "text.de", "asked", "foreign"))
+    assert {line.split()[0] for line in LINES.splitlines()} == {"--help", *cli.list_commands(click.Context(cli))}
+    hook, text, page, asked, foreign = (tmp_path / each for each in ("hook", "text.de", "page.md", "asked", "foreign"))
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(HOOK)
     text.write_text("Der Hund sieht das Haus.\neine Katze\n")
+    page.write_text("# eine Katze\n\nDer Hund sieht das Haus.\n")
     write_hugging_face(foreign, spm)
     model = shlex.join(["--model", str(tiny_model), *MACHINE])
-    lines = LINES.format(path=tiny_model, model=model, text=text, folder=tmp_path, foreign=foreign)
+    lines = LINES.format(path=tiny_model, model=model, text=text, page=page, folder=tmp_path, foreign=foreign)
     given = f"{tiny_model}\n{lines}".encode()
     result = execute(sys.executable, "-c", COMMANDS, data=given, PYTHONPATH=f"{hook}:{ROOT}", ASKED=str(asked))
     assert result.returncode == 0, result.stderr.decode()
