@@ -60,6 +60,9 @@ _MARK: Final = re.compile("[&_]")
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
 """A word, as a text has that is to be translated."""
 
+_NAME: Final = re.compile(r"\w*[a-z][A-Z]\w*")
+"""A word that is the same in every language, as OpenStreetMap is."""
+
 _OF_MARKUP: Final = ("block", "code", "link", "placeholder", "tag")
 """What another parser compares where markup is to be the same."""
 
@@ -207,7 +210,7 @@ def _lost(match: Match, file_format: str) -> Iterator[Problem]:
     source = match.source
     if file_format == "resx" and len(_LETTERS.findall(source.raw)) < LEAST_WORDS:
         return  # what is the same in a language is not in its file
-    if file_format in KEYED and not _LETTERS.search(read(source.raw).words):
+    if file_format in KEYED and all(map(_NAME.fullmatch, _LETTERS.findall(read(source.raw).words))):
         return
     if file_format in KEYED:
         yield Problem("missing", f"{source.key!r} is not translated")

@@ -323,7 +323,7 @@ def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: s
 
 
 def test_a_text_may_have_plural_forms_and_no_words(tmp_path: Path) -> None:
-    (tmp_path / "de.yml").write_text("de:\n  a: Milliarde\n  b: 'v%{x}'\n  c: Turm\n")
+    (tmp_path / "de.yml").write_text("de:\n  a: Milliarde\n  b: 'v%{x}'\n  c: Turm\n  d: OpenID\n")
     (tmp_path / "en.yml").write_text("en:\n  a:\n    one: billion\n    other: billions\n")
     pair = Pair(tmp_path / "de.yml", tmp_path / "en.yml", "yaml", Settings(), RULES)
     assert [each.text for each in check_pair(pair)] == ["'c' is not translated"]
