@@ -225,6 +225,8 @@ class Inline:
 
     def _build(self, items: Sequence[Item], partners: dict[int, int]) -> Tagged:
         raw = self.source[items[0].span[0] : items[-1].span[1]]
+        if len(items) == 1:
+            return Tagged(self._decode(_SPACE.sub(" ", raw) if self._collapses else raw))
         letter = max((f"t{said}x" for said in _LETTER.findall(raw)), key=len) if "{t" in raw else "t"
         text: list[str] = []
         size = 0

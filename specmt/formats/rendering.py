@@ -30,6 +30,7 @@ _MARKUP: Final = re.compile(r"[\\`*_\[\]<>~^|&!$:{+]")
 CODE: Final = re.compile("`[^`]*`")
 _NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
 _NEEDED_IN_MDX: Final = re.compile(rf"[<{{]|{_NEEDED.pattern}")
+_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 
 
@@ -116,7 +117,7 @@ def _said(children: Sequence[Token]) -> str:
 
 def decoded(raw: str) -> str:
     """Returns what raw text of Markdown means."""
-    raw = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", raw) if "\\" in raw else raw
+    raw = _ESCAPED.sub(lambda match: match[1], raw) if "\\" in raw else raw
     return _ENTITY.sub(lambda match: unescape(match[0]), raw) if "&" in raw else raw
 
 
