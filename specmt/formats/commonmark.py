@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
+from itertools import takewhile
 from types import SimpleNamespace
 from typing import Final
 
@@ -39,12 +40,12 @@ _LINE: Final = re.compile(
         | (?:(?:{MACRO})[ \t]*)+ | {ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
         | /{{3,}}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
         | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
-        | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
+        | \+{{3}}(?:[ \t]*\{{.*\}})? | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
     re.VERBOSE,
 )
 """A line that is markup, and the text in it."""
 
-_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=")
+_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=+")
 HEADER: Final = re.compile(
     r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
         | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
@@ -60,6 +61,12 @@ _OF_PANDOC: Final = re.compile(
 """How definitions, lines of verse, and items of lists begin that only Pandoc knows."""
 
 _MOST_TERMS: Final = 4
+_NAMED: Final = re.compile(r"%[ \t]+(?P<title>.*)")
+_DASHES: Final = re.compile(r"-{3,}[ \t]*")
+_COLUMNS: Final = re.compile(r"-{2,}(?:[ \t]+-{2,})+[ \t]*")
+COLUMNS: Final = "its columns are where dashes are"
+"""Why a table of Pandoc is left."""
+
 _OPTION: Final = re.compile(r":(?:alt|caption|header|label|title):[ \t]+(?P<title>.*)|:[\w-]+:.*|---")
 _MYST: Final = re.compile(r":{3,}\{[\w:-]+\}")
 _KEPT_BLOCK: Final = (
@@ -111,7 +118,10 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
         block.before("paragraph", "terms", _terms)
         block.before("paragraph", "definition", partial(_marked, _DEFINITION))
     if dialect == "pandoc":
-        block.before("paragraph", "marked", partial(_marked, _OF_PANDOC), interrupts)
+        block.before("lheading", "marked", partial(_marked, _OF_PANDOC), interrupts)
+    if dialect in ("", "pandoc"):
+        block.before("fence", "title", _title)
+        block.before("table", "columns", _columns)
     if dialect == "myst":
         block.before("fence", "remark", _remark, interrupts)
     if dialect in ("", "myst"):
@@ -150,7 +160,7 @@ def _push_line(state: StateBlock, line: int, match: re.Match[str]) -> None:
     """Pushes a line of markup, and the text in it as inline content."""
     state.push("line", "", 0).map = [line, line + 1]
     title = next((name for name, said in match.groupdict().items() if said and said.strip()), None)
-    quoted = () if title else re.finditer(r'\b(?:title|caption|alt)="([^"\n]*)"', match[0])
+    quoted = () if title else re.finditer(r'\b(?:title|caption|alt|content(?=="[^"\n]* ))="([^"\n]*)"', match[0])
     for span in [match.span(title)] if title else [each.span(1) for each in quoted]:
         token = state.push("inline", "", 0)
         said = match.string[slice(*span)]
@@ -241,19 +251,54 @@ def _remark(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     return True
 
 
+def _title(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads the title, the authors and the date that a page of Pandoc begins with."""
+    if silent or state.tokens or not (match := _NAMED.fullmatch(_source(state, line).rstrip())):
+        return False
+    _push_line(state, line, match)
+    line += 1
+    while line < last and _source(state, line).startswith("%"):
+        state.push("line", "", 0).map = [line, line + 1]
+        line += 1
+    state.line = line
+    return True
+
+
+def _columns(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads tables of Pandoc whose columns are where dashes are; those with lines of dashes around have blank ones."""
+    if silent or not any(_source(state, each).startswith("--") for each in range(line, min(last, line + 2))):
+        return False
+    is_wide = _DASHES.fullmatch(_source(state, line)) is not None
+    near = takewhile(bool, (_source(state, each) for each in range(line, min(last, line + (5 if is_wide else 2)))))
+    unclosed = state.env.setdefault("unclosed", set())
+    if state.is_code_block(line) or (is_wide and _DASHES in unclosed) or not any(map(_COLUMNS.fullmatch, near)):
+        return False
+    end = line + 1
+    while end < last and not (_DASHES.fullmatch(_source(state, end)) if is_wide else state.isEmpty(end)):
+        end += 1
+    if is_wide and end == last:
+        unclosed.add(_DASHES)
+        return False
+    token = state.push("kept", "", 0)
+    token.map, token.info = [line, end + is_wide], COLUMNS
+    state.line = token.map[1]
+    return True
+
+
 def _marked(mark: re.Pattern[str], state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads blocks behind a mark: definitions whose term is no paragraph but a comment or a macro, and Pandoc's."""
     match = None if state.is_code_block(line) else mark.match(_source(state, line))
     if match is None or silent:
         return match is not None and mark is _OF_PANDOC and state.blkIndent > 0
     state.push("line", "", 0).map = [line, line + 1]
-    indent, shift, count = state.sCount[line], state.tShift[line], state.sCount[line]
+    begin, shift, indent = state.bMarks[line], state.tShift[line], state.sCount[line]
     end = line + 1
     while end < last and (state.isEmpty(end) or state.sCount[end] >= indent + 2):
         end += 1
-    state.tShift[line], state.sCount[line] = shift + match.end(), count + match.end()
+    # As if the line began behind the mark: what is in it is no code, however long that is.
+    state.bMarks[line], state.tShift[line], state.sCount[line] = begin + shift + match.end(), 0, indent + 2
     _nested(state, line, end, indent + 2)
-    state.tShift[line], state.sCount[line] = shift, count
+    state.bMarks[line], state.tShift[line], state.sCount[line] = begin, shift, indent
     return True
 
 
@@ -271,7 +316,8 @@ def _nested(state: StateBlock, line: int, end: int, indent: int) -> None:
 DIRECTIVE: Final = re.compile(r"(?P<fence>`{3,}|~{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>[^`\n]*)")
 _NAMES: Final = (
     "admonition attention caution danger error hint important note seealso tip warning dropdown card grid grid-item "
-    "grid-item-card tab-set tab-item versionadded versionchanged deprecated epigraph figure margin sidebar topic"
+    "grid-item-card tab-set tab-item versionadded versionchanged deprecated epigraph figure margin sidebar topic aside "
+    "container exercise list-table pull-quote solution table"
 )
 OF_TEXT: Final = frozenset(_NAMES.split())
 """Directives of MyST whose body is Markdown."""

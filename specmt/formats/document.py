@@ -167,7 +167,18 @@ class FormatOptions:
     fuzzy_below: float | None = None
     """The confidence from which they are not marked; those whose confidence is not known are."""
 
-    keys: tuple[str, ...] = ("title", "description", "summary", "subtitle", "linkTitle", "sidebar_label", "excerpt")
+    keys: tuple[str, ...] = (
+        "title",
+        "description",
+        "summary",
+        "subtitle",
+        "linkTitle",
+        "sidebar_label",
+        "excerpt",
+        "tagline",
+        "details",
+        "text",
+    )
     """The keys of a Markdown file's front matter that are translated."""
 
     dialect: str = ""

@@ -11,10 +11,11 @@ from typing import Any, Final
 from markdown_it.token import Token
 
 from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets, slugs_of
-from specmt.formats.commonmark import parser
+from specmt.formats.commonmark import COLUMNS, parser
 from specmt.formats.commonmark_inline import places
 from specmt.formats.content import LINE_END, Content, SourceLines, cells
 from specmt.formats.document import (
+    KEPT,
     Document,
     Edit,
     FormatOptions,
@@ -138,6 +139,9 @@ class _Page:
                 found += self._attributes(span)
             elif token.type in ("fence", "code_block", "hr", "line") or (token.type == "kept" and token.block):
                 self._leave(span, _REASONS.get(token.type, token.info))
+                if token.info == COLUMNS and token.type == "kept":
+                    said, line = Tagged(self._text[slice(*span)]), self._lines.number(span[0])
+                    found.append(Segment(said, line, lambda *_: (), "skipped", reason=f"{KEPT}: {COLUMNS}"))
             is_heading = token.type == "heading_open"
         for label in _NOTE.finditer(self._text, start):
             self._leave(label.span(), "markup")
@@ -332,7 +336,9 @@ def _last_of(
     first = found[number][0]
     if first.type == "link_open":
         last = next(n for n in range(number, len(found)) if _is_end_of(found[n][0], first))
-        return last if first.info == "auto" or not _TARGET.match(text, *found[last][1:]) else None
+        end = found[last][2]
+        is_empty = last == number + 1 and not text[end : end + 1].isalnum()
+        return last if first.info == "auto" or is_empty or not _TARGET.match(text, *found[last][1:]) else None
     name = _name_of(first.content)
     if first.content.startswith("</") or not (name in _KEPT or _MARKED.search(first.content)):
         return None

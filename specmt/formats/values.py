@@ -30,7 +30,7 @@ _CLASSES: Final = re.compile(
 _CHOSEN: Final = re.compile(
     r"(?:\w+_)?type=(?:array|boolean|button|checkbox|date|datetime(?:-local)?|email|file|hidden|image|integer|month|null|number"
     r"|object|password|radio|range|reset|search|select|string|submit|tel|text|textarea|time|url|week)"
-    r"|method=(?i:delete|get|patch|post|put)|(?:\w+_)?id=[a-z][\w-]*|target=_?[a-z]+|rel=[a-z ]+"
+    r"|method=(?i:delete|get|patch|post|put)|id=[a-z][\w-]*|target=_[a-z]+|rel=[a-z ]+"
     r"|(?:\w+_)?(?:align|position|placement)=(?:bottom|center|end|justify|left|middle|right|start|top)(?:[ _-][a-z]+)?"
     r"|size=(?:large|medium|small)|role=(?:[a-z]{0,4}(?:dialog|button|box|item|tab)|alert|banner|img|link|list|main|navigation|status)"
 )

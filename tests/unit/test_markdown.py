@@ -22,7 +22,7 @@ from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
 from specmt.options import DecodingOptions
 from specmt.types import Tagged
-from tests.documents import Aligned, Shouting
+from tests.documents import Aligned, Shouting, run
 
 STAND_IN = re.compile(r"\{t+x*\d+\}")
 
@@ -114,6 +114,11 @@ CASES = {
         "DAS {--Da--} {~~ist~>war~~}{>>so<<} {++NEUE++} {==HAUS==}\n",
     ),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
+    "empty link": ("Das [](#a) ist\n", "DAS [](#a) IST\n"),
+    "break of MyST": ('+++ {"so": 1}\n\nDas\n', '+++ {"so": 1}\n\nDAS\n'),
+    "table of MyST": ("```{list-table} Titel\n* - Das\n  - Da\n```\n", "```{list-table} TITEL\n* - DAS\n  - DA\n```\n"),
+    "title of Pandoc": ("% Das Haus\n% so\n%\nDa\n", "% DAS HAUS\n% so\n%\nDA\n"),
+    "include": ('{% include a.html content="Das Haus" x="so so" %}\n', '{% include a.html content="DAS HAUS" x="so so" %}\n'),
     "yaml": (
         "---\ntitle: Ein Haus\nid: nein\ntags: [so]\nhero:\n  description: >\n    Das ist\n    gut\n---\nDa\n",
         "---\ntitle: EIN HAUS\nid: nein\ntags: [so]\nhero:\n  description: >\n    DAS IST GUT\n---\nDA\n",
@@ -148,6 +153,21 @@ def test_what_is_of_one_dialect() -> None:
     assert [each.source.text for each in read(text, dialect="gfm").segments] == ["Das Wort : Der Sinn"]
     assert "ref" not in read("Das {ref}`Haus <da>` ist\n").segments[0].source.text
     assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
+
+
+def test_marks_of_lists_of_pandoc_may_be_long() -> None:
+    document = read("(@ein-mark) Das Haus\n\n(1) Da\n    so\n", dialect="pandoc")
+    assert [each.source.text for each in document.segments] == ["Das Haus", "Da so"]
+
+
+@pytest.mark.parametrize(
+    "table", ["so  so\n--- ---\nso\n\n", "-----\nso so\n-- --\n\nso so\n-----\n", "--- --\nso so\n\n"]
+)
+def test_tables_that_are_columns_of_characters_stay_and_are_told(table: str) -> None:
+    page = f"Das\n\n---\n\n{table}Da\n"
+    (done,) = run(Shouting(), ("markdown", page))
+    assert done.data.decode() == page.replace("Das", "DAS").replace("Da\n", "DA\n")
+    assert [(each.line, each.text.partition(":")[0]) for each in done.summary.warnings] == [(5, "kept as it was")]
 
 
 @pytest.mark.parametrize("line", ["lang: {}", 'language = "{}"', "locale: {}"])
