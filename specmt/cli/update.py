@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -209,9 +209,9 @@ class _Run:
             try:
                 if not self._is_dry:
                     locks.hold(job.files)
-                self._follow(job, group.orphans)
+                files = self._follow(job, group.orphans)
                 made_of = partial(_earlier, job.files.source, self._was)
-                update = open_update(job.files, job.formats, job.plans, made_of, is_dry=self._is_dry)
+                update = open_update(files, job.formats, job.plans, made_of, is_dry=self._is_dry)
             except DataError as error:
                 self._fail(error)
                 continue
@@ -220,16 +220,18 @@ class _Run:
                 self._unknown += update.known is None and bool(update.outdated)
                 yield update
 
-    def _follow(self, job: Job, orphans: list[Files]) -> None:
-        """Moves the translation of a source that was renamed."""
+    def _follow(self, job: Job, orphans: list[Files]) -> Files:
+        """Moves the translation of a source that was renamed; returns where it is."""
         old = find_renamed(job.files, orphans, job.formats) if orphans else None
         if old is None:
-            return
+            return job.files
         orphans.remove(old)
         if not self._quiet:
             note(f"{old.target} {'would become' if self._is_dry else 'is now'} {job.files.target}, as its source")
-        if not self._is_dry:
-            move(old, job.files)
+        if self._is_dry:
+            return replace(job.files, target=old.target, record=old.record)
+        move(old, job.files)
+        return job.files
 
     def _fail(self, error: DataError) -> None:
         if self._is_alone:

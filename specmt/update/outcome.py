@@ -19,7 +19,7 @@ class Counts:
 
     blocks: int = 0
     translated: int = 0
-    """Translated or copied anew."""
+    """Those with texts."""
     asked: int = 0
     """Segments that were translated, drafts among them."""
     outdated: int = 0
@@ -30,7 +30,7 @@ class Counts:
         return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
 
 
-def count(plan: Plan, blocks: int, asked: int, outdated: int) -> Counts:
+def count(plan: Plan, source: Side, blocks: int, asked: int, outdated: int) -> Counts:
     """Returns what is done.
 
     :param blocks: how many the target has
@@ -40,7 +40,7 @@ def count(plan: Plan, blocks: int, asked: int, outdated: int) -> Counts:
     steps = plan.steps
     return Counts(
         len(steps),
-        sum(step.action == "write" for step in steps),
+        sum(step.action == "write" and bool(source.blocks[number].segments) for number, step in enumerate(steps)),
         asked,
         outdated,
         sum(step.action == "leave" for step in steps),

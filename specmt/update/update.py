@@ -370,7 +370,7 @@ class Update:
     def counts(self) -> Counts:
         """What is done."""
         blocks = 0 if self.target is None else len(self.target.blocks)
-        return count(self.plan, blocks, len(self.asked), len(self.outdated))
+        return count(self.plan, self.source, blocks, len(self.asked), len(self.outdated))
 
     @property
     def remarks(self) -> Iterator[Remark]:

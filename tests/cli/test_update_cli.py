@@ -159,6 +159,9 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert (tmp_path / "en" / "d.md").read_text() == "Three.\n\nSix.\n\nNine.\n"
     capsys.readouterr()
     Path("b.md").rename("c.md")
+    assert specmt("update", "--dry-run") == 0
+    told = capsys.readouterr().err
+    assert "b.md would become " in told and "translated" not in told
     assert specmt("update") == 0
     assert "b.md is now " in capsys.readouterr().err
     assert not (tmp_path / "en" / "b.md").exists()
@@ -199,7 +202,7 @@ def test_what_a_project_names_is_translated_or_named(
     left = "specmt: note: left as they are: web/main.ts (TypeScript), web/site.json (JSON)\n"
     left += "specmt: note: no file fits a/*\n"
     assert specmt("update") == 0
-    assert capsys.readouterr().err == f"{left}specmt: note: 3 documents, 0 of them as before: 7 translated\n"
+    assert capsys.readouterr().err == f"{left}specmt: note: 3 documents, 0 of them as before: 3 translated\n"
     assert (tmp_path / "en/labels.json").read_text() == '{"a": "DAS HAUS"}\n'
     assert (tmp_path / "en/labels.yml").read_text() == "a: DAS HAUS\n"
     assert specmt("update", "app") == specmt("check") == 0
