@@ -252,9 +252,13 @@ def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: st
     assert_linear(lambda size: take("rst", unit * (size // len(unit))), 10_000)
 
 
+def packed(name: str, text: str) -> bytes:
+    return package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
+
+
 def take(name: str, text: str) -> None:
     """Reads, translates and writes a document."""
-    data = package({MEMBERS[name]: text}) if name in MEMBERS else text.encode()
+    data = packed(name, text)
     with suppress(DataError):
         document = read_document(data, f"a.{name}", {"mdx": "markdown"}.get(name, name), FormatOptions(columns=("1",)))
         assert document.write({}, print) == data
@@ -317,6 +321,11 @@ SHORT = [
     ("markdown", "", "a\n\n", "", 650),
     ("markdown", "a|b\n-|-\n", "a|b\n", "", 1000),
     ("yaml", "[", "a,", "a]", 800),
+    ("docx", _WORD[0], "<w:p><w:r><w:t>x</w:t></w:r></w:p>", _WORD[1], 130),
+    ("docx", _WORD[0] + "<w:p>", "<w:r/>", "</w:p>" + _WORD[1], 90),
+    ("odt", _TEXT[0], "<text:p>x</text:p>", _TEXT[1], 130),
+    ("epub", "<html><body>", "<p>x</p>", "</body></html>", 300),
+    ("xlsx", "<sst>", "<si><t>x</t></si>", "</sst>", 110),
 ]
 
 
@@ -325,12 +334,12 @@ SHORT = [
 def test_memory_is_bounded_where_all_texts_are_as_short_as_can_be(
     name: str, before: str, unit: str, after: str, most: int
 ) -> None:
-    data = (before + unit * 800 + after).encode()
+    data = packed(name, text := before + unit * 800 + after)
     take(name, before + unit + after)  # what is made once
     tracemalloc.start()
     try:
         read_document(data, "a", name, FormatOptions())
-        assert tracemalloc.get_traced_memory()[1] < most * len(data)
+        assert tracemalloc.get_traced_memory()[1] < most * len(text)
     finally:
         tracemalloc.stop()
 

@@ -21,12 +21,14 @@ from specmt.serve.clients import MOST_CLIENTS, Account, Keys, Limits, Rate
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import MOST as MOST_GLOSSARIES
 from specmt.serve.glossaries import Glossaries, Glossary, Terms, read_entries
+from specmt.serve.languages import MOST as MOST_LOOKED_AT
 from specmt.serve.languages import Languages
 from specmt.serve.metrics import Metrics
 from specmt.serve.room import Claim, Room
 from specmt.serve.uploads import MOST, Uploads
 from specmt.text.lines import lines_of
 from specmt.types import Tally
+from tests.growth import assert_at_most
 
 
 class Clock:
@@ -187,6 +189,13 @@ def test_languages_are_detected_among_those_that_there_are(text: str, code: str)
     assert ranked[0].language == code
     assert {each.language for each in ranked} == {"de", "en", "fr", "xx"}
     assert sum(each.confidence for each in ranked) == pytest.approx(100.0, abs=0.3)
+
+
+def test_the_language_of_a_text_of_any_length_is_that_of_its_beginning() -> None:
+    languages, text = Languages([("de", "en")]), "Das Dokument wurde nicht gespeichert. " * 500_000
+    wanted = languages.detect(text[:MOST_LOOKED_AT])
+    assert_at_most(0.2, lambda: languages.detect(text))
+    assert languages.detect(text) == wanted
 
 
 def test_languages_that_no_detector_knows_are_there_all_the_same() -> None:

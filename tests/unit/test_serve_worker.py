@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from specmt import formats
 from specmt.options import DecodingOptions
 from specmt.serve import worker
 from specmt.serve.errors import RefusedError
@@ -142,6 +143,19 @@ def test_nothing_of_a_document_that_was_refused_waits_for_a_collection(
         assert asyncio.run(is_dropped())
     finally:
         gc.enable()
+
+
+def test_a_document_whose_language_is_found_out_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, sizes = formats.read_document, []
+
+    def ask(kind: str, *question: Any) -> Any:
+        if kind == "pairs":
+            return [("de", "en")] * len(question[0])
+        return [(line.text.upper(), None, [], 0, []) for line in question[1]]
+
+    monkeypatch.setattr(formats, "read_document", lambda data, *given: sizes.append(len(data)) or read(data, *given))
+    written = Work([b"<p>a", b"<p>bc"], "html", None, "en", DecodingOptions()).run(ask)
+    assert (written, sizes) == ([b"<p>A", b"<p>BC"], [4, 5])
 
 
 @pytest.mark.parametrize(
