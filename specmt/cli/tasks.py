@@ -135,9 +135,11 @@ def _unknown(path: Path | None, head: bytes) -> str:
         raise InputNotFoundError(f"{path}: no such file.")
     listed = " ".join(all_suffixes())
     named = format_of(path.name)
+    kind = kind_of(path.name, head)
     texts = f"; `--file-format {named}` reads it as a file of texts" if named in ("php", "yaml") else ""
+    texts = "; `--file-format xml` translates its elements" if kind in ("DITA", "XML") else texts
     advice = "" if is_binary(head) else f"{texts}; `--file-format text` translates its lines"
-    return f"{path}: has a format that is not read ({kind_of(path.name, head)}){advice}. Read are {listed}."
+    return f"{path}: has a format that is not read ({kind}){advice}. Read are {listed}."
 
 
 def _head(path: Path) -> bytes:

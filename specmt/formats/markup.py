@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 
 from specmt.errors import DataError
-from specmt.formats.document import Part, Segment, TextDocument
+from specmt.formats.document import Edit, Part, Segment, TextDocument
 from specmt.formats.encoding import decode_xml, unescape
 from specmt.formats.inline import Inline
 from specmt.types import Span
@@ -68,14 +68,21 @@ class Token(NamedTuple):
         return found
 
 
-def xml_document(data: bytes, segments: Callable[[str], Iterable[Segment]], parts: Sequence[Part] = ()) -> TextDocument:
+def xml_document(
+    data: bytes,
+    segments: Callable[[str], Iterable[Segment]],
+    parts: Sequence[Part] = (),
+    finish: Callable[[str], Iterable[Edit]] = lambda _: (),
+) -> TextDocument:
     """Returns an XML document, given what finds the segments in its text.
 
     :param parts: what is left of it, known when all segments are found
+    :param finish: returns what else changes in it where any is translated
     :raises DataError: it is damaged.
     """
     text, encoding = decode_xml(data)
-    return TextDocument(text, encoding, list(segments(text)), escape=reference, parts=parts)
+    found = list(segments(text))
+    return TextDocument(text, encoding, found, finish=lambda _: finish(text), escape=reference, parts=parts)
 
 
 def xml_tokens(text: str, *, fragment: bool = False) -> Iterator[Token]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TagRules
+from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Segment, TagRules
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.markup import Token, add_text, value_of, xml_document, xml_escape, xml_tokens, xml_unescape
+from specmt.formats.markup import Token, add_text, quoted, value_of, xml_document, xml_escape, xml_tokens, xml_unescape
+from specmt.languages import primary
 
 _LISTINGS_NAMES: Final = "codeblock funcsynopsis cmdsynopsis msgblock pre programlisting screen script style synopsis"
 _LISTINGS: Final = frozenset(_LISTINGS_NAMES.split())
@@ -41,6 +42,9 @@ _PROFILES: Final = (
 )
 """What is in documents of a kind before their texts, and the names of their elements of code."""
 
+_APART: Final = frozenset(("fn", "footnote", "indexterm"))
+"""Elements of DITA and DocBook whose texts are none of the sentence that they are in."""
+
 _FOREIGN: Final = frozenset(("math", "mml:math", "m:math", "svg", "svg:svg"))
 _HEAD: Final = 2000
 
@@ -51,7 +55,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is not well-formed.
     """
     parts: list[Part] = []
-    return xml_document(data, partial(_segments, rules=options.tags, parts=parts), parts)
+
+    def finish(text: str) -> Iterator[Edit]:
+        root = next((token for token in xml_tokens(text, fragment=True) if token.kind == "open"), None)
+        span = root.attributes(text).get("xml:lang") if root is not None else None
+        if span is not None and options.source and primary(value_of(text, span)) == primary(options.source):
+            yield Edit(*span, [quoted(options.target)])
+
+    return xml_document(data, partial(_segments, rules=options.tags, parts=parts), parts, finish)
 
 
 def _with_code(text: str, rules: TagRules) -> TagRules:
@@ -83,6 +94,7 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
     first: Token | None = None  # of an element that is left as it is
     depth = 0  # of the elements in it
     opened: list[bool] = []  # whether those around the place are inline
+    around: list[tuple[Inline, Token, int]] = []  # the sentences that notes are in
     for token in tokens:
         if first is not None:
             depth += (token.kind == "open") - (token.kind == "close")
@@ -104,7 +116,10 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
                 continue
             if token.kind == "open":
                 opened.append(is_inline)
-            if not is_inline:
+            if token.kind == "open" and not is_inline and token.name in _APART:
+                around.append((inline, token, len(opened)))
+                inline = Inline(text, xml_unescape, collapses=True)
+            elif not is_inline:
                 yield from in_place(inline, lines, xml_escape, wraps=True)
             elif token.kind == "open":
                 inline.open(token.start, token.end, token.name)
@@ -113,8 +128,11 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
         elif token.kind == "close":
             if opened.pop():
                 inline.close(token.start, token.end, token.name)
-            else:
-                yield from in_place(inline, lines, xml_escape, wraps=True)
+                continue
+            yield from in_place(inline, lines, xml_escape, wraps=True)
+            if around and around[-1][2] > len(opened):
+                inline, note, _ = around.pop()
+                inline.mark(note.start, token.end)
         elif token.kind == "text":
             add_text(inline, text, token.start, token.end)
         elif token.kind == "cdata":
@@ -139,10 +157,11 @@ def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[in
             opened.pop()
         elif token.kind in ("text", "cdata") and xml_unescape(text[token.start : token.end]).strip():
             opened[-1].has_text = True
+    apart = rules.splitting | (_APART if rules.detects else frozenset())
     for token, element, parent in parents:  # those around an element come before it
         stands_in_text = parent.is_inline or parent.has_text or not rules.detects
         # What declares a namespace stays around what is in it.
-        splits = element.name in rules.splitting or "xmlns" in text[token.start : token.end]
+        splits = element.name in apart or "xmlns" in text[token.start : token.end]
         element.is_inline = element.name in rules.inside or (stands_in_text and not splits)
     return {token.start for token, element, _ in parents if element.is_inline}
 

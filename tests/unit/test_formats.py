@@ -527,6 +527,11 @@ def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None
         ("article xmlns='http://docbook.org/ns/docbook'", "<para>Ein <code>nein</code> da</para>", ["Ein {t1} da"]),
         ("article xmlns='http://docbook.org/ns/docbook'", "<programlisting>nein</programlisting>", []),
         ("html", "<p>Ein <code>nein</code> da</p><pre>nein</pre>", ["Ein {t1} da"]),
+        (
+            "topic",
+            "<p>Ein Wort<fn><p>Eins</p><p>Zwei</p></fn> ist<indexterm>Haus</indexterm> da</p>",
+            ["Eins", "Zwei", "Haus", "Ein Wort ist da"],
+        ),
         ("a", "<p>Ein <x xmlns:y='y'>Satz <y:z/> hier</x> da</p>", ["Ein", "Satz {t1} hier", "da"]),
         ("a", "<p>Ein <code>Wort</code> da <k>nein</k></p>", ["Ein Wort da {t1}"]),
     ],
@@ -537,6 +542,13 @@ def test_code_in_xml_stays(root: str, inside: str, texts: list[str]) -> None:
     assert [segment.source.text for segment in document.segments] == texts
     written = translate(document).decode()
     assert written.count("nein") == page.count("nein") and all(text[:4].upper() in written for text in texts)
+
+
+def test_xml_says_the_language_of_the_translation() -> None:
+    for code, wanted in (("de-AT", "en"), ("fr", "fr")):
+        page = f"<topic xml:lang='{code}' id='de'><p xml:lang='de'>{{}}</p></topic>"
+        written = translate(read("xml", page.format("Haus").encode(), source="de", target="en")).decode()
+        assert written.replace('"', "'") == page.format("HAUS").replace(code, wanted)
 
 
 def test_tables_with_short_lines_and_cells_without_letters() -> None:
