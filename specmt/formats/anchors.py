@@ -103,7 +103,7 @@ def moved_anchors(
     after = []
     for heading in headings:
         said = written.get(heading.first) if heading.last == heading.first + 1 else None
-        after.append(heading.text if said is None else _plain(said, text))
+        after.append(heading.text if said is None or _ID.search(heading.text) else _plain(said, text))
     before = slugs_of((each.text for each in headings), dialect)
     return {one: other for one, other in zip(before, slugs_of(after, dialect), strict=True) if one != other}
 

@@ -14,7 +14,7 @@ from specmt.formats.outline import TAGGED, XML
 _OPENS: Final = re.compile(r"[{\[(,;]\s*\Z|^[ \t]*(?:/?\*.*)?\*/\Z|<\?php\s*\Z|\A\s*\Z", re.MULTILINE)
 _REMARK: Final = re.compile(r"[ \t]*(?:(?<!:)//|#)(?![^\n]*\*/)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
-_FRONT_LINE: Final = re.compile(r"---[ \t]*$|[\w-]+:(?:[ \t]|$)", re.MULTILINE)
+_FRONT_LINE: Final = re.compile(r"---[ \t]*\r?$|[\w-]+:(?:\s|$)", re.MULTILINE)
 
 _ENDS: Final = {"elements": (">", ";", "*/"), "php": (",", ";", "[", "(", "*/")}
 """What needs no line break behind it."""
@@ -30,7 +30,7 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     """
     inner = text_of(document)
     assert inner is not None
-    ending = "\r\n" if "\r\n" in inner.text else "\n"
+    ending = "\r\n" if inner.text.count("\r\n") > inner.text.count("\n") / 2 else "\n"
     kind = _kind(inner.text, file_format)
     made: list[str] = []
     before: int | str | None = None
@@ -38,8 +38,8 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
         text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
         if not text:
             continue
-        if ending == "\n" and isinstance(piece, str):
-            text = text.replace("\r\n", "\n")
+        if isinstance(piece, str):
+            text = re.sub(r"\r?\n", ending, text)
         if made and not (isinstance(before, int) and piece == before + 1):
             made[-1] = _joined(made[-1], text, ending, kind)
         made.append(text)

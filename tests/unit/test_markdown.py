@@ -227,9 +227,10 @@ def test_a_moved_heading_with_code() -> None:
     page = "# Das `haus(a)` hier\n\n[da](#das-hausa-hier)\n"
     (done,) = translate_documents(Shouting(), [("a", read(page, dialect="gfm"))], DecodingOptions())
     assert done.data == b"# DAS `haus(a)` HIER\n\n[DA](#das-hausa-hier)\n"
+    page += "\n## Dort {#da}\n\n[da](#da)\n"  # an id that a heading is given stays
     answers = {"Das {t1} hier": "It is {t1}"}
     (done,) = translate_documents(Shouting(answers), [("a", read(page, dialect="gfm"))], DecodingOptions())
-    assert done.data == b"# It is `haus(a)`\n\n[DA](#it-is-hausa)\n"
+    assert done.data == b"# It is `haus(a)`\n\n[DA](#it-is-hausa)\n\n## DORT {#da}\n\n[DA](#da)\n"
 
 
 PAGE = "# Ein *Haus*\n\n[da](#ein-haus) [dort](b.md#das-dach)\n\n## Das Dach {#d}\n\n## Ein Haus\n\n[da](#ein-haus-1)\n"

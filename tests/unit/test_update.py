@@ -507,3 +507,13 @@ def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
     made = pair.target.read_text()
     assert pair.update(was=before.encode()) == made
     assert not pair.asked
+
+
+def test_what_is_new_has_the_line_breaks_of_the_translation(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    old = "---\ntitle: Eins\nid: 1\n---\n\n1. Zwei.\n"
+    made = pair.update(old)
+    pair.target.write_bytes(made.replace("\n", "\r\n").encode())
+    pair.update(old.replace("id: 1", "id: 2") + "2. Drei.\n")
+    said = "---\ntitle: EINS\nid: 2\n---\n\n1. ZWEI.\n2. DREI.\n"
+    assert pair.target.read_bytes() == said.replace("\n", "\r\n").encode()
