@@ -234,7 +234,7 @@ def record(trace: Trace, pieces: PieceModel, options: DecodingOptions) -> Record
         line=trace.line,
         text=trace.text,
         attempt=trace.attempt,
-        alignment=trace.alignment,
+        alignment=[*trace.alignment],
         iterations=steps,
     )
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from specmt.decoding.tree import Node
 
 __all__ = ["Candidate", "Iteration", "Node", "Trace", "Trial"]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A token that a model considers."""
 
     token: int
     log_prob: float
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """A drafted token put to the test of rejection sampling (DESIGN §2.2)."""
 
     place: int
@@ -36,8 +35,7 @@ class Trial:
     """After a rejection, the most likely tokens of what is left of the verifier's distribution."""
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """One pass of the loop over one sentence."""
 
     prefix: list[int]
@@ -55,15 +53,14 @@ class Iteration:
     emitted: list[int]
     """The tokens committed: those accepted, then the verifier's own, unless EOS or the limit came first."""
 
-    trials: list[Trial] = field(default_factory=list)
+    trials: Sequence[Trial] = ()
     """When sampling, what was tested, in that order."""
 
     why: str = ""
     """Why that was drafted, or nothing, and what follows up to the next such choice; empty where there was none."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """All passes over a sentence."""
 
     source: list[int]
@@ -77,7 +74,7 @@ class Trace:
     lossless: bool
     """Whether it is what greedy decoding would have said."""
 
-    alignment: list[tuple[int, int]] = field(default_factory=list)
+    alignment: Sequence[tuple[int, int]] = ()
     """Pairs of a source word and a word of the translation that comes from it."""
 
     attempt: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import final
 
@@ -36,7 +36,7 @@ def watch(
     else:
         (said,) = decode(model, [source], options, memory=memory, recorder=recorder)
     reasons = chain((note.why * (call == 0) for note in notes for call in range(note.calls)), repeat(""))
-    return said, [replace(each, why=why) for each, why in zip(recorder.iterations[0], reasons, strict=False)]
+    return said, [each._replace(why=why) for each, why in zip(recorder.iterations[0], reasons, strict=False)]
 
 
 @dataclass(frozen=True)
