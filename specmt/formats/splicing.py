@@ -16,6 +16,9 @@ _REMARK: Final = re.compile(r"[ \t]*(?:(?<!:)//|#)(?![^\n]*\*/)[^\n\"']*\Z")
 _CLOSES: Final = re.compile(r"\s*[}\])]")
 _FRONT_LINE: Final = re.compile(r"---[ \t]*\r?$|[\w-]+:(?:\s|$)", re.MULTILINE)
 
+_HEADED: Final = re.compile(r"\n[ \t>]*\|[ \t]*:?-")
+"""What is below the heading of a table."""
+
 _ENDS: Final = {"elements": (">", ";", "*/"), "php": (",", ";", "[", "(", "*/")}
 """What needs no line break behind it."""
 
@@ -41,7 +44,8 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
         if isinstance(piece, str):
             text = re.sub(r"\r?\n", ending, text)
         if made and not (isinstance(before, int) and piece == before + 1):
-            made[-1] = _joined(made[-1], text, ending, kind)
+            is_next = file_format == "markdown" and _is_next(made, text)
+            made[-1] = made[-1].rstrip("\r\n") + ending if is_next else _joined(made[-1], text, ending, kind)
         made.append(text)
         before = piece
     if made and before != len(blocks) - 1:
@@ -77,11 +81,24 @@ def _joined(text: str, after: str, ending: str, kind: str) -> str:
     return body + gap
 
 
+def _is_next(made: Sequence[str], after: str) -> bool:
+    """Whether a block of Markdown is another row of the table before it, or item of a list without blank lines."""
+    is_loose = len(made) > 1 and ITEM.match(made[-2]) and made[-2].endswith(("\n\n", "\n\r\n"))
+    return _are_items(made[-1], after) and not is_loose
+
+
+def _are_items(text: str, after: str) -> bool:
+    """Whether blocks are items of a list, or rows of a table."""
+    one, other = ITEM.match(text), ITEM.match(after)
+    is_one = one is not None and other is not None and (one[0][-1] == "|") == (other[0][-1] == "|")
+    return is_one and _HEADED.search(after) is None
+
+
 def _is_inner(text: str, after: str) -> bool:
     """Whether no blank line is between blocks of prose."""
     last = text.rstrip("\r\n").rpartition("\n")[2]
     return bool(
-        (ITEM.match(text) and ITEM.match(after))
+        _are_items(text, after)
         or (_FRONT_LINE.match(text) and _FRONT_LINE.match(after))
         or AROUND.match(after)
         or AROUND.match(last)

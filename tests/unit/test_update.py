@@ -517,3 +517,19 @@ def test_what_is_new_has_the_line_breaks_of_the_translation(tmp_path: Path) -> N
     pair.update(old.replace("id: 1", "id: 2") + "2. Drei.\n")
     said = "---\ntitle: EINS\nid: 2\n---\n\n1. ZWEI.\n2. DREI.\n"
     assert pair.target.read_bytes() == said.replace("\n", "\r\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Null.\n\n- Eins.\n- Zwei.\n\nEnde.\n", "Null.\n\n- Eins.\n- Zwei.\n- Drei.\n\nEnde.\n"),
+        ("- Eins.\n\n- Zwei.\n\nEnde.\n", "- Eins.\n\n- Zwei.\n\n- Drei.\n\nEnde.\n"),
+        ("| Eins |\n|--|\n| Zwei |\n\nEnde.\n", "| Eins |\n|--|\n| Zwei |\n| Drei |\n\nEnde.\n"),
+        ("| Eins |\n|--|\n| Zwei |\n", "| Eins |\n|--|\n| Zwei |\n\n| Drei |\n|--|\n| Vier |\n"),
+        ("- Eins.\n\nEnde.\n", "- Eins.\n\n| Drei |\n|--|\n| Vier |\n\nEnde.\n"),
+    ],
+)
+def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update(old)
+    assert pair.update(new) == new.upper()
