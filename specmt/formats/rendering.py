@@ -54,15 +54,23 @@ class Writer:
         self._find_spelt = find_spelt
         self._text, self._markdown, self._env = text, markdown, env
         self._patterns = (_NEEDED_IN_MDX if mdx else _NEEDED), _SPECIAL
+        self._written: dict[Span, tuple[Tagged, Edit]] = {}
 
     @cached_property
     def _spelt(self) -> Mapping[int, str]:
         return self._find_spelt()
 
     def edit(self, span: Span, translation: Tagged) -> Edit:
-        """
+        """Returns how a text is written; a page of which one text is refused is written several times.
+
         :raises RefusedError: the translation would be read as other markup.
         """
+        known = self._written.get(span)
+        if known is None or known[0] is not translation:
+            known = self._written[span] = translation, self._edit(span, translation)
+        return known[1]
+
+    def _edit(self, span: Span, translation: Tagged) -> Edit:
         line_start = self._text.rfind("\n", 0, span[0]) + 1
         ahead = self._text[line_start : span[0]]
         is_first = PREFIX.fullmatch(ahead.replace("[ ]", "").replace("[x]", "")) is not None

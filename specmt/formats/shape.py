@@ -254,16 +254,18 @@ class Checked:
         self._text = text
         self._mdx = mdx
         self._targets = targets
+        self._source: list[Block] = []
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         told: dict[tuple[int, str], None] = {}
         left = dict(translations)
-        source = blocks_of(self._text, mdx=self._mdx) if left else []
+        if left and not self._source:
+            self._source = blocks_of(self._text, mdx=self._mdx)
         while True:
             data = self.document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
                 break
-            faults = list(compare(source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))
+            faults = list(compare(self._source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))
             if not faults:
                 break
             wrong = {
