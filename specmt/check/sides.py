@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from specmt.formats import read_document
 from specmt.formats.blocks import text_of
-from specmt.formats.document import Document, LineNumbers, Segment
+from specmt.formats.document import NO_WORDS, Document, LineNumbers, Segment
 from specmt.formats.inline import render, singles
 from specmt.formats.package import Package
 from specmt.formats.plurals import CATEGORIES
@@ -205,7 +205,8 @@ def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
 def blocks_of(document: Document) -> list[Text]:
     """Returns the blocks of a page: texts, code and images, or where those are not told apart its texts."""
     text, inner = _text(document), text_of(document)
-    parts = sorted(inner.parts if inner is not None else (), key=lambda part: (part.start, -part.end))
+    parts = [part for part in inner.parts if part.reason != NO_WORDS] if inner is not None else []
+    parts.sort(key=lambda part: (part.start, -part.end))
     if not any(part.reason == "" for part in parts):
         return texts_of(document, lambda _: False)
     lines, place = LineNumbers(text), 0

@@ -25,6 +25,9 @@ KEPT: Final = "kept as it was"
 FAILED: Final = f"{KEPT}: it cannot be written"
 """What is told of a segment where the program fails."""
 
+NO_WORDS: Final = "no words"
+"""Why a part of a text is left in which there may be others, such as images."""
+
 _NOT_UNDERSTOOD: Final = "not understood"
 
 State = Literal["new", "fuzzy", "translated", "skipped"]

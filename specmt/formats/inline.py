@@ -158,9 +158,14 @@ class Inline:
         """Begins anew."""
         self._items = []
 
+    @property
+    def extent(self) -> Span:
+        """Where what was collected is."""
+        return (self._items[0].span[0], self._items[-1].span[1]) if self._items else (0, 0)
+
     def plain(self) -> str:
         """Returns what was collected, as it means."""
-        return self._decode(self.source[self._items[0].span[0] : self._items[-1].span[1]])
+        return self._decode(self.source[slice(*self.extent)])
 
     def take(self) -> tuple[Tagged, Span] | None:
         """Returns the text collected and where it is, without the space and markup around it; begins anew.

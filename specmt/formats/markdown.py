@@ -16,6 +16,7 @@ from specmt.formats.commonmark_inline import places
 from specmt.formats.content import LINE_END, Content, SourceLines, cells
 from specmt.formats.document import (
     KEPT,
+    NO_WORDS,
     Document,
     Edit,
     FormatOptions,
@@ -320,8 +321,9 @@ class _Page:
                 yield Segment(Tagged(said), self._lines.number(place[0]), edits)
 
     def _take(self, inline: Inline) -> Iterator[Segment]:
-        found = inline.take()
+        extent, found = inline.extent, inline.take()
         if found is None:
+            self._leave(extent, NO_WORDS)
             return
         tagged, span = found
         self.parts.append(Part(*span, ""))

@@ -87,6 +87,7 @@ CASES = {
     "options of a directive": (":::{tip} Da\n:class: b\n:title: So\nDas\n:::\n", ":::{tip} DA\n:class: b\n:title: SO\nDAS\n:::\n"),
     "tabs of VitePress": (":::tabs\n== Das Haus\nDa\n== Hier\nSo\n:::\n", ":::tabs\n== DAS HAUS\nDA\n== HIER\nSO\n:::\n"),
     "text directive": ('Das :abbr[Wort]{title="a"} hier\n', 'DAS :abbr[WORT]{title="a"} HIER\n'),
+    "a power alone": ("1^a^\n\nDas\n", "1^a^\n\nDAS\n"),
     "scripts": ("CO~2~ hat 5 m^2^ im 2^ten^ Haus\n", "CO~2~ HAT 5 m^2^ IM 2^ten^ HAUS\n"),
     "footnote in a text": ("Das Haus^[Eine *Note* da.], so\n", "DAS HAUS^[EINE *NOTE* DA.], SO\n"),
     "macro in a target": ("[Haus]({{ a.b }}/c) da\n", "[HAUS]({{ a.b }}/c) DA\n"),
