@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from specmt.text.tags import Alignment, carry
 from specmt.types import Tag, Tagged
+
+if TYPE_CHECKING:
+    from specmt.text.tags import Alignment
 
 _PAIR: Final = re.compile(
     r"(?<!\w)(?P<open>%(?:\d{1,2}\$)?[s@]|\{(?P<name>[A-Za-z][\w.-]{0,40})\})(?=[^\W\d_])"
@@ -32,6 +34,8 @@ def put_markers(tagged: Tagged, line: str, translation: str, alignment: Alignmen
 
     :param alignment: pairs of a word of the text without them and a word of the translation
     """
+    from specmt.text.tags import carry  # late, as few lines have any
+
     placed, _ = carry(tagged, translation, alignment)
     text, done = "", 0
     for tag in placed.tags:

@@ -91,6 +91,18 @@ def test_help_and_version_import_nothing_heavy() -> None:
         assert all(word in text for word in words), text
 
 
+@pytest.mark.usefixtures("needs_kernels")
+def test_a_line_from_a_pipe_imports_no_more_than_it_needs(tiny_model: Path) -> None:
+    script = (
+        "import sys; from specmt.cli.main import run\n"
+        f"assert run({['translate', *model_options(tiny_model), *AS_SAID]}) == 0\n"
+        "names = 'torch', 'rich', 'importlib.metadata', 'specmt.formats.document', 'specmt.text.tags'\n"
+        "print({*names} & set(sys.modules), file=sys.stderr)"
+    )
+    result = execute(sys.executable, "-c", script, data=b"Der Hund\n")
+    assert (result.returncode, result.stderr.decode()) == (0, "set()\n")
+
+
 @pytest.mark.parametrize(
     "options", [["--drafter", "auto"], ["--no-deterministic"], ["--drafter", "self"], ["--dtype", "int8"]]
 )
