@@ -34,6 +34,7 @@ from specmt.options import DecodingOptions, check_effects
 from specmt.project import find_project
 from specmt.text.likeness import Nearest
 from specmt.text.lines import Output
+from specmt.text.printable import shown
 from specmt.types import Line, Translation
 from specmt.update.known import Approved
 from specmt.update.outcome import Counts
@@ -219,6 +220,9 @@ class _Run:
             if update is not None:
                 self._unknown += update.known is None and bool(update.outdated)
                 yield update
+        for old in group.orphans if not self._quiet else ():
+            if old.target.exists() and not old.source.exists():
+                note(f"{old.name}: its source, {shown(old.source)}, is gone")
 
     def _follow(self, job: Job, orphans: list[Files]) -> Files:
         """Moves the translation of a source that was renamed; returns where it is."""
@@ -227,7 +231,7 @@ class _Run:
             return job.files
         orphans.remove(old)
         if not self._quiet:
-            note(f"{old.target} {'would become' if self._is_dry else 'is now'} {job.files.target}, as its source")
+            note(f"{old.name} {'would become' if self._is_dry else 'is now'} {job.files.name}, as its source")
         if self._is_dry:
             return replace(job.files, target=old.target, record=old.record)
         move(old, job.files)

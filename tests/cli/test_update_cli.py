@@ -175,6 +175,11 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert specmt("update") == 0
     assert specmt("update", "--quiet") == 0
     assert (tmp_path / "en" / "b.md").read_text() == "Three.\n"
+    Path("b.md").unlink()
+    capsys.readouterr()
+    assert specmt("update") == 0
+    gone = f"specmt: note: {tmp_path}/en/b.md: its source, b.md, is gone\n"
+    assert capsys.readouterr().err == f"{gone}specmt: note: 2 documents, 2 of them as before\n"
     monkeypatch.chdir("/")
     capsys.readouterr()
     fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")
