@@ -37,7 +37,9 @@ from specmt.update.plan import PlanOptions
 from specmt.update.store import Files
 from specmt.update.update import Update, open_update
 
-_NO_CODE: Final = re.compile(r"(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)")
+_NO_CODE: Final = re.compile(
+    r"^\s*:caption:.*|(?:(?<=\s)|^)(?:#|//|--|;|%|/?\*|<!--|\{#).*|\"[^\"]*\"|'[^']*'|(?<=>)[^<>{}=]*(?=<)"
+)
 """Comments and texts in code."""
 
 _NO_CODES: Final = {

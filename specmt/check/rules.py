@@ -169,8 +169,9 @@ def read(raw: str) -> Said:
         elif kind == "placeholder":
             if _REFERENCE.match(token.text):
                 said.found["link"][f"./{token.text}"] += 1
-            elif token.text != "%%":
-                said.found[kind][_QUOTED.sub("''", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))] += 1
+            else:
+                name = _QUOTED.sub("''", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))
+                said.found[kind][name] += name not in ("%%", "{''}")  # Fluent's text in braces
         else:
             code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split())
             code = _QUOTES.sub(r"\2", code)

@@ -210,6 +210,12 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "Alle Geräte", "All devices"),
         ("rst", ".. versionadded:: 7.1\n\nDer `hohe Turm`", ".. versionadded:: 7.1\n\nThe `high tower`"),
         ("rst", "Der `Turm <a_>`_ und ein :x:`a`", "The `tower <a_>`_ and one :x:`a`"),
+        ("fluent", "a = Der Turm\n", 'a = {""}*The* tower\n'),
+        (
+            "rst",
+            ".. code-block:: c\n   :caption: Der Turm\n\n   x",
+            ".. code-block:: c\n   :caption: Tower\n\n   x",
+        ),
         ("rst", "Im :x:`a{b}`. Der Turm und :x:`~c`", "In :x:`a{b}`. The tower :x:`~c`"),
         ("rst", "Der `link vom Turm`_", "The `tower <link vom turm_>`__"),
         ("asciidoc", 'Der "`hohe Turm`" und `a`', 'The "`high tower`" and `a`'),
