@@ -18,7 +18,7 @@ from specmt.errors import DataError
 from specmt.formats.document import Document, Edit, FormatOptions, LineNumbers, Part, Pieces, Segment, Tell
 from specmt.formats.inline import Inline
 from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
-from specmt.formats.package import Package, member_of
+from specmt.formats.package import Package, member_of, tags
 from specmt.formats.runs import drawn
 from specmt.formats.styles import are_code
 from specmt.types import Span, Tag, Tagged
@@ -37,7 +37,7 @@ _UNSEEN: Final = frozenset(("w:rPr", "w:t", "w:lastRenderedPageBreak", "w:softHy
 """What of a run is text, or not in it."""
 
 _HYPHEN: Final = "w:noBreakHyphen"
-_LINK: Final = re.compile(r"<w:instrText\b[^>]*>\s*HYPERLINK\b")
+_LINK: Final = re.compile(r"<w:instrText\b[^<>]*>\s*HYPERLINK\b")
 
 _PROPERTIES: Final = frozenset(("w:pPr", "w:smartTagPr", "w:customXmlPr"))
 _CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
@@ -46,15 +46,15 @@ _CHOSEN: Final = frozenset(("w:comboBox", "w:date", "w:dropDownList"))
 _SHOWN: Final = " w:displayText="
 """What a list shows for its values, and is translated as its text is."""
 
-_STYLE: Final = re.compile(r"<w:style\b[^>]*\bw:styleId=\"([^\"]*)\"[^>]*>(.*?)</w:style>", re.DOTALL)
-_NAME: Final = re.compile(r"<w:(name|basedOn)\b[^>]*\bw:val=\"([^\"]*)\"")
-_USED: Final = re.compile(r"<w:([pr])Style\b[^>]*\bw:val=\"([^\"]*)\"")
+_USED: Final = re.compile(r"<w:([pr])Style\b[^<>]*\bw:val=\"([^\"]*)\"")
 _INVISIBLE_NAMES: Final = (
     "w:bookmarkStart w:bookmarkEnd w:proofErr w:del w:moveFrom w:commentRangeStart w:commentRangeEnd "
     "w:permStart w:permEnd w:moveFromRangeStart w:moveFromRangeEnd w:moveToRangeStart w:moveToRangeEnd"
 )
 _INVISIBLE: Final = frozenset(_INVISIBLE_NAMES.split())
-_NO_STYLE: Final = re.compile(r'<w:(?:lang|noProof|rFonts w:hint)\b[^>]*/>|<w:rPr>\s*</w:rPr>|\s+w:rsid\w*="[^"]*"')
+_NO_STYLE: Final = re.compile(
+    r'<w:(?:lang|noProof|rFonts w:hint)\b[^<>]*/>|<w:rPr>\s*</w:rPr>|(?<!\s)\s+w:rsid\w*="[^"]*"'
+)
 """What tells runs apart without being seen."""
 
 _DEEPEST: Final = 50
@@ -70,9 +70,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
     names: dict[str, tuple[str, str]] = {}
-    for match in _STYLE.finditer(member_of(data, "word/styles.xml")):
-        said: dict[str, str] = dict(_NAME.findall(match[2]))
-        names[match[1]] = said.get("name", match[1]), said.get("basedOn", "")
+    style = ""
+    for name, said in tags(member_of(data, "word/styles.xml"), ("w:style", "w:name", "w:basedOn")):
+        if name == "w:style":
+            style = said.get("w:styleId", "")
+            names[style] = style, ""
+        elif style:
+            own, parent = names[style]
+            names[style] = (said.get("w:val", own), parent) if name == "w:name" else (own, said.get("w:val", ""))
     find = partial(_segments, is_code=are_code(names))
     return Package(data, "docx", lambda name: _MEMBERS.fullmatch(name) is not None, find)
 

@@ -10,7 +10,7 @@ from typing import Final
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, add_text, value_of, xml_escape, xml_tokens, xml_unescape
-from specmt.formats.package import Package, member_of
+from specmt.formats.package import Package, member_of, tags
 from specmt.formats.styles import are_code
 
 _PARAGRAPHS: Final = frozenset(("text:p", "text:h"))
@@ -19,8 +19,6 @@ _POINTS: Final = re.compile(r"text:(?:bookmark|reference-mark|soft-page-break|ch
 _OWN_TEXT: Final = frozenset(("text:note", "draw:frame", "office:annotation", "draw:custom-shape", "draw:text-box"))
 """Elements in a paragraph that have paragraphs of their own."""
 
-_STYLE: Final = re.compile(r"<style:style\b[^>]*>")
-_NAME: Final = re.compile(r'\bstyle:(name|display-name|parent-style-name)="([^"]*)"')
 _KEPT: Final = frozenset(("text:tracked-changes", "office:font-face-decls", "text:note-citation", "office:scripts"))
 
 
@@ -36,9 +34,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
 def _styles(text: str) -> dict[str, tuple[str, str]]:
     """Returns the names of styles and what they are made from, by their ids."""
     found: dict[str, tuple[str, str]] = {}
-    for match in _STYLE.finditer(text):
-        said: dict[str, str] = dict(_NAME.findall(match[0]))
-        found[said.get("name", "")] = said.get("display-name", said.get("name", "")), said.get("parent-style-name", "")
+    for _, said in tags(text, ("style:style",)):
+        name = said.get("style:name", "")
+        found[name] = said.get("style:display-name", name), said.get("style:parent-style-name", "")
     return found
 
 

@@ -7,7 +7,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, final
@@ -17,7 +18,7 @@ from specmt.formats.document import MAX_BYTES, Edit, LineNumbers, Part, RefusedE
 from specmt.formats.encoding import decode_xml
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.left import told
-from specmt.formats.markup import quoted, reference, xml_unescape
+from specmt.formats.markup import quoted, reference, value_of, xml_tokens, xml_unescape
 from specmt.types import Tagged
 
 _MOST_MEMBERS: Final = 65536
@@ -197,3 +198,11 @@ def member_of(data: bytes, name: str) -> str:
         DataError,
     ):
         return ""
+
+
+def tags(text: str, names: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the elements of some names with their attributes; nothing where the text is not well-formed."""
+    with suppress(DataError):
+        for token in xml_tokens(text):
+            if token.name in names and token.kind != "close":
+                yield token.name, {name: value_of(text, span) for name, span in token.attributes(text).items()}

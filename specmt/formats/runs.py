@@ -12,7 +12,7 @@ from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Element, add_text, children, xml_escape, xml_tokens, xml_unescape
 from specmt.types import Span, Tag, Tagged
 
-_NO_STYLE: Final = re.compile(r'\s+(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
+_NO_STYLE: Final = re.compile(r'(?<!\s)\s+(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
 """What tells runs apart without being seen."""
 
 

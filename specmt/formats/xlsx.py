@@ -6,18 +6,16 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
-from specmt.formats.markup import children, value_of, xml_tokens
-from specmt.formats.package import Package
+from specmt.formats.markup import children, xml_tokens
+from specmt.formats.package import Package, member_of, tags
 from specmt.formats.runs import drawn, segments
 
 _MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|comments\d*|(?:worksheets|charts|diagrams|drawings)/[^/]+)\.xml")
 _NAMING: Final = re.compile(r"xl/(?:tables/|pivotCache/pivotCacheDefinition)[^/]*\.xml")
-_NAME: Final = re.compile(r"<(?:tableColumn|cacheField)\b[^>]*?\bname=(\"[^\"]*\")")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -31,10 +29,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     document = Package(data, "xlsx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in filter(_NAMING.fullmatch, archive.namelist()):
-            with suppress(UnicodeDecodeError):
-                names.update(
-                    value_of(match[1], (0, len(match[1]))) for match in _NAME.finditer(archive.read(member).decode())
-                )
+            named = tags(member_of(data, member), ("tableColumn", "cacheField"))
+            names.update(said["name"] for _, said in named if "name" in said)
     reason = "left as it is: a table is known by it"
     document.segments = [
         replace(segment, state="skipped", reason=reason) if segment.source.text in names else segment

@@ -54,6 +54,12 @@ REPEATED = {
             "|<w:r><w:t>x</w:t></w:r><w:r><w:footnoteReference/></w:r>|<w:p><w:r><w:t>x</w:t></w:r></w:p>",
             "</w:p>" + _WORD[1],
         ),
+        (_WORD[0] + "<w:p><w:r><w:rPr", " ", f"/><w:t>x</w:t></w:r></w:p>{_WORD[1]}"),
+        (
+            _WORD[0] + "<w:p><w:r><w:rPr><!--",
+            "<w:rStyle |<w:lang |<w:instrText ",
+            f"--></w:rPr><w:t>x</w:t></w:r></w:p>{_WORD[1]}",
+        ),
     ],
     "epub": [("<html><body><p>", "<b>x</b> |</p><p>x|&#160;|x <br/>", "</p></body></html>")],
     "pptx": [
@@ -62,7 +68,8 @@ REPEATED = {
             "<a:r><a:t>x </a:t></a:r>|<a:r><a:rPr b='1'/><a:t>x </a:t></a:r><a:r><a:t>y </a:t></a:r>|<a:fld/>|<a:br/>"
             "|<a:r><a:t>x</a:t></a:r><a:br/>|<a:r/>",
             "</a:p>",
-        )
+        ),
+        ("<a:p xmlns:a='a'><a:r><a:rPr", " ", "/><a:t>x</a:t></a:r></a:p>"),
     ],
     "xlsx": [("<sst>", "<si><t>x</t></si>|<si/>|<si><r><t>x</t></r><r><rPr/><t>x</t></r></si>", "</sst>")],
     "fluent": [
@@ -244,6 +251,27 @@ def no_garbage() -> Iterator[None]:
 @pytest.mark.parametrize(("name", "before", "unit", "after"), [*cases()])
 def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     assert_linear(lambda size: take(name, before + unit * (size // len(unit) + 1) + after), 1250)
+
+
+BESIDE = [
+    ("docx", "word/styles.xml", "", '<w:style w:styleId="a"', ""),
+    ("docx", "word/styles.xml", "<a>", '<w:style w:styleId="a">', "</a>"),
+    ("docx", "word/styles.xml", "<a xmlns:w='w'>", "<w:style w:styleId='a'><w:name w:val='x'/></w:style>", "</a>"),
+    ("odt", "styles.xml", f"<a {O}><!--", "<style:style ", "--></a>"),
+    ("xlsx", "xl/tables/table1.xml", "<a>", "<tableColumn ", "</a>"),
+]
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "member", "before", "unit", "after"), BESIDE)
+def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, before: str, unit: str, after: str) -> None:
+    before_text, _, after_text = REPEATED[name][0]
+
+    def read(size: int) -> None:
+        text = before + unit * (size // len(unit)) + after
+        read_document(package({MEMBERS[name]: before_text + after_text, member: text}), "a", name, FormatOptions())
+
+    assert_linear(read, 1250)
 
 
 @pytest.mark.usefixtures("no_garbage")
