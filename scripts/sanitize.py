@@ -3,8 +3,9 @@
     PYTHONPATH=. python scripts/sanitize.py [VARIANT…]
 
 Networks compute what they hardly ever do (`odd_shapes.py`); then a bundled model decodes, and the same with SSRUs in
-its decoder. Whatever a sanitizer reports ends the run with its report and exit code 1. Takes some minutes for each
-variant; by default those of the most and of the least instructions that this machine runs.
+its decoder. Whatever a sanitizer reports ends the run with its report and exit code 1. On two processors the networks
+take half an hour for each variant, all of it hours; by default those of the most and of the least instructions that
+this machine runs.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ _REFERENCE: Final = re.compile(
 _INTERVALS: Final = re.compile(r"(?:\s*\([\dinf-]+\)\[[^\[\]]*\];?)+\s*")
 _INTERVAL: Final = re.compile(r"(?:\A|\];?)\s*(?:\([\dinf-]+\)\[|\Z)")
 _RANGE: Final = re.compile(r"(?:\A|\|)\s*(?:\{\d+\}|\[\d+,(?:\d+|\*)\])\s*")
-_BAR: Final = re.compile(r"\s+\|\s+")
+_BAR: Final = re.compile(r"(?<!\s)\s+\|\s+")
 """What is between forms in one message: of i18next's intervals, of Laravel, of Vue."""
 
 _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")

@@ -99,6 +99,7 @@ REPEATED = {
             "\\u2068x |\\u2068x \\u2069|\u200f|$t(|$t(a) |a.b|a-b|dd.|\\n|\\u0041|x|{|}|#|{n, plural, other {x}}|{n,plural,",
             '"]',
         ),
+        ('["x', " ", 'x"]'),
         ('{"a": "{n, plural, ', "one {x} |other {{n, plural, other {x}}} |one {# x} |one {", '}"}'),
     ],
     "markdown": [
