@@ -150,7 +150,7 @@ def _width(text: str, blocks: Sequence[_Block], line_break: str) -> int:
 
 def _cues(text: str, *, is_vtt: bool) -> Iterator[_Block]:
     """Yields the texts of cues, which in SubRip may have blank lines: what is no new cue belongs to the last one."""
-    place = 0
+    place, rest = 0, len(text.rstrip())
     number = count = 0
     while place < len(text):
         end = text.find("\n", place)
@@ -172,10 +172,11 @@ def _cues(text: str, *, is_vtt: bool) -> Iterator[_Block]:
                     blank and (is_vtt or blank.end() == len(text) or _NEXT.match(text, blank.end()))
                 ):
                     break
-                if not text[place:].strip():
+                if place >= rest:
                     break
-                number += 1
-                last, place = place, end + 1
+                after = blank.end() if blank else end + 1  # all blank lines at once
+                number += text.count("\n", place, after)
+                last, place = max(place, text.rfind("\n", place, after - 1) + 1), after
             span = start, min(place, len(text))
             if place < len(text) and text[place:end].strip() and text[last:place].strip().isdecimal():
                 span = start, last  # the number of that cue

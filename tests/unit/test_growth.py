@@ -167,6 +167,7 @@ REPEATED = {
     "subtitles": [
         ("", f"1\n{_CUE}\nx\n\n|{_CUE}\n|x\n|-->|-->\n|1\n|0:|NOTE -->\n", ""),
         (f"{_CUE}\n", "<i>x |<i>x</i> |<|{|{{\\x}}x |- x\n|x |</i>x|<i><b>x", ""),
+        (f"{_CUE}\nx", "\n| \n", "x"),
         ("[Script Info]\n", f"{_EVENT[14:]}x\n|Format: Text\n|,", ""),
         (_EVENT, "\\N|x\\N- |{\\i}x |{|\\p1", "\n"),
         (f"WEBVTT\n\n{_CUE}\n", "a &amp; ", ""),
