@@ -85,7 +85,8 @@ class Replay(Policy):
 
 def _reasons(policy: LearntPolicy, plan: Plan, rows: int, promising: bool) -> Iterator[str]:
     if plan.why == "probe":
-        yield f"to see what a call of {rows * (1 + plan.arm.ahead)} tokens takes"
+        tokens = rows * (1 + plan.arm.ahead)
+        yield f"to see what a call of {tokens} token{'s' * (tokens > 1)} takes"
         return
     yield f"{plan.arm.name(policy.drafters)} ({'worth most' if plan.why == 'best' else 'to see what it is worth'})"
     for arm, worth in policy.prospects(rows, promising):

@@ -63,7 +63,7 @@ def test_it_says_why_nothing_was_drafted(tiny_model: Path, sources: Sources) -> 
         return Noting(policy, notes)
 
     decode(model, sources[:20], AUTO, wrap=wrap)
-    assert notes[0].why == "to see what a call of 1 tokens takes"
+    assert notes[0].why == "to see what a call of 1 token takes"
     assert [note.plan.arm.drafts for note in notes] == [False] * len(notes)
     assert notes[-1].why.startswith("none (worth most); none: ")
     assert " ms to load; decoded so far: " in notes[-1].why
