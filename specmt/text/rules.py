@@ -56,6 +56,9 @@ VERSION: Final = 1
 """Of these rules: belongs to everything that tells whether two translations were made alike."""
 
 _LETTER: Final = re.compile(r"[^\W\d_]")
+_SUFFIX: Final = re.compile(r"(?:%[1-9]\d{0,5}|(?<![\d.,%])(?!\d*0s)\d{1,6})[A-Za-z](?![\w'’-])")
+"""A letter at a stand-in or a number, as in 5s, which is the same in every language, but for decades."""
+
 _ENDS: Final = re.compile(rf"(?:(?!{ANSI})[\s{INVISIBLE}])*")
 _NOTHING: Final = re.compile(rf"[{INVISIBLE}]")
 _PERCENT: Final = re.compile(r" ?%(?!\w)")
@@ -243,7 +246,7 @@ class Rules:
 
     def _sentence(self, text: str, copied: list[Copied], separator: str) -> Iterator[Part]:
         """Yields a sentence, in windows if it is too long."""
-        if not _LETTER.search(_STAND_IN.sub("", text) if copied else text):
+        if not _LETTER.search(_SUFFIX.sub("", text)):
             said = text
             if self.keeps_numbers:
                 said = self._in_form(text) if copied else convert_letterless(text, *self.languages)

@@ -66,6 +66,14 @@ def test_what_is_around_the_text_comes_back(line: str) -> None:
     assert ask(line)[0] == line
 
 
+@pytest.mark.parametrize(
+    ("line", "asked"), [("5s", 0), ("{x}s", 0), ("{x} / 3m", 0), ("90s", 1), ("{x}er", 1), ("I", 1)]
+)
+def test_a_letter_at_a_number_is_no_text(line: str, asked: int) -> None:
+    translation, seen, _ = ask(line)
+    assert (translation, len(seen)) == (line, asked)
+
+
 def test_a_sentence_that_lost_a_number_is_asked_again_with_all_of_them_held_fast() -> None:
     translation, seen, (part,) = ask("Es sind 1.234,5 von 77 bei {x}.", lambda text: text.replace("77", "7"))
     assert seen == ["Es sind 1.234,5 von 77 bei %1.", "Es sind %1 von %2 bei %3."]
