@@ -32,7 +32,7 @@ HOLD: Final = 0.05  # seconds that a choice stands. Half: choosing takes 1% of a
 REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms take turns; twice: changes are seen late
 SHARE: Final = 0.015  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 3%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
-PROBES: Final = 4  # calls of such a turn. Half: what Python adds blurs them; twice: drafts begin a sentence later
+PROBES: Final = 4  # calls of a turn that says what noise takes. Half: what Python adds blurs it; twice: more is lost
 DOUBT: Final = 0.1  # a gain so small may be none: batches load nothing for it. Half: for 5%; twice: for 20%
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
@@ -95,7 +95,7 @@ class LearntPolicy(Policy):
     @override
     def choose(self, rows: int, promising: bool) -> Plan:
         if (arm := self._unknown(rows)) is not None:
-            return Plan(arm, promising, None, PROBES, "probe")
+            return Plan(arm, promising, None, PROBES if arm.ahead else ALONE, "probe")
         if self.seconds >= self.until:
             self._digest()
             self.plans, self.until = {}, self.seconds + HOLD

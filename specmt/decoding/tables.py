@@ -50,8 +50,9 @@ class Call(NamedTuple):
 class Costs:
     """Seconds of calls of the verifier, by tokens, and how many times as long as expected a way to draft takes.
 
-    What drafters do is expected to take as much of the verifier's seconds as they read of its bytes. All of it is at
-    one pace: a machine that is slower now, or on another day, is slower at everything.
+    What drafters do is expected to take as much of the verifier's seconds as they read of its bytes, times what the
+    best of the ways that were measured takes more. All of it is at one pace: a machine that is slower now, or on
+    another day, is slower at everything.
     """
 
     def __init__(self, known: dict[str, Table], shares: Mapping[str, float], base: str = VERIFIER) -> None:
@@ -85,10 +86,19 @@ class Costs:
         :param way: how it is drafted, and for how many sentences, if that is corrected: by what was measured twice of
             the nearest number of them
         """
-        table = self.known.get(f"{self.base}, {way}", {})
+        if len(calls) == 1:
+            return self.pace * self._expected(calls)
+        factor = self._factor(f"{self.base}, {way}", rows)
+        if factor is None:
+            others = [self._factor(each, rows) for each in self.known if each.startswith(f"{self.base}, ")]
+            factor = min((each for each in others if each is not None), default=1.0)
+        return self.pace * factor * self._expected(calls)
+
+    def _factor(self, way: str, rows: float) -> float | None:
+        table = self.known.get(way, {})
         sizes = [each for each, values in table.items() if len(values) > 1]
         at = min(sizes, key=lambda each: abs(math.log2(each / rows)), default=None)
-        return self.pace * (1.0 if at is None else typical(table[at])) * self._expected(calls)
+        return None if at is None else typical(table[at])
 
     def observe(self, way: str, rows: float, calls: Sequence[Call], seconds: float) -> None:
         """Takes in what calls took together; one call is of the verifier alone."""
