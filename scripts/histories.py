@@ -147,7 +147,7 @@ def stale(files: Files, update: Update, options: FormatOptions) -> Iterator[str]
     places = {item.text: number for number, item in enumerate(side.items)}
     known = recall(files, data)
     for number, entry in enumerate(known.entries if known is not None else ()):
-        if entry.origin == "m" and not any(text.tags for text in update.source.texts(number)):
+        if entry.origin == "m" and entry.translated and not any(text.tags for text in update.source.texts(number)):
             said = " ".join(text.text for text in side.texts(places[entry.target]))
             if letters(" ".join(text.text for text in update.source.texts(number))) != letters(said):
                 yield f"not of its source: {said[:90]!r}"

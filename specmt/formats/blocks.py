@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 from specmt.formats.anchors import targets_in
@@ -322,10 +323,13 @@ def rendered(
     return [part if block.start < block.end else "" for part, block in zip(parts, blocks, strict=True)]
 
 
-def content(document: Document, block: Block, *, is_source: bool) -> Content:
+def content(
+    document: Document, block: Block, *, is_source: bool, said: Mapping[int, Tagged] = MappingProxyType({})
+) -> Content:
     """Returns what a block says.
 
     :param is_source: whether, of what has a translation, that does not count
+    :param said: what segments within markup say there instead, as descriptions of images
     """
     inner = text_of(document)
     assert inner is not None
@@ -336,22 +340,23 @@ def content(document: Document, block: Block, *, is_source: bool) -> Content:
         if each.state != "skipped"
     )
     markup = [each.source.text for each in segments if each.state == "skipped"]
-    markup += [part for each in segments for tag in each.source.tags for part in _markup(tag, inner.text)]
-    said = inner.text[block.start : block.end]
+    spans = [span for each in segments for tag in each.source.tags for span in _markup(tag)]
+    markup += edited_parts(inner.text, inner.edits(said, lambda *_: None), spans)
+    text = inner.text[block.start : block.end]
     if not texts:
-        said = said.strip().removesuffix(",")
-        markup = [said[-1:] if block.kind in (*OPENING, "end") and said[-1:] in "{}[]()" else said]
+        text = text.strip().removesuffix(",")
+        markup = [text[-1:] if block.kind in (*OPENING, "end") and text[-1:] in "{}[]()" else text]
     elif inner.parts:
-        markup += [each for each in targets_in(said) if not any(each in other for other in markup)]
-    if texts and block.kind in ("item", "paragraph") and (before := _AROUND_TEXT.match(said)) is not None:
+        markup += [each for each in targets_in(text) if not any(each in other for other in markup)]
+    if texts and block.kind in ("item", "paragraph") and (before := _AROUND_TEXT.match(text)) is not None:
         markup.append(before[1].rstrip())
-    row = _ROW.match(said) if block.kind == "item" else None
+    row = _ROW.match(text) if block.kind == "item" else None
     return Content(texts, tuple(markup), "" if row is None else row[1].strip())
 
 
-def _markup(tag: Tag, text: str) -> Iterator[str]:
-    yield text[slice(*tag.open)]
+def _markup(tag: Tag) -> Iterator[Span]:
+    yield tag.open
     for each in tag.children:
-        yield from _markup(each, text)
+        yield from _markup(each)
     if tag.close is not None:
-        yield text[slice(*tag.close)]
+        yield tag.close

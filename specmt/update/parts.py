@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from specmt.formats.anchors import relinked
-from specmt.formats.blocks import rendered
+from specmt.formats.blocks import content, rendered
 from specmt.formats.document import FormatOptions
 from specmt.text.patience import patience
 from specmt.text.segment import split_sentences
@@ -38,7 +38,12 @@ class Mended(NamedTuple):
 
 def exchanged_markup(source: Side, number: int, target: Side, other: int, formats: FormatOptions) -> str | None:
     """Returns a translation with the one part of its markup that differs as it is in the source, if it is one."""
-    old, new = target.contents[other].markup, source.contents[number].markup
+    ours, theirs = source.blocks[number], target.texts(other)
+    if len(ours.segments) != len(theirs):
+        return None
+    said = {segment: each for segment, each in zip(ours.segments, theirs, strict=True) if not each.tags}
+    old = target.contents[other].markup
+    new = content(source.document, ours, is_source=True, said=said).markup
     if formats.rebase is not None:
         new = tuple(relinked(each, formats.rebase) for each in new)
     if len(old) != len(new):

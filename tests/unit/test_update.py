@@ -112,6 +112,21 @@ def test_a_link_is_exchanged_without_a_translation(tmp_path: Path) -> None:
     assert not pair.asked
 
 
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("page.md", "Ein ![Bild](a.png) da.\n"), ("page.html", '<p>Ein <img src="a.png" alt="Bild"> da.</p>')],
+)
+def test_where_an_image_is_changes_and_its_description_stays(name: str, page: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, name)
+    made = pair.update(page)
+    assert pair.update(page.replace("a.png", "b.png")) == made.replace("a.png", "b.png")
+    pair.edit("BILD", "picture")
+    assert pair.update(page.replace("a.png", "c.png")) == made.replace("a.png", "b.png").replace("BILD", "picture")
+    said = pair.update(page.replace("a.png", "d.png"))
+    assert said == made.replace("a.png", "d.png").replace("BILD", "picture")
+    assert not pair.asked
+
+
 def test_both_were_edited(page: Pair) -> None:
     page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on mice.")
     page.update(PAGE.replace("Katzen", "Mäuse"))
