@@ -193,7 +193,8 @@ def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
             more = _joined(others) if others else None
             yield from (Match(one, other, name, more) for one, other in zip(group, found, strict=True))
         elif found:
-            yield Match(_joined(group), _joined(found), "zero")
+            forms = found if len(group) == 1 else [_joined(found)]
+            yield from (Match(_joined(group), each, "zero") for each in forms)
         elif form is None or name == "other":
             yield Match(group[0], None)
     for key, group in theirs.items():

@@ -233,8 +233,8 @@ class _Words:
 
     def _touches(self, tag: Tag) -> bool:
         """Whether a tag is a point right behind a word, and not in it."""
-        before, after = self._source_text[tag.start - 1 : tag.start], self._source_text[tag.start : tag.start + 1]
-        return tag.close is None and tag.start == tag.end and before.strip() != "" and not after.isalnum()
+        before = self._source_text[tag.start - 1 : tag.start]
+        return tag.close is None and tag.start == tag.end and before.strip() != ""
 
     def _behind(self, tag: Tag, room: Span) -> int:
         """Returns where the partner of the word ends that a point touches, or of the sentence, if it is behind that."""

@@ -305,6 +305,14 @@ def test_plurals(tmp_path: Path) -> None:
     ]
 
 
+def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
+    for code, forms in (("de", {"other": "%d Orte"}), ("en", {"one": "%d place", "other": "%d of %d places"})):
+        items = "".join(f'<item quantity="{name}">{text}</item>\n' for name, text in forms.items())
+        (tmp_path / f"{code}.xml").write_text(f'<resources><plurals name="a">\n{items}</plurals></resources>')
+    pair = Pair(tmp_path / "de.xml", tmp_path / "en.xml", "android", Settings(), RULES)
+    assert [(each.line, each.text) for each in check_pair(pair)] == [(3, "'%d' is in the translation only")]
+
+
 @pytest.mark.parametrize(
     ("file_format", "source", "said", "kind"),
     [

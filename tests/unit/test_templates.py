@@ -100,6 +100,7 @@ def shape(page: bytes) -> Counter[tuple[str, ...]]:
         "Eins <!zwei drei", "<p>Eins </ zwei> drei", "Eins </ zwei", "<!-- a -- > b", "<p>Eins <!--> zwei --> drei", "<b<i>eins</b<i> zwei",
         "<a title=eins zwei='a>b' >drei <p>vier</a> fünf", "Eins & zwei &lt;b> &#60;i> < b &ampvier &notit;", "<table>eins<td>zwei",
         "<title>eins <b>zwei</title>drei", "<p>eins<select>zwei<option>drei<b>vier</select>fünf", "eins <![CDATA[zwei]]> drei <?vier fünf> sechs",
+        "eins<!--a-->zwei drei",
     ],
 )  # fmt: skip
 def test_html5lib_finds_the_same(page: str, way: str) -> None:
