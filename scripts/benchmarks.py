@@ -5,7 +5,7 @@ Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test set
 takes about half an hour on two slow cores. What was measured already at the same commit, by the same command, is not
 measured again: the outputs wait in runs/benchmarks.
 
-  python scripts/benchmarks.py             # measure what is missing, then write runs/benchmarks/page.md and the tables
+  python scripts/benchmarks.py             # measure what is missing; write runs/benchmarks/page.md and README's table
   python scripts/benchmarks.py --fresh     # measure all
   python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/page.md
   python scripts/benchmarks.py --only peers,wide,wider
@@ -39,7 +39,7 @@ from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.evaluation.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+README = ROOT / "README.md"
 """What has the table of speeds."""
 PROGRAMS = {"python": [sys.executable], "specmt": [sys.executable, "-m", "specmt"]}
 
@@ -200,7 +200,7 @@ def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
 @click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/page.md and nothing else.")
 @click.pass_context
 def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
-    """Measures, and writes a page of all outputs and the tables of speeds."""
+    """Measures, and writes a page of all outputs and README's table of speeds."""
     if context.invoked_subcommand is not None:
         return
     folder = ROOT / "runs" / ("trial" if trial else "benchmarks")
@@ -223,9 +223,9 @@ def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
     click.echo(table)
     (folder / "page.md").write_text(page(steps, table), encoding="utf-8")
     click.echo(f"{folder / 'page.md'} is written.", err=True)
-    for path in TABLES if table and not trial else ():
-        path.write_text(fill(path.read_text(encoding="utf-8"), table), encoding="utf-8")
-        click.echo(f"The table of {path.name} is written.", err=True)
+    if table and not trial:
+        README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
+        click.echo("The table of README.md is written.", err=True)
 
 
 def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:

@@ -82,7 +82,7 @@ def decoding_options(
         ),
         decoding_option(
             "memory",
-            "Drafts from a translation memory, TSV or TMX (.gz too); the output stays the same.",
+            "Drafts from a translation memory, TSV, TMX (.gz too), PO, XLIFF, TS or xcstrings; same output.",
             "FILE",
             type=PATH,
         ),
@@ -215,7 +215,7 @@ def document_options(function: F) -> F:
         click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
         click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
         click.option(
-            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF for review."
+            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations for review, in catalogues."
         ),
         fuzzy_below_option,
         click.option(

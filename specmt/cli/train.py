@@ -221,8 +221,9 @@ def drafter(corpus: tuple[Path, ...], **values: Any) -> None:
     """Train a drafter for a verifier, so that `specmt translate` says the same words sooner.
 
     With --corpus, one command does it all: the verifier translates the text (no references are needed), a drafter
-    learns from what it said, is calibrated and timed on lines held out, and goes into the model folder. FOLDER keeps
-    the work, by default beside the verifier's; Ctrl-C stops it, and the same command goes on.
+    learns from what it said, is calibrated and timed on lines held out, and goes into the model folder. By default it
+    sees each sentence three times. FOLDER keeps the work, by default beside the verifier's; Ctrl-C stops it, and the
+    same command goes on.
 
     With --data, a drafter is trained on data that `specmt distill` made; FOLDER/model is the verifier's folder with the
     drafter in it.

@@ -61,7 +61,7 @@ _FRONT: Final = 4096
 @click.option("--was", metavar="FILE|git:REV", help="The source that TARGET was made of, where there is no record.")
 @click.option("--adopt", is_flag=True, help="Take TARGET for a translation of the present source, made by people.")
 @click.option("--restore", is_flag=True, help="Translate again what a person deleted from TARGET.")
-@click.option("--rebuild", is_flag=True, help="Make DOCX, ODT, EPUB and PPTX anew of the source and the known texts.")
+@click.option("--rebuild", is_flag=True, help="Make packages (DOCX, EPUB, …) anew of the source and the known texts.")
 @click.option("--again", type=click.Choice(("m",)), multiple=True, help="Translate again what no person has edited.")
 @click.option(
     "--obsolete",
@@ -71,7 +71,7 @@ _FRONT: Final = 4096
     help="What becomes of entries of catalogues that their source has no more.",
 )
 @click.option("--file-format", metavar="FORMAT", help="Read all as this format.  [default: by suffix]")
-@click.option("--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations in PO and XLIFF.")
+@click.option("--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations for review.")
 @fuzzy_below_option
 @click.option("--column", multiple=True, metavar="NAME[=NAME]", help="A column of CSV or TSV that is translated.")
 @click.option("--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated.")
