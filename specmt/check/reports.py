@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 from specmt.check.findings import Finding
 
@@ -66,6 +65,8 @@ def as_json(findings: Sequence[Finding]) -> Iterator[str]:
 
 def as_junit(findings: Sequence[Finding]) -> Iterator[str]:
     """Yields JUnit's XML: a suite a file, a failed case a finding."""
+    from xml.sax.saxutils import quoteattr  # which brings half of urllib
+
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name="specmt check" tests="{len(findings)}" failures="{len(findings)}">'
     for path, group in groupby(sorted(findings, key=lambda each: each.path), key=lambda each: each.path):

@@ -6,17 +6,17 @@ import re
 from bisect import bisect_right
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from specmt.cli.console import note
 from specmt.errors import DataError, InputNotFoundError
 from specmt.formats.dialects import DIALECTS, dialect_in
-from specmt.formats.document import FormatOptions
-from specmt.project import find_project
-from specmt.update.record import Entry, blob_id
-from specmt.update.sides import Side
-from specmt.update.store import Files, Locks, read_whole, recall, record_beside, record_in, store
+
+if TYPE_CHECKING:
+    from specmt.update.record import Entry
+    from specmt.update.sides import Side
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,6 +33,11 @@ def accept(places: tuple[str, ...], key: tuple[str, ...], dialect: str) -> None:
     Example:
       specmt accept manual/start.md:12
     """
+    from specmt.formats.document import FormatOptions
+    from specmt.update.record import blob_id
+    from specmt.update.sides import Side
+    from specmt.update.store import Files, Locks, read_whole, recall, store
+
     count = 0
     with Locks() as locks:
         for place in places:
@@ -63,6 +68,9 @@ def accept(places: tuple[str, ...], key: tuple[str, ...], dialect: str) -> None:
 
 def _record(target: Path) -> Path:
     """Returns where the record of a translation is."""
+    from specmt.project import find_project
+    from specmt.update.store import record_beside, record_in
+
     project = find_project(target.absolute().parent)
     pair = None if project is None else project.pair_of(target)
     if project is None or pair is None:

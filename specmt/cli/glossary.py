@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from specmt.cli.console import note
 from specmt.cli.memory import known_options
-from specmt.text.lines import Output
 from specmt.text.printable import shown
 from specmt.text.terms import suggest as suggested
-from specmt.update.known import Known
+
+if TYPE_CHECKING:
+    from specmt.update.known import Known
 
 _PLACES = 3
 """How many places of a term are named."""
@@ -36,6 +38,8 @@ def suggest(languages: tuple[str, str], known: Iterator[Known], output: Path | N
     Example:
       specmt glossary suggest messages.po --pair handbuch.md manual.md -o terms.tsv
     """
+    from specmt.text.lines import Output
+
     terms = suggested(((each.source, each.target, f"{shown(Path(each.file))}:{each.line}") for each in known), least)
     with Output(output) as out:
         for term in terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,13 +13,10 @@ from specmt.cli.console import note
 from specmt.cli.options import PATH, add_options, language_options
 from specmt.errors import UsageError
 from specmt.formats import format_of
-from specmt.formats.document import FormatOptions
 from specmt.languages import primary
-from specmt.pairs import read_pairs, write_tmx
-from specmt.project import NAME, find_project
-from specmt.text.lines import Output
-from specmt.update.known import Known, known_texts, translations_in
-from specmt.update.store import Files, record_beside
+
+if TYPE_CHECKING:
+    from specmt.update.known import Known
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +83,9 @@ def export(languages: tuple[str, str], known: Iterator[Known], output: Path | No
       specmt memory export --pair start.de.md start.md --pair de.json en.json -o memory.tmx
       specmt translate new.po --memory memory.tmx -o new.de.po
     """
+    from specmt.pairs import write_tmx
+    from specmt.text.lines import Output
+
     count = 0
     with Output(output) as out:
         for text in write_tmx(((each.source, each.target) for each in known), *languages):
@@ -95,6 +95,11 @@ def export(languages: tuple[str, str], known: Iterator[Known], output: Path | No
 
 
 def _named(files: Sequence[Path], pairs: Sequence[tuple[Path, Path]], languages: tuple[str, str]) -> Iterator[Known]:
+    from specmt.formats.document import FormatOptions
+    from specmt.pairs import read_pairs
+    from specmt.update.known import Known, known_texts
+    from specmt.update.store import Files, record_beside
+
     for path in files:
         for number, (one, other) in enumerate(read_pairs(path, *languages), 1):
             yield Known(one, other, str(path), number)
@@ -108,6 +113,9 @@ def _in_project(source: str | None, target: str | None) -> tuple[tuple[str, str]
 
     :raises UsageError: there is none, it is from another language, or it is into several.
     """
+    from specmt.project import NAME, find_project
+    from specmt.update.known import known_texts, translations_in
+
     project = find_project(Path.cwd())
     if project is None:
         raise UsageError(f"FILE or `pair` must be given where there is no {NAME}.")

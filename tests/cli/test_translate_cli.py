@@ -70,6 +70,11 @@ HELP = {
     "evaluate --help": ("tolerant[:BETA:TAU]", "--plot", "--report"),
     "bench --help": ("--block-sizes", "--plot"),
     "shortlist --help": ("--distilled", "--frequent"),
+    "update --help": ("--into", "--adopt"),
+    "accept --help": ("TARGET[:LINE]",),
+    "check --help": ("--fail-on", "Examples:"),
+    "memory export --help": ("--pair",),
+    "glossary suggest --help": ("--least",),
 }
 """Words that are in what is said."""
 
@@ -79,7 +84,8 @@ def test_help_and_version_import_nothing_heavy() -> None:
         "import sys; from specmt.cli.main import run\n"
         f"for line in {[*HELP]}:\n"
         "    assert run(line.split()) == 0; print(end='\\0')\n"
-        "names = 'torch', 'numpy', 'sentencepiece', 'fairseq2', 'rich', 'matplotlib', 'sacrebleu'\n"
+        "names = 'torch', 'numpy', 'sentencepiece', 'fairseq2', 'rich', 'matplotlib', 'sacrebleu', 'specmt.project'\n"
+        "names += 'specmt.formats.document', 'specmt.documents', 'markdown_it', 'yaml', 'urllib.request'\n"
         "heavy = {*names} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

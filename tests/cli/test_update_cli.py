@@ -94,7 +94,7 @@ def test_the_source_of_a_translation_in_git(tmp_path: Path, capsys: pytest.Captu
 def test_a_page_on_what_was_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    monkeypatch.setattr("specmt.cli.updating._load", lambda *_, **__: Shouting())
     pair, report = Pair(tmp_path, "page.md"), tmp_path / "report.html"
     (tmp_path / "memory.tsv").write_text("Das ist ein kurzer Satz.\tThis is a short sentence.\n")
     pair.update("Eins.\n\nZwei.\n")
@@ -138,7 +138,7 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         (tmp_path / name).write_text(pair)
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path / "docs")
-    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    monkeypatch.setattr("specmt.cli.updating._load", lambda *_, **__: Shouting())
     Path("a.md").write_text("Eins und [zwei](b.md).\n")
     Path("b.md").write_text("Zwei.\n")
     assert specmt("update", "--dry-run") == 0
@@ -203,7 +203,7 @@ def test_what_a_project_names_is_translated_or_named(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    monkeypatch.setattr("specmt.cli.updating._load", lambda *_, **__: Shouting())
     left = "specmt: note: left as they are: web/main.ts (TypeScript), web/site.json (JSON)\n"
     left += "specmt: note: no file fits a/*\n"
     assert specmt("update") == 0
@@ -217,7 +217,7 @@ def test_what_a_project_names_is_translated_or_named(
 def test_a_source_that_moved_without_a_project(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specmt.cli.update._load", lambda *_, **__: Shouting())
+    monkeypatch.setattr("specmt.cli.updating._load", lambda *_, **__: Shouting())
     (tmp_path / "in" / "sub").mkdir(parents=True)
     source, command = tmp_path / "in" / "a.md", ["update", tmp_path / "in", "--into", tmp_path / "out"]
     source.write_text("Eins.\n\nZwei.\n")
