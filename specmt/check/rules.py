@@ -150,7 +150,7 @@ def read_terms(path: Path) -> Glossary:
 def read(raw: str) -> Said:
     """Takes a text apart."""
     said, place, words = Said(found={kind: Counter() for kind in _KINDS.values()}), 0, []
-    raw = _AGAIN.sub(" ", plain(raw))
+    raw = plain(raw)
     for token in find_tokens(raw):
         kind = _KINDS.get(token.kind)
         if kind is None:
@@ -204,6 +204,8 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
     :param form: the plural form that it is, if it is one
     """
     one, other = read(source), read(target)
+    if one.found["tag"] != other.found["tag"]:
+        one, other = (read(_AGAIN.sub(" ", each)) for each in (source, target))
     for mine, found, raw in ((one, other, source), (other, one, target)):
         for each in found.found["placeholder"]:
             if not mine.found["placeholder"][each]:  # as %ld in %ldy, or in code

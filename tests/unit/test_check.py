@@ -267,6 +267,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "Das betrifft 100 % der Orte.", "This concerns all places."),
         ("yaml", "vor %ldj", "%ld years ago"),
         ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
+        ("yaml", "<b>Eins</b> und <b>zwei</b>", "<b>One</b> <b>two</b>, too"),
         ("yaml", "Der Turm <Wahl>", "The tower"),
         ("rst", "Mehr: :doc:`Die Wahl </usage/a>` der :dfn:`Türme`", "More: :doc:`selecting </usage/a>` :dfn:`tower`"),
     ],
