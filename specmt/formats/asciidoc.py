@@ -71,6 +71,7 @@ _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
 _COLUMN: Final = re.compile(r"\s*(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\s*\Z")
 _HARD_BREAK: Final = " +"
+_ALL_BREAK: Final = re.compile(r"^:hardbreaks(?:-option)?:", re.MULTILINE)
 _UNBROKEN: Final = re.compile(r"(?P<said>\S.*?)(?: \+[ \t]*(?:\r?\n\s*|\Z)|\Z)", re.DOTALL)
 """What of a cell is in front of a hard break, or of its end."""
 
@@ -98,6 +99,12 @@ class _Page:
         self.lines = LineNumbers(text)
         self._text = text
         self._in_table = False
+        self._all_break = _ALL_BREAK.search(text) is not None
+        """Whether each end of a line is a hard break."""
+
+        self._breaks = False
+        """Whether it is in this paragraph."""
+
         self._links: dict[str, list[int]] = {}
         """Where ids and titles are referred to."""
         for match in _LINK.finditer(text):
@@ -165,6 +172,7 @@ class _Page:
                     number = self._header(lines, number)
                 style, attributes = "-", ""
             else:
+                self._breaks = self._all_break or "hardbreaks" in attributes
                 number = self._paragraph(lines, number, style, may_be_title=not opened)
                 style, attributes = "-", ""
             is_page &= not raw or raw.startswith((":", "//"))
@@ -272,8 +280,8 @@ class _Page:
                     first = lines[number][0] + credit.end()
                 first = lines[number][0] if first is None else first
                 end = lines[number][1]
-                if raw.endswith(_HARD_BREAK):
-                    self._take((first, end - len(_HARD_BREAK)))
+                if self._breaks or raw.endswith(_HARD_BREAK):
+                    self._take((first, end - len(_HARD_BREAK) * raw.endswith(_HARD_BREAK)))
                     first = None
             number += 1
         if first is not None and first < end:

@@ -122,3 +122,11 @@ def test_hard_breaks_of_cells_stay() -> None:
     assert translate(read("asciidoc", page.encode())).decode() == page.replace("Haus", "HAUS").replace(
         "Tür und\nTor", "TÜR UND\nTOR"
     ).replace("Dach", "DACH")
+
+
+@pytest.mark.parametrize("head", ["[%hardbreaks]\n", ":hardbreaks-option:\n\n", "= Dorf\n:hardbreaks:\n\nMehr\n\n"])
+def test_lines_stay_where_each_end_of_one_is_a_hard_break(head: str) -> None:
+    page = f"{head}NOTE: Ein Haus\nund ein *Hof* +\nam Meer\n"
+    document = read("asciidoc", page.encode())
+    assert [each.source.text for each in document.segments][-3:] == ["Ein Haus", "und ein Hof", "am Meer"]
+    assert document.write({}, print) == page.encode()
