@@ -28,6 +28,7 @@ SHOWN_BY = {
     "cli/train.py": ["train drafter"],
     "cli/train_from_corpus.py": ["train drafter"],
     "cli/translate.py": ["translate"],
+    "cli/update.py": ["update"],
     "decoding/drafters/__init__.py": ["train drafter"],  # it says so
     "evaluation/payoff.py": ["translate"],  # it says so
     "jobs/ray.py": ["translate"],
@@ -40,7 +41,7 @@ SHOWN_BY = {
 }
 """By module, the commands that show its messages with options; all other modules have none."""
 
-DEFINING = ("check/reports.py", "cli/options.py", "cli/update.py", "evaluation/report.py")
+DEFINING = ("check/reports.py", "cli/options.py", "cli/updating.py", "evaluation/report.py")
 """What defines options, and what writes commands of git and sacreBLEU."""
 
 
