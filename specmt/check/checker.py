@@ -47,9 +47,10 @@ _NO_CODES: Final = {
         r"(:[\w:.+-]+:`[^`]+`|``.+?``)|(?<![\w:`])`([^`<>]+(?:<[^`<>]*[^`<>_]>)?)(?:<[^`<>]*_>)?`_{0,2}(?![\w`])",
         re.DOTALL,
     ),
-    "asciidoc": re.compile(r"(?<=[\"'])`([^`]+)`(?=[\"'])"),
+    "asciidoc": re.compile(r"(?<=[\"'])`([^`]+)`(?=[\"'])|\{(?:empty|plus)\}()"),
 }
-"""What has backticks in a format and is text (a title, a reference, a quotation), or before that what is code."""
+"""What has backticks in a format and is text (a title, a reference, a quotation), or before that what is code; and
+what is written so that a text stays one."""
 
 _FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
