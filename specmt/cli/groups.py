@@ -92,7 +92,9 @@ def named(
     ]
     used = {job.files.record for job in jobs}
     records = into.rglob(f"{FOLDER}/*{END}") if into.is_dir() else ()
-    orphans = [Files(path, target_of(path), path, "") for path in sorted(records) if path not in used]
+    unused = {path: target_of(path) for path in sorted(records) if path not in used}
+    top = sources[0] if len(sources) == 1 and sources[0].is_dir() else into  # else nothing says where a source was
+    orphans = [Files(top / target.relative_to(into), target, path, "") for path, target in unused.items()]
     memory = () if options.memory is None else (options.memory,)
     own = partial(map, attrgetter("files", "formats"), jobs)
     return Group(folder.source, jobs, model, loading, options, orphans, own, memory)

@@ -228,3 +228,10 @@ def test_a_source_that_moved_without_a_project(
     assert (tmp_path / "out" / "sub" / "b.md").read_text() == "EINS.\n\nTwo.\n"
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["b.md", "b.md.rec"]
     assert "2 translated" not in capsys.readouterr().err.splitlines()[-1]
+    source.write_text("Drei.\n")
+    (tmp_path / "in" / "sub" / "b.md").unlink()
+    assert specmt(*command) == 0
+    gone = f"{tmp_path}/out/sub/b.md: its source, {tmp_path}/in/sub/b.md, is gone"
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        f"specmt: note: {gone}", "specmt: note: 1 document, 0 of them as before: 1 translated"
+    ]  # fmt: skip
