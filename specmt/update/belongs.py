@@ -40,7 +40,7 @@ def check_record(files: Files, known: Record, formats: FormatOptions, source: Si
     said = {sentence for each in source.items for sentence in each.sentences}
     kept = sum(each.source in ours or each.target in theirs or not said.isdisjoint(each.sentences) for each in texts)
     crossed = sum(not said.isdisjoint(sentence[:8] for sentence in each.translated) for each in texts)
-    if len(texts) >= _FEWEST and crossed > kept:
+    if crossed > kept and (len(texts) >= _FEWEST or not kept):
         raise DataError(f"{files.name}: source and target are swapped.")
     if len(texts) >= _FEWEST and kept < _FEW * len(texts):
         raise DataError(f"{files.record}: is the record of other files.")

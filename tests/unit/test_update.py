@@ -303,9 +303,11 @@ def catalogue(name: str, entries: str, target: str = "") -> str:
     return f'<xliff version="1.2"><file {languages}><body>\n{"".join(units)}</body></file></xliff>\n'
 
 
-def test_keys_that_are_swapped(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "text.properties")
-    source = "a = eins\nb = zwei\nc = drei\nd = vier\n"
+@pytest.mark.parametrize(
+    ("name", "source"), [("text.properties", "a = eins\nb = zwei\nc = drei\nd = vier\n"), ("page.md", "Eins.\n")]
+)
+def test_what_was_known_is_swapped(tmp_path: Path, name: str, source: str) -> None:
+    pair = Pair(tmp_path, name)
     made = pair.update(source)
     pair.target.write_text(source)
     with pytest.raises(DataError, match="are swapped"):
