@@ -38,8 +38,10 @@ class _Layout(NamedTuple):
 _DOCUSAURUS: Final = "docusaurus.config.*"
 _PAGES: Final = "i18n/{to}/docusaurus-plugin-content-"
 _HUGO: Final = "hugo.toml hugo.yaml hugo.json config.toml config.yaml config/_default/"
-_MADE: Final = "_build/gettext/**/*.pot"
+_MADE: Final = "build/gettext/**/*.pot"
 """What Sphinx makes, and nobody commits."""
+_SPHINX: Final = (("source/conf.py", _MADE), ("conf.py", f"_{_MADE}"))
+_LOCALE: Final = ("locale", "locales", "source/locale", "source/locales", "../locale", "../locales", "../po")
 
 _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("Docusaurus", _DOCUSAURUS, "docs/**/*.md*", f"{_PAGES}docs/current/{{path}}"),
@@ -54,11 +56,7 @@ _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("Hugo", _HUGO, "content/**/*.{from}.md", "content/{dir}/{stem}.{to}{ext}"),
     ("Hugo", _HUGO, "content/**/*.md", "content/{dir}/{stem}.{to}{ext}"),
     ("Hugo", _HUGO, "i18n/{from}.y*ml", "i18n/{to}{ext}"),
-    ("Sphinx", "conf.py", _MADE, "locale/{to}/LC_MESSAGES/{dir}/{stem}.po"),
-    ("Sphinx", "conf.py", _MADE, "locales/{to}/LC_MESSAGES/{dir}/{stem}.po"),
-    ("Sphinx", "conf.py", _MADE, "../locale/{to}/LC_MESSAGES/{dir}/{stem}.po"),
-    ("Sphinx", "conf.py", _MADE, "../locales/{to}/LC_MESSAGES/{dir}/{stem}.po"),
-    ("Sphinx", "conf.py", _MADE, "../po/{to}/LC_MESSAGES/{dir}/{stem}.po"),
+    *(("Sphinx", *m, f"{each}/{{to}}/LC_MESSAGES/{{dir}}/{{stem}}.po") for m in _SPHINX for each in _LOCALE),
     ("Rails", "config/locales/", "config/locales/**/{from}.yml", "config/locales/{dir}/{to}{ext}"),
     ("Rails", "config/locales/", "config/locales/**/*.{from}.yml", "config/locales/{dir}/{stem}.{to}{ext}"),
     ("Android", "values/strings.xml", "**/values/*strings*.xml", "{dir}-{android}/{stem}{ext}"),
@@ -121,13 +119,14 @@ class Rule:
     @property
     def root(self) -> str:
         """The folder that what makes its sources is in, if something does."""
-        return self.source.removesuffix(_MADE)
+        root, is_made, _ = self.source.partition(_MADE)
+        return root.removesuffix("_") if root.endswith("_") else f"{root}source/" * bool(is_made)
 
     @property
     def maker(self) -> str:
         """The command that makes its sources, where they are not there yet."""
         made = self.source.partition("/**")[0]
-        is_made = not self.sources and self.root != self.source
+        is_made = not self.sources and self.source.endswith(_MADE)
         return f"sphinx-build -b gettext {self.root or '.'} {made}" if is_made else ""
 
 
@@ -265,7 +264,7 @@ class _Folder:
         for layout in (*_crowdin(self._folder), *_LAYOUTS):
             for rule in self._fitting(layout):
                 targets = self._count(rule, taken)
-                if rule.translated:
+                if rule.translated and not (rule.maker and rule.target in {each.target for each in there}):
                     there.append(rule)
                     taken |= rule.sources | targets
                 elif rule.sources - wanted:
@@ -304,7 +303,7 @@ class _Folder:
                 rule.target, found = target, {name for _, name in there}
                 rule.sources = {each.source.relative_to(self._folder).as_posix() for each in pairs}
                 rule.translated = Counter(to for to, _ in there)
-            if rule.source.endswith(_MADE) and not rule.sources:
+            if rule.source.endswith(_MADE) and not rule.sources and _MADE.partition("**")[0] not in self._places:
                 place = target.partition("/{dir}")[0]
                 spelt = {to: place.replace("{to}", to).replace("{posix}", to.replace("-", "_")) for to in self._codes}
                 rule.translated |= Counter(to for to, each in spelt.items() if (self._folder / each).is_dir())

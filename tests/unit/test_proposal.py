@@ -31,6 +31,7 @@ KINDS = {
     "Hugo": ({"site/hugo.toml": "[languages.de]"}, {"site/content/en/a.md": "site/content/de/a.md"}),
     "Hugo by suffix": ({"config.toml": ""}, {"content/a/_index.md": "content/a/_index.de.md"}),
     "Sphinx": ({"doc/conf.py": ""}, {"doc/_build/gettext/a/b.pot": "doc/locale/de/LC_MESSAGES/a/b.po"}),
+    "Sphinx in source": ({"docs/source/conf.py": ""}, {"docs/build/gettext/a.pot": "docs/locale/de/LC_MESSAGES/a.po"}),
     "Rails": (
         {},
         {"config/locales/en.yml": "config/locales/de.yml", "config/locales/a/b.en.yml": "config/locales/a/b.de.yml"},
@@ -103,6 +104,9 @@ def test_what_sphinx_makes_need_not_be_there(tmp_path: Path) -> None:
     proposal = propose(tmp_path)
     assert proposal.languages == ["pt-BR"]
     assert proposal.rules[0].target == "docs/locale/{posix}/LC_MESSAGES/{dir}/{stem}.po"
+    write(tmp_path, "docs/source/conf.py")
+    [rule] = propose(tmp_path).rules
+    assert rule.maker == "sphinx-build -b gettext docs/source/ docs/build/gettext"
 
 
 def test_what_sphinx_is_to_make_is_told(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
