@@ -162,19 +162,23 @@ class Project:
     _names: Sequence[str] | None = None
     """The files that are there, where that is known."""
 
-    def pairs(self, paths: Sequence[Path] = ()) -> Iterator[ProjectFile]:
+    def pairs(self, paths: Sequence[Path] = (), only: str | None = None) -> Iterator[ProjectFile]:
         """Yields every source with each of its translations, by source.
 
         :param paths: sources, translations, and folders of either, which alone are meant
+        :param only: the language that is meant, if it is one
         :raises InputNotFoundError: one of them is nothing of the project.
+        :raises UsageError: it is not translated into this language.
         """
+        if only is not None and only not in self.languages:
+            raise UsageError(f"`to` must be one of {', '.join(self.languages)}, but is {only!r} instead.")
         wanted = [Path(os.path.abspath(path)) for path in paths]
         unused = set(wanted)
         for mapped in self._sources:
             for pair in self._pairs(mapped):
                 asked = {path for path in wanted if _is_below(pair.source, path) or _is_below(pair.target, path)}
                 unused -= asked
-                if asked or not wanted:
+                if (asked or not wanted) and only in (None, pair.to):
                     yield pair
         for path in wanted:
             if path in unused:

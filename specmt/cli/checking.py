@@ -113,21 +113,18 @@ def _of_project(project: Project, paths: Sequence[Path], only: str | None, ignor
 
     :param only: the language that is meant, if it is one
     """
-    if only is not None and only not in project.languages:
-        raise UsageError(f"`to` must be one of {', '.join(project.languages)}, but is {only!r} instead.")
     glossaries = {to: read_terms(path) for to, path in project.glossary.items()}
     found = []
-    for each in project.pairs(paths):
-        if only in (None, each.to):
-            rules = Rules(
-                languages=(project.source_language, each.to),
-                glossary=glossaries.get(each.to),
-                forbidden=project.forbidden.get(each.to, ()),
-                keep=project.keep,
-                ignore=frozenset((*ignore, *project.check.ignore)),
-                mapped=project.rebase(each),
-            )
-            tone = project.tone.get(each.to)
-            record = record_in(project.folder, each.to, each.source.relative_to(project.folder))
-            found.append(Pair(each.source, each.target, each.file_format, each.settings, rules, tone, record))
+    for each in project.pairs(paths, only):
+        rules = Rules(
+            languages=(project.source_language, each.to),
+            glossary=glossaries.get(each.to),
+            forbidden=project.forbidden.get(each.to, ()),
+            keep=project.keep,
+            ignore=frozenset((*ignore, *project.check.ignore)),
+            mapped=project.rebase(each),
+        )
+        tone = project.tone.get(each.to)
+        record = record_in(project.folder, each.to, each.source.relative_to(project.folder))
+        found.append(Pair(each.source, each.target, each.file_format, each.settings, rules, tone, record))
     return found

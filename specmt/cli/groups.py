@@ -117,7 +117,7 @@ def in_project(
     below = project.fuzzy_below if documents.fuzzy_below is None else documents.fuzzy_below
     documents = replace(documents, fuzzy_below=below)
     options = replace(options, scores=options.scores or below is not None, keep=project.keep)
-    pairs = [*project.pairs(sources)]
+    pairs = [*project.pairs(sources, loading["target"])]
     groups = []
     for to in dict.fromkeys(pair.to for pair in pairs):
         own = [pair for pair in pairs if pair.to == to]
@@ -141,7 +141,7 @@ def in_project(
         told = replace(options, glossary=options.glossary or project.glossary.get(to))
         memory = project.memory if options.memory is None else (options.memory,)
         told = replace(told, memory=next(iter(memory), None))
-        languages = {"source": loading["source"] or project.source_language, "target": loading["target"] or to}
+        languages = {"source": loading["source"] or project.source_language, "target": to}
         orphans = [] if sources else _orphans(project, to, {job.files.record for job in jobs})
         known = partial(translations_in, project, to)
         name, loaded = model or project.model, loading | languages

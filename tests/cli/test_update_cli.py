@@ -185,6 +185,22 @@ def test_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     fails(capsys, ["update"], 2, "SOURCE and `into` must be given where there is no specmt.toml")
 
 
+def test_one_of_a_projects_languages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = '[[files]]\nsource = "*.md"\ntarget = "{to}/{path}"\n'
+    (tmp_path / "specmt.toml").write_text(f'version = 1\nfrom = "de"\nto = ["en", "fr"]\n{rule}')
+    (tmp_path / "a.md").write_text("Eins.\n")
+    monkeypatch.chdir(tmp_path)
+    loaded: list[str] = []
+    monkeypatch.setattr(
+        "specmt.cli.update._load", lambda _, loading, **__: (loaded.append(loading["target"]), Shouting())[1]
+    )
+    assert specmt("update", "--to", "fr", "--quiet") == 0
+    assert loaded == ["fr"] and (tmp_path / "fr" / "a.md").exists() and not (tmp_path / "en").exists()
+    fails(capsys, ["update", "--to", "es"], 2, "`to` must be one of en, fr, but is 'es' instead.")
+
+
 def test_what_a_project_names_is_translated_or_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
