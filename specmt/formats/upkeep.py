@@ -8,6 +8,7 @@ from typing import Final
 _TOLD: Final = re.compile(r"#[.:,]")
 """How lines of PO begin that programs write."""
 
+_DATE: Final = re.compile(r'^"POT-Creation-Date:[^"\n]*"', re.MULTILINE)
 _FLAG: Final = re.compile(r"[^\s,]+")
 _PARTS: Final = {
     "xliff": re.compile(
@@ -71,7 +72,8 @@ def _refreshed_po(entry: str, source: str) -> str:
     ending = "\r\n" if "\r\n" in entry else "\n"
     notes += [f"#, {', '.join(fuzzy + known)}{ending}"] if fuzzy + known else []
     former = next((number for number, line in enumerate(told) if line.startswith("#|")), len(told))
-    return "".join([*told[:former], *notes, *told[former:], *ours[head:]])
+    entry = "".join([*told[:former], *notes, *told[former:], *ours[head:]])
+    return entry if (date := _DATE.search(source)) is None else _DATE.sub(lambda _: date[0], entry)
 
 
 def obsolete(entry: str) -> str:

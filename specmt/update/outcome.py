@@ -89,7 +89,7 @@ def arranged(
             made = text = target.text(other)
             if other in gone:
                 made = obsolete(text)
-            elif number is not None and source.blocks[number].segments:
+            elif number is not None and (source.blocks[number].segments or source.blocks[number].key):
                 made = refreshed(file_format, text, source.text(number), is_outdated=action == "draft")
             pieces.append(other if made == text else made)
     return order, pieces

@@ -210,6 +210,9 @@ class Update:
             return replace(step, action="write", origin="m", note="")
         if step.action == "keep" and step.origin == "o" and step.entry is None and self.files.file_format in BILINGUAL:
             return self._by_own_source(number, step)
+        is_head = self.files.file_format in BILINGUAL and self.source.items[number].text == NONE
+        if is_head and step.action in ("keep", "draft") and step.note:  # editors write there, and dates change
+            return replace(step, action="keep", origin="h", note="")
         if step.action not in ("transplant", "draft"):
             return step
         assert self.target is not None and step.target is not None and step.entry is not None

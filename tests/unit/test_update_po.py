@@ -72,6 +72,18 @@ def test_entries_follow_their_source(catalogue: Pair) -> None:
     assert more.index("#~ msgid") > more.index("VIER")
 
 
+def test_what_editors_write_in_the_head_stays(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "de.po")
+    dated = OLD.replace('"Language', '"POT-Creation-Date: 2020-01-01 00:00+0000\\n"\n"Language')
+    pair.update(dated)
+    pair.edit('"Language', '"Last-Translator: A\\n"\n"Language')
+    for year, former, editor in (("2021", "A", "A"), ("2022", "A", "B"), ("2023", "B", "B")):
+        pair.edit(f"Last-Translator: {former}", f"Last-Translator: {editor}")
+        made = pair.update(dated.replace("2020", year))
+        assert f"Date: {year}-01-01" in made and f"Last-Translator: {editor}" in made
+        assert not pair.remarks and not pair.asked
+
+
 def test_entries_without_a_translation_get_one(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "de.po")
     pair.target.parent.mkdir()
