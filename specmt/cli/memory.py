@@ -91,7 +91,7 @@ def export(languages: tuple[str, str], known: Iterator[Known], output: Path | No
         for text in write_tmx(((each.source, each.target) for each in known), *languages):
             out.write(text)
             count += text.startswith("<tu>")
-    note(f"{count} pairs")
+    note(f"{count} pair{'s' * (count != 1)}")
 
 
 def _named(files: Sequence[Path], pairs: Sequence[tuple[Path, Path]], languages: tuple[str, str]) -> Iterator[Known]:
@@ -121,7 +121,8 @@ def _in_project(source: str | None, target: str | None) -> tuple[tuple[str, str]
         raise UsageError(f"FILE or `pair` must be given where there is no {NAME}.")
     wanted = [to for to in project.languages if target is None or primary(to) == primary(target)]
     if len(wanted) != 1:
-        raise UsageError(f"`to` must be one of {', '.join(project.languages)}, but is {target} instead.")
+        said = "is left out" if target is None else f"is {target} instead"
+        raise UsageError(f"`to` must be one of {', '.join(project.languages)}, but {said}.")
     if source is not None and primary(source) != primary(project.source_language):
         raise UsageError(f"`from` must be {project.source_language}, as in {NAME}, but is {source} instead.")
 

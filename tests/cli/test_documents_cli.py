@@ -174,7 +174,7 @@ def test_memory_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "b.xlf").write_text(XLIFF)
     out = tmp_path / "out.tmx"
     assert run(["memory", "export", str(tmp_path / "a.po"), str(tmp_path / "b.xlf"), "-o", str(out)]) == 0
-    assert capsys.readouterr().err == "specmt: note: 1 pairs\n"
+    assert capsys.readouterr().err == "specmt: note: 1 pair\n"
     assert list(read_memory(out, "de", "en")) == [("fertig", "done")]
     assert run(["memory", "export", str(out), "-o", str(out)]) == 2
     for languages, pair in (

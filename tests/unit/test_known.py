@@ -129,7 +129,7 @@ def test_a_memory_of_a_project_and_of_pairs(
     monkeypatch.chdir(tmp_path)
     memory = tmp_path / "memory.tmx"
     assert run(["memory", "export", "-o", str(memory)]) == 2
-    assert "`to` must be one of en, fr, but is None instead." in capsys.readouterr().err
+    assert "`to` must be one of en, fr, but is left out." in capsys.readouterr().err
     assert run(["memory", "export", "--to", "en", "-o", str(memory)]) == 0
     assert [*read_memory(memory, "de", "en")] == [("Zwei.", "Two.")]
     Path("de.json").write_text('{"a": "Haus", "b": "Das Haus"}')
