@@ -260,7 +260,8 @@ class _Folder:
         the kinds that are translated is not."""
         taken: set[str] = set()
         wanted: set[str] = set()
-        there, new, unmade = [], [], []
+        there: list[Rule] = []
+        new, unmade = [], []
         for layout in (*_crowdin(self._folder), *_LAYOUTS):
             for rule in self._fitting(layout):
                 targets = self._count(rule, taken)

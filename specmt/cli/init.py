@@ -11,7 +11,7 @@ from specmt.cli.options import PATH
 from specmt.errors import UsageError
 from specmt.files import write_whole
 from specmt.project import NAME
-from specmt.proposal import propose
+from specmt.proposal import Rule, propose
 from specmt.text.printable import printable
 
 
@@ -39,12 +39,16 @@ def init(folder: Path, source: str | None, languages: tuple[str, ...], write: bo
     click.echo(printable(str(proposal), lines=True), nl=False)
     for rule in proposal.rules:
         counts = ", ".join(f"{to} {rule.translated[to]}" for to in proposal.languages if rule.translated[to])
-        note(f"{rule.source}: {len(rule.sources)} files; translated: {counts or 'none'}")
+        note(f"{rule.source}: {_files(rule)}; translated: {counts or 'none'}")
         if rule.maker:
             note(f"`{rule.maker}` makes them")
     for rule in proposal.others:
-        note(f"{rule.source} is left out: {len(rule.sources)} files, none of them translated")
+        note(f"{rule.source} is left out: {_files(rule)}, none translated")
     if write:
         write_whole(path, str(proposal))
     else:
         note(f"{path} is not written; --write does.")
+
+
+def _files(rule: Rule) -> str:
+    return f"{len(rule.sources)} file{'s' * (len(rule.sources) != 1)}"

@@ -73,7 +73,8 @@ def _refreshed_po(entry: str, source: str) -> str:
     notes += [f"#, {', '.join(fuzzy + known)}{ending}"] if fuzzy + known else []
     former = next((number for number, line in enumerate(told) if line.startswith("#|")), len(told))
     entry = "".join([*told[:former], *notes, *told[former:], *ours[head:]])
-    return entry if (date := _DATE.search(source)) is None else _DATE.sub(lambda _: date[0], entry)
+    date = _DATE.findall(source)
+    return _DATE.sub(lambda _: date[0], entry) if date else entry
 
 
 def obsolete(entry: str) -> str:

@@ -27,6 +27,9 @@ from specmt.update.record import NONE, Origin, Record, digest, sentences_in
 from specmt.update.sides import Side
 from specmt.update.store import Files, read_whole, recall
 
+_FOR_ALL: Final = re.compile(r"<[^<>]*\stranslatable\s*=\s*[\"']false")
+"""What of Android's resources no translation is to have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Updated:
@@ -165,7 +168,9 @@ class Update:
             check_pairs(self.files, made, self.source)
         else:
             check_recognized(self.files, self.known, made, self.target)
-        return replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
+        made = replace(made, steps=[*map(self._checked, range(len(made.steps)), made.steps)])
+        left = {number for number, step in enumerate(made.steps) if step.action == "leave"}
+        return replace(made, order=[each for each in made.order if each[0] not in left])
 
     def _check_package(self) -> None:
         """
@@ -210,6 +215,9 @@ class Update:
             return replace(step, action="write", origin="m", note="")
         if step.action == "keep" and step.origin == "o" and step.entry is None and self.files.file_format in BILINGUAL:
             return self._by_own_source(number, step)
+        is_new = step.action == "write" and step.target is None and self.source.blocks[number].kind == "value"
+        if is_new and self.files.file_format == "android" and _FOR_ALL.search(self.source.text(number)):
+            return replace(step, action="leave", origin="-")
         is_head = self.files.file_format in BILINGUAL and self.source.items[number].text == NONE
         if is_head and step.action in ("keep", "draft") and step.note:  # editors write there, and dates change
             return replace(step, action="keep", origin="h", note="")

@@ -165,7 +165,7 @@ def test_the_file_is_shown_and_written_when_it_is_asked_for(
     shown = execute_here(capfdbinary, "init", tmp_path)
     assert shown.returncode == 0 and not path.exists()
     assert b'target = "i18n/{dir}/{to}{ext}"\n' in shown.stdout
-    assert b"i18n/**/en.*: 1 files; translated: de 1\n" in shown.stderr
+    assert b"i18n/**/en.*: 1 file; translated: de 1\n" in shown.stderr
     assert execute_here(capfdbinary, "init", tmp_path, "--write").stdout == path.read_bytes()
     path.write_text("")
     assert execute_here(capfdbinary, "init", tmp_path).returncode == 0

@@ -282,3 +282,12 @@ def test_remarks_over_several_lines_stay_whole(tmp_path: Path) -> None:
     for changed in ("/* Erst */", "/* Neu\n   dann */", "/* Erst\n   dann\n   neu */"):
         assert '"a" = "EINS";' in pair.update(source.replace("/* Erst\n   dann */", changed))
         assert '"b" = "ZWEI";' in pair.update(source.replace("/* Noch\n   einer */", changed))
+
+
+def test_what_android_has_for_all_languages_is_not_put_into_translations(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "strings.xml")
+    strings = '<resources>\n    <string name="a">Eins</string>\n{}</resources>\n'
+    pair.update(strings.format(""))
+    made = pair.update(strings.format('    <string name="b" translatable="false">x</string>\n'))
+    assert made == strings.format("").replace("Eins", "EINS")
+    assert pair.update() == made and not pair.remarks
