@@ -194,7 +194,7 @@ def test_one_of_a_projects_languages(
     monkeypatch.chdir(tmp_path)
     loaded: list[str] = []
     monkeypatch.setattr(
-        "specmt.cli.update._load", lambda _, loading, **__: (loaded.append(loading["target"]), Shouting())[1]
+        "specmt.cli.updating._load", lambda _, loading, **__: (loaded.append(loading["target"]), Shouting())[1]
     )
     assert specmt("update", "--to", "fr", "--quiet") == 0
     assert loaded == ["fr"] and (tmp_path / "fr" / "a.md").exists() and not (tmp_path / "en").exists()
