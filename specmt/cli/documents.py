@@ -204,7 +204,8 @@ def _write(path: Path | None, data: bytes) -> None:
 
 
 def _sentence(total: Summary, count: int) -> str:
-    said = [f"{count} document{'s' * (count != 1)}, {total.segments} segments: {total.translated} translated"]
+    segments = f"{total.segments} segment{'s' * (total.segments != 1)}"
+    said = [f"{count} document{'s' * (count != 1)}, {segments}: {total.translated} translated"]
     said[0] += f" ({total.repeated} repeated)" if total.repeated else ""
     said += [f"{number} {name}" for name, number in (("from memory", total.reused), ("kept", total.kept)) if number]
     said += [f"{total.skipped} skipped"] if total.skipped else []

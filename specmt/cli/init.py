@@ -8,7 +8,7 @@ import click
 
 from specmt.cli.console import note
 from specmt.cli.options import PATH
-from specmt.errors import UsageError
+from specmt.errors import InputNotFoundError, UsageError
 from specmt.files import write_whole
 from specmt.project import NAME
 from specmt.proposal import Rule, propose
@@ -32,6 +32,8 @@ def init(folder: Path, source: str | None, languages: tuple[str, ...], write: bo
       specmt init
       specmt init --from de --to en --write
     """
+    if not folder.is_dir():
+        raise InputNotFoundError(f"{folder}: no such folder.")
     path = folder / NAME
     if write and path.exists() and not force:
         raise UsageError(f"{path}: is there already; --force replaces it.")

@@ -11,7 +11,7 @@ import click
 
 from specmt.cli.console import note
 from specmt.cli.options import PATH, add_options, language_options
-from specmt.errors import UsageError
+from specmt.errors import InputNotFoundError, UsageError
 from specmt.formats import format_of
 from specmt.languages import primary
 
@@ -36,6 +36,9 @@ def known_options(function: F) -> F:
         read = [*files, *(path for pair in pairs for path in pair)]
         if output is not None and any(output.exists() and path.exists() and output.samefile(path) for path in read):
             raise UsageError(f"`output` and an input are the same file, {output}.")
+        for path in read:
+            if not path.exists():
+                raise InputNotFoundError(f"{path}: no such file.")
         for one, other in pairs:
             if format_of(one.name) != format_of(other.name):
                 raise UsageError(f"`pair` must be two files of one format, but {other} is not of that of {one}.")
