@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import pkgutil
 import resource
@@ -101,6 +102,7 @@ def _too_large(memory: int) -> tuple[int, str]:
 
 def _work(connection: Connection, work: Work, seconds: float, memory: int) -> None:
     """Does work, in the process."""
+    gc.set_threshold(100_000)  # as in specmt/__main__.py: what a document is made of stays to the end
     for number in (signal.SIGINT, signal.SIGTERM):  # which let what was begun finish
         signal.signal(number, signal.SIG_IGN)
     for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, int(seconds) + 1)):

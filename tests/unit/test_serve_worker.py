@@ -38,6 +38,16 @@ class Limited(Asking):
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
+class Large:
+    """Makes what a large document is made of; returns how often garbage was looked for in it."""
+
+    def run(self, ask: Ask) -> list[bytes]:
+        kept: list[list[int]] = []
+        before = [each["collections"] for each in gc.get_stats()]
+        kept += ([] for _ in range(50_000))
+        return [str(sum(each["collections"] for each in gc.get_stats()) - sum(before)).encode()]
+
+
 class Hanging:
     def run(self, ask: Ask) -> list[bytes]:
         signal.raise_signal(signal.SIGTERM)  # as whoever stops the server sends to all of its processes
@@ -89,6 +99,10 @@ def refused(work: object, seconds: float = 60.0, **more: Any) -> int:
 def test_work_is_done_elsewhere_and_gets_answers() -> None:
     twice, again, process = run(Asking())
     assert (twice, again) == (b"aa", b"bb") and int(process) != os.getpid()
+
+
+def test_no_garbage_is_looked_for_in_what_a_document_is_made_of() -> None:
+    assert run(Large()) == [b"0"]
 
 
 def test_a_server_that_is_limited_itself_does_work() -> None:
