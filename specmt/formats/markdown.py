@@ -245,9 +245,14 @@ class _Page:
             span = content.span(start, stop)
             kind = child.type
             if kind in ("text", "text_special"):
-                self._add_text(content, start, stop, inline, is_first=number == 0)
+                box = _TASK.match(content.text, start, stop) if number == 0 else None
+                if box is not None:
+                    inline.point(*content.span(*box.span()))
+                    self._leave(content.span(*box.span()), "markup")
+                    span = content.span(box.end(), stop)
+                inline.text(*span)
                 if kind == "text_special":
-                    self._leave(content.span(start, stop), "entity")
+                    self._leave(span, "entity")
                 continue
             if kind == "softbreak":
                 place = content.text.index("\n", start)
@@ -290,15 +295,6 @@ class _Page:
                     while opened.pop() != closed:
                         pass
                 inline.close(*span, closed)
-
-    def _add_text(self, content: Content, start: int, end: int, inline: Inline, *, is_first: bool) -> None:
-        box = _TASK.match(content.text, start, end) if is_first else None
-        if box is not None:
-            inline.point(*content.span(*box.span()))
-            self._leave(content.span(*box.span()), "markup")
-            start = box.end()
-        if start < end:
-            inline.text(*content.span(start, end))
 
     def _image(self, content: Content, child: Token, start: int) -> Iterator[Segment]:
         """Yields the text that stands for an image, unless it names the image."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -18,6 +18,7 @@ from specmt.formats.document import (
     Segment,
     Tell,
     TextDocument,
+    edited,
     unread_segments,
 )
 from specmt.formats.encoding import Encoding, decode
@@ -383,7 +384,8 @@ class _Page:
             document = inner.document(Encoding("utf-8"))
             cells.append((document, len(self._segments)))
             for segment in document.segments:
-                self._segments.append(replace(segment, edits=_checked(segment)))
+                own = Segment(segment.source, segment.line, _checked(segment), segment.state, reason=segment.reason)
+                self._segments.append(own)
         self._leave(number, end, "table")
         span = self._lines[number].first, self._lines[end - 1].end
         self._tables.append(_Drawn(span, table, cells))
@@ -468,7 +470,7 @@ def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) 
         is_new = False
         for document, first in drawn.cells:
             own = {n - first: written[n] for n in range(first, first + len(document.segments)) if n in written}
-            contents.append(document.write(own, lambda *_: None).decode())
+            contents.append(edited(document.text, document.edits(own, lambda *_: None)))
             is_new |= bool(own)
         if is_new:
             start = drawn.span[0]

@@ -75,9 +75,7 @@ class Lines:
 
     def column(self, start: int, end: int, column: int) -> int:
         """Returns the column of a place, given one before it."""
-        for char in self._text[start:end]:
-            column += _TAB - column % _TAB if char == "\t" else 1
-        return column
+        return len((" " * column + self._text[start:end]).expandtabs(_TAB))
 
     def raw(self, number: int) -> str:
         """Returns the text of a line."""
