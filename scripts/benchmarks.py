@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
-"""Measures what docs/benchmarks.md and the README state; writes their table of speeds, and a page of all outputs.
+"""Runs what docs/benchmarks.md and the README state, each command with what it prints, and writes README's table.
 
 Run it on a quiet machine, with SPECMT_CORPORA naming the folder of the test sets, after pip install '.[peers]'; it
-takes about half an hour on two slow cores. What was measured already at the same commit, by the same command, is not
-measured again: the outputs wait in runs/benchmarks.
+takes about half an hour on two slow cores.
 
-  python scripts/benchmarks.py             # measure what is missing; write runs/benchmarks/page.md and README's table
-  python scripts/benchmarks.py --fresh     # measure all
-  python scripts/benchmarks.py --trial     # a few lines, to see that all of it works; writes runs/trial/page.md
+  python scripts/benchmarks.py > page.txt
   python scripts/benchmarks.py --only peers,wide,wider
 
-That page holds commands and what they print; docs/benchmarks.md is written from it by hand. Three measurements are
-commands of this script: identical, memory, start.
+docs/benchmarks.md is written from it by hand. Three measurements are commands of this script: identical, memory, start.
 """
 
 from __future__ import annotations
@@ -25,17 +21,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import date
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import click
-from compare_peers import PACKAGES, interval, read_lines
+from compare_peers import interval, read_lines
 from rich.console import Console
 
-from specmt.evaluation.machine import describe_machine, format_signature
 from specmt.evaluation.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +48,8 @@ def sets(*names: str) -> str:
 
 
 ALL = sets("docs-test", "everyday-test", "multi30k.test_2016_flickr", "newstest2014.de-en", "flores200-devtest")
+TWO = sets("docs-test", "newstest2014.de-en")
+SCORES = "--repeats 0 --latency-lines 0 --metrics bleu,chrf"
 STRATEGIES = ",".join(
     (
         "greedy",
@@ -69,84 +66,44 @@ STRATEGIES = ",".join(
     )
 )
 
-SECTIONS: dict[str, tuple[str, str, str]] = {
-    "peers": ("Beside other programs", "python scripts/compare_peers.py", "--lines 2 --rounds 1 --batch-sizes 1,32"),
-    "wide": (
-        "At the width of OPUS-MT, 512",
-        "python scripts/compare_peers.py --widened 2 --only specmt,CTranslate2 --lines 10 --rounds 3",
-        "--lines 2 --rounds 1 --batch-sizes 1",
-    ),
-    "wider": (
-        "At the width of NLLB-600M, 1,024",
-        "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2 --lines 6 --rounds 3",
-        "--lines 2 --rounds 1 --batch-sizes 1",
-    ),
-    "quality": (
-        "Quality",
-        f"specmt evaluate {ALL} --strategies greedy,speculative:8 --repeats 0 --latency-lines 0 --metrics bleu,chrf",
-        "--limit 4",
-    ),
-    "bfloat16": (
-        "Quality in bfloat16",
-        f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --strategies greedy --dtype bfloat16 --repeats 0 "
-        "--latency-lines 0 --metrics bleu,chrf",
-        "--limit 4",
-    ),
-    "strategies": (
-        "Drafters, trees and rules of acceptance",
-        f"specmt evaluate {sets('docs-test', 'newstest2014.de-en')} --limit 100 --latency-lines 25 --repeats 2 "
-        f"--strategies {STRATEGIES}",
-        "--limit 4 --latency-lines 1 --repeats 1",
-    ),
-    "choice": (
-        "The default beside fixed choices",
-        "python scripts/choice.py --copies 1 --lines 60 --rounds 5",
-        "--lines 4,4 --batch-sizes 1 --dtypes int8 --rounds 1",
-    ),
-    "bench": ("What calls cost", "specmt bench --batch-sizes 1,4,16,64 --rows 1,2,4,8,16,32,64", "--quick"),
-    "identical": ("The same output in any company", "python scripts/benchmarks.py identical", "--lines 4"),
-    "memory": ("Memory", "python scripts/benchmarks.py memory", "--counts 1,10"),
-    "start": ("From a fresh process to one line", "python scripts/benchmarks.py start", "--repeats 1"),
+SECTIONS = {
+    "peers": "python scripts/compare_peers.py",
+    "wide": "python scripts/compare_peers.py --widened 2 --only specmt,CTranslate2 --lines 10 --rounds 3",
+    "wider": "python scripts/compare_peers.py --widened 4 --only specmt,CTranslate2 --lines 6 --rounds 3",
+    "quality": f"specmt evaluate {ALL} --strategies greedy,speculative:8 {SCORES}",
+    "bfloat16": f"specmt evaluate {TWO} --strategies greedy --dtype bfloat16 {SCORES}",
+    "strategies": f"specmt evaluate {TWO} --limit 100 --latency-lines 25 --repeats 2 --strategies {STRATEGIES}",
+    "choice": "python scripts/choice.py --copies 1 --lines 60 --rounds 5",
+    "bench": "specmt bench --batch-sizes 1,4,16,64 --rows 1,2,4,8,16,32,64",
+    "identical": "python scripts/benchmarks.py identical",
+    "memory": "python scripts/benchmarks.py memory",
+    "start": "python scripts/benchmarks.py start",
 }
-"""For each measurement its title, its command, and what is added to that for a trial."""
 
 
 def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def measure(name: str, command: str, folder: Path) -> dict[str, Any]:
-    """Runs a command; returns what it printed, with date and commit, and keeps that in a file.
+def measure(command: str, *more: str) -> None:
+    """Runs a command, with more arguments than are shown.
 
     :raises ClickException: it fails.
     """
-    more = ["--json", str(folder / "peers.record.json")] if name == "peers" else []
+    click.echo(f"$ {command}")
     program, *arguments = map(os.path.expandvars, shlex.split(command))
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "120"}
-    started = time.perf_counter()
-    process = subprocess.run(
-        [*PROGRAMS[program], *arguments, *more],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    seconds = time.perf_counter() - started
-    if process.returncode != 0:
-        raise click.ClickException(f"{name}: `{command}` failed with exit code {process.returncode}.")
-    commit = git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "--", "specmt", "scripts"))
-    date = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-    step = {"command": command, "commit": commit, "date": date, "seconds": seconds, "output": process.stdout}
-    (folder / f"{name}.json").write_text(json.dumps(step, indent=1) + "\n", encoding="utf-8")
-    return step
+    done = subprocess.run([*PROGRAMS[program], *arguments, *more], cwd=ROOT, env=environment, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"`{command}` failed with exit code {done.returncode}.")
 
 
-def summary(record: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+def summary(record: Mapping[str, Any], measured: str) -> str:
     """Returns the table that the README shows, as Markdown, and where it is from.
 
     :param record: what compare_peers.py wrote
+    :param measured: when, and of which commit
     """
     sizes = [size for size in (1, 32) if any(row["batch_size"] == size for row in record["results"])]
     speeds = {
@@ -166,7 +123,7 @@ def summary(record: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     ]
     table = Table("", ("sentences/s", *(f"batch {size}" for size in sizes)), cells).markdown()
     machine = f"{record['machine']['processor']}, {record['machine']['cores']} cores"
-    return f"{table}\n{machine}; {step['date'][:10]}; commit {step['commit']}."
+    return f"{table}\n{machine}; {measured}."
 
 
 def fill(readme: str, table: str) -> str:
@@ -180,52 +137,21 @@ def fill(readme: str, table: str) -> str:
     return filled
 
 
-def page(steps: Mapping[str, Mapping[str, Any]], table: str) -> str:
-    """Returns the page, as Markdown."""
-    parts = [
-        "# Benchmarks",
-        "Commands and what they print. The commands take the test sets from `$SPECMT_CORPORA`.",
-        f"Machine: {format_signature(describe_machine(PACKAGES))}",
-        *(["## In short", table] if table else []),
-    ]
-    for name, step in steps.items():
-        parts += [f"## {SECTIONS[name][0]}", f"```console\n$ {step['command']}\n{step['output'].strip()}\n```"]
-        parts.append(f"Measured on {step['date']} at {step['commit']}, in {step['seconds']:.0f} s.")
-    return "\n\n".join(parts) + "\n"
-
-
 @click.group(invoke_without_command=True)
-@click.option("--fresh", is_flag=True, help="Measure again what was measured.")
 @click.option("--only", default=",".join(SECTIONS), show_default=True, help="Measure only these.")
-@click.option("--trial", is_flag=True, help="A few lines; writes runs/trial/page.md and nothing else.")
 @click.pass_context
-def main(context: click.Context, fresh: bool, only: str, trial: bool) -> None:
-    """Measures, and writes a page of all outputs and README's table of speeds."""
-    if context.invoked_subcommand is not None:
-        return
-    folder = ROOT / "runs" / ("trial" if trial else "benchmarks")
-    folder.mkdir(parents=True, exist_ok=True)
-    steps: dict[str, dict[str, Any]] = {}
-    for name, (_, command, few) in SECTIONS.items():
-        command = f"{command} {few}" if trial else command
-        kept = folder / f"{name}.json"
-        step = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-        is_kept = step.get("command") == command and step.get("commit") == git("rev-parse", "--short", "HEAD")
-        if name in only.split(",") and (fresh or not is_kept):
-            click.echo(f"{name}: {command}", err=True)
-            step = measure(name, command, folder)
-            click.echo(step["output"])
-            click.echo(f"{name}: {step['seconds']:.0f} s", err=True)
-        if step:
-            steps[name] = step
-    record = folder / "peers.record.json"
-    table = summary(json.loads(record.read_text(encoding="utf-8")), steps["peers"]) if "peers" in steps else ""
-    click.echo(table)
-    (folder / "page.md").write_text(page(steps, table), encoding="utf-8")
-    click.echo(f"{folder / 'page.md'} is written.", err=True)
-    if table and not trial:
+def main(context: click.Context, only: str) -> None:
+    """Measures, and writes README's table of speeds."""
+    for name in only.split(",") if context.invoked_subcommand is None else ():
+        if name != "peers":
+            measure(SECTIONS[name])
+            continue
+        with TemporaryDirectory() as folder:
+            record = Path(folder, "peers.json")
+            measure(SECTIONS[name], "--json", str(record))
+            commit = git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "specmt", "scripts"))
+            table = summary(json.loads(record.read_text(encoding="utf-8")), f"{date.today()}; commit {commit}")
         README.write_text(fill(README.read_text(encoding="utf-8"), table), encoding="utf-8")
-        click.echo("The table of README.md is written.", err=True)
 
 
 def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:

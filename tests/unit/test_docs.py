@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import click
 import pytest
-from benchmarks import SECTIONS, fill, measure, page, summary
+from benchmarks import fill, measure, summary
 from compare_peers import speed_table
 
 from specmt.cli.main import cli
@@ -100,7 +99,7 @@ def test_what_it_is_built_on() -> None:
 
 
 def test_the_table_of_the_readme_by_hand() -> None:
-    found = summary(PEERS, {"date": "2026-11-22 08:20 UTC", "commit": "3f83263"})
+    found = summary(PEERS, "2026-11-22; commit 3f83263")
     rows = found.split("\n")
     assert rows[0] == "| sentences/s | batch 1 | batch 32 |"
     # Medians of 10, 5, 2.5; of 10, 10, 1.25, the best that drafts in the same type; and of 5, 1.25, 2.5.
@@ -117,18 +116,10 @@ def test_speeds_and_ratios_of_peers() -> None:
     assert table.rows[0][3] == "1"
 
 
-def test_a_measurement_is_kept_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_is_shown(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SPECMT_CORPORA", "/corpora")
     command = """python -c "import sys; print('found', sys.argv[1])" $SPECMT_CORPORA"""
-    step = measure("bench", command, tmp_path)
-    assert step["output"] == "found /corpora\n"
-    assert json.loads((tmp_path / "bench.json").read_text(encoding="utf-8")) == step
-    text = page({"bench": step}, "| table |")
-    assert f"## {SECTIONS['bench'][0]}\n\n```console\n$ {command}\nfound /corpora\n```" in text
-    assert "## In short\n\n| table |" in text
-
-
-def test_a_measurement_that_fails_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(click.ClickException, match=r"bench: .* failed with exit code 3"):
-        measure("bench", "python -c 'raise SystemExit(3)'", tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    measure(command)
+    assert {*capfd.readouterr().out.splitlines()} == {f"$ {command}", "found /corpora"}
+    with pytest.raises(click.ClickException, match=r"`.*` failed with exit code 3"):
+        measure("python -c 'raise SystemExit(3)'")
