@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ WARNINGS: Final = (
     *("term", "forbidden", "tone", "character"),
 )
 KINDS: Final = ERRORS + WARNINGS
+
+_LINE: Final = re.compile(r"(?<= line )\d+")
+"""The number of a line in what is said, which changes with what is before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class Finding:
     @property
     def known_as(self) -> str:
         """How a baseline names it: by what both files say, not by where."""
-        said = f"{self.source}\0{self.target}\0{self.text}".encode("utf-8", "surrogatepass")
+        text = "" if self.kind == "outdated" else _LINE.sub("", self.text)
+        said = f"{self.source}\0{self.target}\0{text}".encode("utf-8", "surrogatepass")
         return f"{hashlib.sha256(said).hexdigest()[:16]} {self.kind} {self.path}"
 
 

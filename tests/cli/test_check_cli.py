@@ -32,6 +32,25 @@ def test_what_differs_is_told(
     assert all(line.startswith(f"{tmp_path / name}{each}") for line, each in zip(lines, said, strict=True))
 
 
+def test_a_baseline_goes_by_what_is_said_and_not_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = _, target, baseline = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "known"
+    command = ["check", *map(str, paths[:2]), "--baseline", str(baseline)]
+    said = (
+        "<p>Das Haus von 1981.</p>\n{}<p>Der Baum von 1999.</p>\n",
+        "<p>The house of 1981.</p>\n<p>The tree of 1999.</p>\n",
+    )
+    for name, text in zip(paths, said, strict=False):
+        name.write_text(text.format("<p>Und ein Satz, den keiner übersetzt hat.</p>\n"))
+    assert run([*command, "--write-baseline"]) == 0
+    assert "block" in baseline.read_text()
+    for path in paths[:2]:
+        path.write_text("<br>\n" + path.read_text())
+    assert run(command) == 0
+    target.write_text(target.read_text().replace("1981", "1975"))
+    assert run(command) == 65
+    assert ": number: the number 1975 is in the translation only" in capsys.readouterr().out
+
+
 def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.bin", "a.md"):
         (tmp_path / name).write_bytes(b"\xff")
