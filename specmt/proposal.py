@@ -57,6 +57,8 @@ _LAYOUTS: Final = tuple(_Layout(*row) for row in (
     ("Hugo", _HUGO, "content/**/*.md", "content/{dir}/{stem}.{to}{ext}"),
     ("Hugo", _HUGO, "i18n/{from}.y*ml", "i18n/{to}{ext}"),
     *(("Sphinx", *m, f"{each}/{{to}}/LC_MESSAGES/{{dir}}/{{stem}}.po") for m in _SPHINX for each in _LOCALE),
+    ("VitePress", ".vitepress/", "{from}/**/*.md", "{to}/{path}"),
+    ("VitePress", ".vitepress/", "**/*.md", "{to}/{path}"),
     ("Rails", "config/locales/", "config/locales/**/{from}.yml", "config/locales/{dir}/{to}{ext}"),
     ("Rails", "config/locales/", "config/locales/**/*.{from}.yml", "config/locales/{dir}/{stem}.{to}{ext}"),
     ("Android", "values/strings.xml", "**/values/*strings*.xml", "{dir}-{android}/{stem}{ext}"),
@@ -86,16 +88,18 @@ _LAYOUTS: Final = tuple(_Layout(*row) for row in (
 _CODE: Final = r"[a-z]{2,3}(?:[-_](?:r?[A-Z]{2}|[A-Z][a-z]{3}|\d{3}|[a-z]{2}))?"
 _IN_NAMES: Final = re.compile(rf"(?<![^/._-])(?=({_CODE})(?![^/._-]))")
 _SITES: Final = re.compile(
-    r"docusaurus\.config\.\w+|mkdocs\.ya?ml|(?:hugo|config)\.(?:toml|ya?ml|json)|conf\.py|config/application\.rb|\.tx/config"
+    r"docusaurus\.config\.\w+|mkdocs\.ya?ml|(?:hugo|config)\.(?:toml|ya?ml|json)|conf\.py|config/application\.rb|\.tx/config|\.vitepress/config\.\w+"
 )
 _FROM: Final = re.compile(
     rf"""^(?!\s*(?:#|//))[^\n]*?(?:defaultLocale|(?i:defaultContentLanguage)|default_locale|source_lang)["']?\s*[:=]\s*["':]?({_CODE})\b"""
     rf"""|^\s*-?\s*locale:\s*({_CODE})\b[^\n]*\n(?:(?!\s*-)[^\n]*\n)*?\s+default:\s*true"""
-    rf"""|^language\s*=\s*["']({_CODE})["']""",
+    rf"""|^language\s*=\s*["']({_CODE})["']|\broot\s*:\s*\{{[^{{}}]*?\blang\s*:\s*["']({_CODE})["']""",
     re.MULTILINE,
 )
 _TO: Final = re.compile(
-    rf"""\blocales\s*:\s*\[([^\]]*)\]|^\s*-?\s*locale:\s*({_CODE})\b|^\s*\[[Ll]anguages\.({_CODE})\]""", re.MULTILINE
+    rf"""\blocales\s*:\s*\[([^\]]*)\]|^\s*-?\s*locale:\s*({_CODE})\b|^\s*\[[Ll]anguages\.({_CODE})\]"""
+    rf"""|^\s*["']?({_CODE})["']?\s*:\s*\{{[^{{}}]*?\blang\s*:""",
+    re.MULTILINE,
 )
 _CROWDIN: Final = {
     "%two_letters_code%": "{to}", "%locale%": "{to}", "%osx_code%": "{to}.lproj", "%osx_locale%": "{posix}",
@@ -167,11 +171,14 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
     :raises UsageError: nothing is found, or no languages.
     """
     names = [*walk(folder, _IGNORED)]
+    pages = (folder / name for name in names if posixpath.basename(name) == "index.md")
+    hidden = [*folder.glob(".tx/config"), *(each for page in pages for each in page.parent.glob(".vitepress/config.*"))]
+    names += [each.relative_to(folder).as_posix() for each in hidden]
     sites = sorted(filter(_SITES.search, names), key=lambda name: name.count("/"))
     said = "\n".join((folder / each).read_text(encoding="utf-8", errors="replace") for each in sites)
     found = Counter(match[1] for name in names for match in _IN_NAMES.finditer(name) if is_code(match[1]))
     codes = {"de", "en", *map(_canonical, found), *languages}
-    stated = (match[1] or match[2] or match[3] for match in _FROM.finditer(said))
+    stated = (match[match.lastindex or 0] for match in _FROM.finditer(said))
     likely = source or next(filter(is_code, stated), "en")
     near = sorted((each for each in found if primary(each) == primary(likely)), key=lambda each: "US" not in each)
     best = next(filter(_languages_of, (_read(folder, names, each, codes) for each in (likely, *near))), None)
@@ -216,7 +223,7 @@ def _read(folder: Path, names: Sequence[str], spelt: str, codes: Collection[str]
 
 
 def _locales(said: str) -> list[str]:
-    codes = (code for match in _TO.finditer(said) for code in re.findall(_CODE, match[1] or match[2] or match[3]))
+    codes = (code for match in _TO.finditer(said) for code in re.findall(_CODE, match[match.lastindex or 0]))
     return list(dict.fromkeys(filter(is_code, codes)))
 
 

@@ -24,8 +24,8 @@ from specmt.text.printable import printable
 def init(folder: Path, source: str | None, languages: tuple[str, ...], write: bool, force: bool) -> None:
     """Propose a project file, specmt.toml, for FOLDER, and show it.
 
-    It says what fits the files that are there: those of Docusaurus, MkDocs, Hugo, Sphinx, Rails, Android, Qt, gettext
-    and Apple, what crowdin.yml says, and names with the code of a language.
+    It says what fits the files that are there: those of Docusaurus, MkDocs, Hugo, VitePress, Sphinx, Rails, Android,
+    Qt, gettext and Apple, what crowdin.yml says, and names with the code of a language.
 
     \b
     Examples:

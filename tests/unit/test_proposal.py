@@ -32,6 +32,10 @@ KINDS = {
     "Hugo by suffix": ({"config.toml": ""}, {"content/a/_index.md": "content/a/_index.de.md"}),
     "Sphinx": ({"doc/conf.py": ""}, {"doc/_build/gettext/a/b.pot": "doc/locale/de/LC_MESSAGES/a/b.po"}),
     "Sphinx in source": ({"docs/source/conf.py": ""}, {"docs/build/gettext/a.pot": "docs/locale/de/LC_MESSAGES/a.po"}),
+    "VitePress": (
+        {"docs/.vitepress/config.mts": "locales: {\n root: { label: 'English', lang: 'en' },\n de: { lang: 'de' } }"},
+        {"docs/index.md": "docs/de/index.md", "docs/a/b.md": "docs/de/a/b.md"},
+    ),
     "Rails": (
         {},
         {"config/locales/en.yml": "config/locales/de.yml", "config/locales/a/b.en.yml": "config/locales/a/b.de.yml"},
@@ -74,6 +78,13 @@ def test_a_proposal_fits_what_is_there(kind: str, is_new: bool, tmp_path: Path) 
     kinds = {rule.kind for rule in proposal.rules}
     said = "Qt" if kind.startswith("Qt") else re.split(" in | by ", kind)[0]
     assert kinds == {said} or kind.startswith(("folders", "names of files"))
+
+
+def test_languages_are_those_of_the_site(tmp_path: Path) -> None:
+    others, files = KINDS["VitePress"]
+    write(tmp_path, *others, *files, **others)
+    proposal = propose(tmp_path)
+    assert (proposal.source, proposal.languages) == ("en", ["de"])
 
 
 def test_languages_are_those_that_are_there(tmp_path: Path) -> None:
