@@ -28,7 +28,6 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
         (["--beta", "0"], 2, "`beta` must be at least 1, but is 0 instead."),
         (["--beam-size", "5"], 2, "`beam_size` has no effect without `strategy` beam; leave it out."),
         (["--trees", "chain"], 2, "No such option '--trees'"),
-        (["--resume"], 2, "need an input and an output that are files"),
         (["--strategy", "x"], 2, "'x' is not one of 'speculative', 'greedy', 'beam'. See `specmt translate --help`."),
         (["--block-size", "x"], 2, "must be a whole number or auto, but is 'x' instead. See "),
         (["a", "b"], 2, "a: has an unknown format"),
@@ -103,6 +102,7 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
         (["a.de", "."], 66, ".: is a directory"),
         (["none.de", "a.en"], 66, "none.de: no such file."),
         (["a.de", "a.en", "short.en"], 65, "short.en: must have 5 lines, as a.de has, but has 4."),
+        (["short.en", "a.en"], 65, "a.en: must have 4 lines, as short.en has, but has 5."),
         (["a.de", "empty.en"], 65, "empty.en: is empty."),
         (["empty.en", "a.en"], 65, "empty.en: is empty."),
         (["a.de", "latin.en"], 65, "latin.en: line 1 is not valid UTF-8 at byte offset 1"),
@@ -111,7 +111,6 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
         (["-t", "wmt"], 2, "`test-set` must be one of `sacrebleu --list`, but is 'wmt' instead."),
         (["-t", "wmt14", "-l", "de-de"], 2, "`language-pair` must be one of "),
         (["a.de", "a.en", "--strategies", "greedy,fast"], 2, "`strategies` must name greedy, "),
-        (["a.de", "a.en", "--strategies", "tolerant:0:1"], 2, "strategy 'tolerant:0:1': `beta` must be at least 1"),
         (["a.de", "a.en", "--strategies", "speculative:memory=no.tsv"], 66, "no.tsv: no such file."),
         (
             ["a.de", "a.en", "--strategies", "speculative:memory=pipe"],
@@ -158,7 +157,8 @@ EARLY: dict[str, list[tuple[list[str], int, str]]] = {
 LATE = {
     "translate": [
         (["in.de", "--glossary", "terms.tsv"], 65, "line 1 must be source, tab, target, but has no tab"),
-        (["-q", "latin.de"], 65, f"{LATIN}convert it, or use `--errors replace`.\n"),
+        (["-q", "latin.de", "-o", "out"], 65, f"{LATIN}convert it, or use `--errors replace`.\n"),
+        (["in.de", "--model", "none", "-o", "out"], 69, "none: is no model folder"),
     ],
     "trace": [
         (["x", "--model", "none", "--html", "trace.html"], 69, "none: is no model folder"),

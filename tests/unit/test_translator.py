@@ -29,10 +29,6 @@ def test_lines_are_translated_in_order_and_blank_ones_bypass_the_model() -> None
     assert texts("a b c", "", " \t\u2003", "\u200b", "d e") == ["c b a", "", " \t\u2003", "\u200b", "e d"]
 
 
-def test_space_around_a_line_and_layout_inside_it_are_kept() -> None:
-    assert texts("  a b\u00a0\r", "a b\tc d\u2028 e", "a b\n") == ["  b a\u00a0\r", "b a\td c\u2028 e", "b a\n"]
-
-
 def test_a_mark_of_no_width_is_kept_at_the_ends_and_in_what_is_copied_and_left_out_elsewhere() -> None:
     assert texts("\ufeffa b", "a\ufeffa b\ufeff", "a \ufeff b", "\ufeff") == [
         "\ufeffb a",
