@@ -13,6 +13,7 @@ from specmt.formats import all_suffixes
 from specmt.serve.asked import Manner
 from specmt.serve.context import caller_of, not_modified, schema, service_of, uploads_of
 from specmt.serve.errors import RefusedError
+from specmt.serve.fair import within
 from specmt.serve.languages import Detected, name_of
 from specmt.serve.parameters import Parameters, beside
 from specmt.serve.sureness import Sureness
@@ -68,7 +69,8 @@ async def translate(request: Request) -> Response:
     if not_modified(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     values: dict[str, list[Any]] = {}
-    with caller.account.charged(size * (1 + count)):
+
+    async def translate_all() -> None:
         answers = await service.translate(texts, source, target, caller, Manner(kind, scores=is_sure))
         values["translatedText"] = [each.text for each in answers]
         if source is None:
@@ -78,6 +80,9 @@ async def translate(request: Request) -> Response:
             values["confidence"], values["parts"] = [each.confidence for each in sure], [each.parts for each in sure]
         if count:
             values["alternatives"] = await service.alternatives(texts, answers, source, target, count, caller, kind)
+
+    with caller.account.charged(size * (1 + count)):
+        await within(service.limits.seconds, translate_all())
     found = values if given.is_list("q") else {name: each[0] for name, each in values.items()}
     return await beside(size * (1 + count), JSONResponse, found, 200, {"ETag": etag})
 

@@ -23,7 +23,7 @@ from specmt.serve.dispatch import run_jobs
 from specmt.serve.documents import rank_texts, translate_texts
 from specmt.serve.engine import Engine, Job
 from specmt.serve.errors import RefusedError
-from specmt.serve.fair import Slots, within
+from specmt.serve.fair import Slots
 from specmt.serve.glossaries import MOST_BYTES, Glossaries, Terms
 from specmt.serve.languages import Detected, Languages
 from specmt.serve.metrics import Metrics
@@ -327,13 +327,9 @@ class Service:
             await self._run([(pairs[number], job) for number, job in jobs.items()], caller)
             ranks = {number: _ranks(job.translations) for number, job in jobs.items()}
         else:
-
-            async def rank() -> None:
-                for number in todo:  # one after another: each takes a thread
-                    async with self._threads.of(caller.client):
-                        ranks[number] = await rank_texts(self, texts[number], kind, pairs[number], options, caller)
-
-            await within(self.limits.seconds, rank())
+            for number in todo:  # one after another: each takes a thread
+                async with self._threads.of(caller.client):
+                    ranks[number] = await rank_texts(self, texts[number], kind, pairs[number], options, caller)
         return [
             [each for each in dict.fromkeys(ranks.get(number, ())) if each != answer.text][:count]
             for number, answer in enumerate(answers)

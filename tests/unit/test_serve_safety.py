@@ -177,6 +177,16 @@ def test_what_is_not_answered_is_given_back_and_alternatives_cost_their_number()
         assert used() == 91
 
 
+@pytest.mark.parametrize("kind", ["text", "html"])
+def test_alternatives_take_no_time_of_their_own(kind: str) -> None:
+    def decode(sources: Sequence[list[int]]) -> list[Hypothesis]:
+        time.sleep(0.7)
+        return reverse(sources)
+
+    with serving(lambda: load(decode), limits=Limits(seconds=1.0)) as client:
+        assert client.post("/translate", json=BODY | {"format": kind, "alternatives": 1}).status_code == 503
+
+
 def test_a_body_may_take_its_time_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "BODY_SECONDS", 0.4)
     pause = threading.Event()
