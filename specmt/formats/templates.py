@@ -18,12 +18,15 @@ _MOST: Final = 4000
 
 _CLOSING: Final = {
     "{%": "%}", "{#": "#}", "{{{": "}}}", "{{": "}}", "{!!": "!!}", "<%": "%>", "<?": "?>", "${": "}", "#{": "}",
-    "<#--": "-->", "<!--": "-->", "<": ">",
+    "<#--": "-->", "<!--": "-->", "<": ">", "[[": "]]",
 }  # fmt: skip
 _CONTROL: Final = r"\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DEFINE|EVENT|/?(?:ko\b|wp:))"
+_IN_BRACKETS: Final = r"(?:\s[^\[\]\n]{1,200}\s|[\w.$()!]{1,200})\]\]"
+"""What is a value in pages whose braces are another program's."""
+
 _OPENING: Final = re.compile(
-    rf"""(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])|(?P<message>
-        \{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
+    rf"""(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])
+        |\[\[(?={_IN_BRACKETS})|(?P<message>\{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
         |(?P<directive>(?:\}}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{{2,20}})\b[ \t]*(?P<open>\()?)|\}}
         |(?P<brace>\{{(?=[/\#:@$]?[A-Za-z]))""",
     re.VERBOSE,
@@ -46,7 +49,7 @@ _KEPT: Final = re.compile(
 _VALUE: Final = re.compile(
     r"""\{%[-+~]?\s*(?:trans|translate|t|_|url|static|now)\b|\{\{(?![-~{\s]*(?:[\#/^>!]
         |(?:if|else|end|with|range|define|block|template|break|continue)\b))|\{!!|<%[=-]|<\?(?:=|php\s+(?:echo|print|_e)\b)
-        |[$\#]\{|\{(?![%\#{!/:]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)|@(?:lang|yield|json|choice)\b""",
+        |[$\#]\{|\[\[|\{(?![%\#{!/:]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)|@(?:lang|yield|json|choice)\b""",
     re.VERBOSE,
 )
 """Tags that show a value."""

@@ -37,6 +37,7 @@ from tests.documents import read, run, translate
         ("{#if a > 1}Eins {b} da{:else}zwei{/if}", ["Eins {t1} da", "zwei"]),
         ("@let a = b > 1; Eins @if (a) {zwei}", ["Eins", "zwei"]),
         ("{{ if .x }}Eins {{ .y }} da{{ end }}", ["Eins {t1} da"]),
+        ("<p>Eins [[ a.b > 1 ? 'c' : d ]] da <label>[[ a.b ]] / [[ c ]]</label>Zwei [[a.b]] [[drei", ["Eins {t1} da", "Zwei {t1} [[drei"]),
     ],
 )  # fmt: skip
 def test_templates_stay(page: str, texts: list[str]) -> None:
