@@ -50,7 +50,7 @@ _UNITS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
-ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||\S.*?:{2,4}(?=\s))")
+ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?!:)\S.*?:{2,4}(?=\s))")
 _ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)([^|\n]*)")
 """How a row of a table begins, and its first cell."""
 
@@ -67,6 +67,9 @@ _REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z
 
 _AROUND_TEXT: Final = re.compile(r"[ \t]*(>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))")
 """What is before the text of a block of Markdown: marks of a quotation, or the kind of an admonition with a title."""
+
+COLONS: Final = re.compile(r"[ \t>]*:{3,}(?P<opens>[^\S\n]*\S)?")
+"""How a line of Markdown begins that opens a container, or ends one."""
 
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
 
@@ -276,12 +279,13 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
                 around.append(mark)
         elif around and around[-1] == said_before.strip() and not is_blank:
             starts_here = True
-        if starts_here and line not in inside and not fence:
+        is_container = file_format == "markdown" and COLONS.match(said) is not None
+        if (starts_here or is_container) and line not in inside and not fence:
             bounds.append(line)
         if opened and line >= head and (not fence or said.strip() == fence):
             fence = "" if fence else opened[1]
         was_blank, said_before = is_blank, said
-        if file_format == "markdown" and HEADER.fullmatch(said.strip()):
+        if is_container or (file_format == "markdown" and HEADER.fullmatch(said.strip())):
             was_blank = True  # its body is a block of its own, also in the next line
     return sorted(set(bounds))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, text_of
+from specmt.formats.blocks import AROUND, COLONS, ITEM, PROSE, Block, text_of
 from specmt.formats.commonmark import HEADER
 from specmt.formats.document import Document
 from specmt.formats.outline import TAGGED, XML
@@ -95,12 +95,16 @@ def _are_items(text: str, after: str) -> bool:
 
 
 def _is_inner(text: str, after: str) -> bool:
-    """Whether no blank line is between blocks of prose."""
+    """Whether no blank line is to be put between blocks of prose."""
     last = text.rstrip("\r\n").rpartition("\n")[2]
+    before, behind = COLONS.match(last), COLONS.match(after)
     return bool(
-        _are_items(text, after)
+        not (text.strip() and after.strip())
+        or _are_items(text, after)
         or (_FRONT_LINE.match(text) and _FRONT_LINE.match(after))
         or AROUND.match(after)
         or AROUND.match(last)
         or HEADER.fullmatch(last.strip())
+        or (before is not None and before["opens"])
+        or (behind is not None and not behind["opens"])
     )

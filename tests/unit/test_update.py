@@ -550,3 +550,21 @@ def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_pat
     pair = Pair(tmp_path, "page.md")
     pair.update(old)
     assert pair.update(new) == new.upper()
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new"),
+    [
+        ("::: a\n\n```\nx\n```\n\n:::\n\n::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Drei."),
+        ("::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
+        (":::note Eins\nZwei.\n\nDrei.\n:::\n", "Drei.\n:::", "Drei.\n:::\n\n:::tip\nVier.\n:::"),
+        (":::{tip}\nEins.\n:::\n\nZwei.\n", ":::{tip}", ":::{note}"),
+        ("---\na:\n  title: Eins\n\nb:\n  title: Zwei\n---\n", "Eins", "Drei"),
+    ],
+)
+def test_what_is_around_a_text_stays_around_it(page: str, old: str, new: str, tmp_path: Path) -> None:
+    pair, anew = Pair(tmp_path, "page.md"), Pair(tmp_path / "anew", "page.md")
+    anew.folder.mkdir()
+    pair.update(page)
+    assert pair.update(page.replace(old, new)) == anew.update(page.replace(old, new))
+    assert not pair.remarks
