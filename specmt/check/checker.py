@@ -17,6 +17,7 @@ from specmt.check.sides import (
     KEYED,
     Match,
     Text,
+    arrays_in,
     blocks_of,
     by_key,
     by_order,
@@ -123,7 +124,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         known = {(match.source.key, _MARK.sub("", match.source.raw)) for match in matches}
         matches += [Match(each, None) for each in ours if (each.key, _MARK.sub("", each.raw)) not in known]
     elif pair.file_format in KEYED:
-        matches = list(by_key(ours, texts_of(target, skips)))
+        matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))
     else:
         matches = list(by_order(ours, _blocks(target, pair)))
     seen = set()

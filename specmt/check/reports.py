@@ -34,7 +34,7 @@ def as_github(findings: Sequence[Finding]) -> Iterator[str]:
             where = f"file={_of_github(each.path, ',:')},line={each.line},title={each.kind}"
             yield f"::{level} {where}::{_of_github(each.text)}"
         if found:
-            yield f"{len(found)} {level}s, of which {min(len(found), _MOST)} are shown."
+            yield f"{level}s: {len(found)}, shown: {min(len(found), _MOST)}"
 
 
 def _of_github(text: str, marks: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -38,6 +38,7 @@ _WORD: Final = re.compile(r"\w{4,}")
 _MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
 """Names, placeholders, paths and numbers."""
 
+_ARRAY: Final = re.compile(r"<string-array\b[^<>]*\sname\s*=\s*[\"']([^\"'<>]*)")
 _FORM: Final = re.compile(rf"(.+)([._ ])({'|'.join(CATEGORIES)})")
 
 
@@ -178,11 +179,18 @@ def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:
         yield Match(source, target, after=each.line)
 
 
-def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
+def arrays_in(document: Document) -> set[str]:
+    """Returns the keys of which all items of a document of Android must be there."""
+    return {*_ARRAY.findall(_text(document))}
+
+
+def by_key(source: Sequence[Text], target: Sequence[Text], arrays: Collection[str] = ()) -> Iterator[Match]:
     """Yields texts and their translations by their keys; those of one key by their order, if there are as many.
 
     A plural form that only the translation has belongs to the one for other numbers, and one that it has not need not
     be there.
+
+    :param arrays: keys of texts that are no plural forms
     """
     ours, theirs = _grouped(source), _grouped(target)
     for key, group in ours.items():
@@ -192,6 +200,8 @@ def by_key(source: Sequence[Text], target: Sequence[Text]) -> Iterator[Match]:
         if len(found) == len(group):
             more = _joined(others) if others else None
             yield from (Match(one, other, name, more) for one, other in zip(group, found, strict=True))
+        elif key in arrays and 0 < len(found) < len(group):
+            yield from (Match(group[n]._replace(key=f"{key}[{n}]"), None) for n in range(len(found), len(group)))
         elif found:
             forms = found if len(group) == 1 else [_joined(found)]
             yield from (Match(_joined(group), each, "zero") for each in forms)

@@ -525,6 +525,14 @@ def test_how_the_reader_is_addressed(tone: str | None, said: list[str], lines: l
     assert [each.line for each in check_pair(pair) if each.kind == "tone"] == lines
 
 
+def test_items_of_an_array_of_android_are_all_there(tmp_path: Path) -> None:
+    array = '<resources><string-array name="a">{}</string-array></resources>'
+    for name, items in (("a.xml", ("Eins hier", "Zwei da", "Drei dort")), ("b.xml", ("One here", "Two there"))):
+        (tmp_path / name).write_text(array.format("".join(f"<item>{each}</item>" for each in items)))
+    (finding,) = check_pair(Pair(tmp_path / "a.xml", tmp_path / "b.xml", "android", Settings(), RULES))
+    assert (finding.kind, finding.text) == ("missing", "'a[2]' is not translated")
+
+
 def test_every_kind_is_known() -> None:
     assert {*FAULTS, *(kind for each in MARKUP.values() for kind in each)} < {*KINDS}
 
