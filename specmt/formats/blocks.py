@@ -71,7 +71,11 @@ _AROUND_TEXT: Final = re.compile(r"[ \t]*(>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=
 COLONS: Final = re.compile(r"[ \t>]*:{3,}(?P<opens>[^\S\n]*\S)?")
 """How a line of Markdown begins that opens a container, or ends one."""
 
-_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
+_FENCES: Final = {
+    "markdown": re.compile(r"[ \t>]*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"),
+    "asciidoc": re.compile(r"[ \t]*(`{3,}|(?:-{4,}|\.{4,})(?=\s*$))"),
+}
+"""How code begins that blank lines may be in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,7 @@ def _line(text: str, starts: Sequence[int], line: int) -> str:
 def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_format: str) -> list[int]:
     """Returns the first line of each block: what is between blank lines, and items in it; front matter by lines."""
     has_items, has_rows = file_format != "subtitles", file_format in ("markdown", "asciidoc")
+    fences, is_markdown = _FENCES.get(file_format), file_format == "markdown"
     front = FRONT.match(text)
     head = 0 if front is None else bisect_right(starts, front.end() - 1)
     begins = {first for first, _ in runs}
@@ -264,7 +269,9 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
     for line in range(len(starts)):
         said = _line(text, starts, line)
         is_blank = not said.strip()
-        opened = _FENCE.match(said)
+        opened = fences.match(said) if fences is not None else None
+        if opened and file_format == "asciidoc" and not (fence or was_blank) and said_before[0] not in ".[`+":
+            opened = None if abs(len(said.strip()) - len(said_before.strip())) < 2 else opened  # below a heading
         if line < head:
             starts_here = not said.startswith((" ", "\t", "-")) or line == head - 1
         elif has_items and ((has_rows and _ROW.match(said)) or (line in begins and ITEM.match(said))):
@@ -279,13 +286,15 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
                 around.append(mark)
         elif around and around[-1] == said_before.strip() and not is_blank:
             starts_here = True
-        is_container = file_format == "markdown" and COLONS.match(said) is not None
+        is_container = is_markdown and COLONS.match(said) is not None
         if (starts_here or is_container) and line not in inside and not fence:
             bounds.append(line)
-        if opened and line >= head and (not fence or said.strip() == fence):
-            fence = "" if fence else opened[1]
+        if opened and line >= head and not fence:
+            fence = opened[1]
+        elif opened and (opened[1].startswith(fence) if is_markdown else opened[1] == fence):
+            fence = fence if said.strip("> \t\r\n") != opened[1] else ""
         was_blank, said_before = is_blank, said
-        if is_container or (file_format == "markdown" and HEADER.fullmatch(said.strip())):
+        if is_container or (is_markdown and HEADER.fullmatch(said.strip())):
             was_blank = True  # its body is a block of its own, also in the next line
     return sorted(set(bounds))
 

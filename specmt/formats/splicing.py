@@ -19,6 +19,9 @@ _FRONT_LINE: Final = re.compile(r"---[ \t]*\r?$|[\w-]+:(?:\s|$)", re.MULTILINE)
 _HEADED: Final = re.compile(r"\n[ \t>]*\|[ \t]*:?-")
 """What is below the heading of a table."""
 
+_IN_QUOTE: Final = re.compile(r"[ \t>]*>[ \t]*(?:\[![^\[\]\n]*\][^\n]*)?")
+"""A line of a quotation that is empty, or begins an alert of GitHub or a callout."""
+
 _ENDS: Final = {"elements": (">", ";", "*/"), "php": (",", ";", "[", "(", "*/")}
 """What needs no line break behind it."""
 
@@ -44,7 +47,7 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
         if isinstance(piece, str):
             text = re.sub(r"\r?\n", ending, text)
         if made and not (isinstance(before, int) and piece == before + 1):
-            is_next = file_format == "markdown" and _is_next(made, text)
+            is_next = file_format == "markdown" and isinstance(before, int) and _is_next(made, text)
             made[-1] = made[-1].rstrip("\r\n") + ending if is_next else _joined(made[-1], text, ending, kind)
         made.append(text)
         before = piece
@@ -90,8 +93,8 @@ def _is_next(made: Sequence[str], after: str) -> bool:
 def _are_items(text: str, after: str) -> bool:
     """Whether blocks are items of a list, or rows of a table."""
     one, other = ITEM.match(text), ITEM.match(after)
-    is_one = one is not None and other is not None and (one[0][-1] == "|") == (other[0][-1] == "|")
-    return is_one and _HEADED.search(after) is None
+    alike = [(each[0][-1] == "|", each[0].count(">")) for each in (one, other) if each is not None]
+    return len(alike) == 2 and alike[0] == alike[1] and _HEADED.search(after) is None
 
 
 def _is_inner(text: str, after: str) -> bool:
@@ -105,6 +108,7 @@ def _is_inner(text: str, after: str) -> bool:
         or AROUND.match(after)
         or AROUND.match(last)
         or HEADER.fullmatch(last.strip())
+        or _IN_QUOTE.fullmatch(last)
         or (before is not None and before["opens"])
         or (behind is not None and not behind["opens"])
     )

@@ -559,6 +559,9 @@ def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_pat
         ("::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
         (":::note Eins\nZwei.\n\nDrei.\n:::\n", "Drei.\n:::", "Drei.\n:::\n\n:::tip\nVier.\n:::"),
         (":::{tip}\nEins.\n:::\n\nZwei.\n", ":::{tip}", ":::{note}"),
+        ("> [!NOTE]\n> - Eins.\n> - Zwei.\n", "Eins.", "Drei."),
+        ("- Eins.\n- Zwei.\n\n1. Drei.\n", "Zwei.", "Vier."),
+        ("> - Eins.\n\n1. Zwei.\n", "Zwei.", "Drei."),
         ("---\na:\n  title: Eins\n\nb:\n  title: Zwei\n---\n", "Eins", "Drei"),
     ],
 )
@@ -568,3 +571,27 @@ def test_what_is_around_a_text_stays_around_it(page: str, old: str, new: str, tm
     pair.update(page)
     assert pair.update(page.replace(old, new)) == anew.update(page.replace(old, new))
     assert not pair.remarks
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("page.md", "Eins\n-----\n\n"),
+        ("page.md", "-----\n\n"),
+        ("page.md", "> ```\n> x\n> ```\n\n"),
+        ("page.md", "- ```\n  x\n  ```\n\n"),
+        ("page.md", "```\nx\n`````\n\n"),
+        ("page.md", "```x``` Eins.\n\n"),
+        ("page.rst", "Eins\n-----\n\n"),
+        ("page.rst", "Eins\n~~~~\n\n"),
+        ("page.adoc", "== Null\n\nEins\n----\n\n"),
+        ("page.adoc", "----\n------\nexit\n----\n\n"),
+    ],
+)
+def test_no_code_begins_with_what_is_none(name: str, before: str, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, name)
+    made = pair.update(f"{before}Zwei.\n\nDrei.\n")
+    pair.edit("ZWEI", "Two")
+    said = pair.update(f"{before}Zwei.\n\nVier.\n")
+    assert said == made.replace("ZWEI", "Two").replace("DREI", "VIER")
+    assert pair.asked == ["Vier."]
