@@ -67,6 +67,10 @@ _SAID: Final = {str: "a text", float: "a number", list: "a list", dict: "a table
 _FIELD: Final = re.compile(r"\{(\w+)\}")
 _PARTS: Final = {"path": r"(?:[^\0]+)", "dir": r"(?:[^\0]*)", "stem": "(?:[^/]+)", "ext": r"(?:\.[^/.]+)?"}
 """What the fields of targets that stand for parts of a source may be."""
+_STARS: Final = re.compile(r"(\\.|(?<![^/!])\*\*(?![^/]))|\*{2,}")
+"""Stars of a glob that are no more than one; before them, what is."""
+_MOST_STARS: Final = 4
+"""With n of them in a name, it is compared with a name of m letters in up to m**n steps."""
 
 
 @dataclass(frozen=True)
@@ -341,8 +345,12 @@ def walk(folder: Path, ignored: Sequence[str]) -> Iterator[str]:
 
 def _spec(patterns: Iterable[str]) -> GitIgnoreSpec:
     """
-    :raises UsageError: one is none.
+    :raises UsageError: one is none, or tells names apart by so many stars that this would take for ever.
     """
+    patterns = [_STARS.sub(lambda found: found[1] or "*", pattern) for pattern in patterns]
+    for pattern in patterns:
+        if any(part.count("*") > _MOST_STARS for part in pattern.split("/")):
+            raise UsageError(f"{pattern!r} must have at most {_MOST_STARS} `*` in a name.")
     try:
         return GitIgnoreSpec.from_lines(patterns)
     except (ValueError, re.error) as error:

@@ -69,6 +69,13 @@ def test_the_first_rule_counts_and_what_it_says_goes_over_the_top(tmp_path: Path
         targets(made, tmp_path / "docs", tmp_path / "docs/old")
 
 
+def test_many_stars_are_one_and_two_alone_are_any_folders(tmp_path: Path) -> None:
+    text = f'ignore = ["{"*" * 40}x.md", "docs/**", "!**/a.md"]\n'
+    text += '[[files]]\nsource = "**/*.md"\ntarget = "{to}/{path}"\n'
+    made = project(tmp_path, text, f"{'b' * 40}.md", "bx.md", "a.md", "docs/b.md")
+    assert list(targets(made)) == ["a.md", f"{'b' * 40}.md"]
+
+
 def test_translations_may_be_outside_of_the_project(tmp_path: Path) -> None:
     made = project(tmp_path, "[[files]]\nsource = 'a.md'\ntarget = '../{to}/{path}'\n", "a.md")
     pair = made.pair_of(tmp_path.parent / "en/a.md")
@@ -106,6 +113,7 @@ def test_links_follow_the_mapping(tmp_path: Path) -> None:
         (f"x = {'[' * 5000}\n", "is not TOML: maximum recursion depth exceeded"),
         ("ignore = ['!']\n" + FILES, "'!' must be patterns of files: Invalid git pattern: '!'."),
         ("[[files]]\nsource = '[z-a]'\ntarget = '{to}/{path}'\n", "'/[z-a]' must be patterns of files"),
+        ("ignore = ['*a*a*a*a*b']\n" + FILES, "'*a*a*a*a*b' must have at most 4 `*` in a name."),
         ("", "`files` must be given, but is not."),
     ],
 )  # fmt: skip
