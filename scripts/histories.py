@@ -264,15 +264,15 @@ def kept_texts(update: Update) -> list[str]:
 
 
 def staying(update: Update, number: int) -> str:
-    """Returns what of a block is not its source's: places and notes are in PO, text and places in Qt and XLIFF."""
+    """Returns what of a block is not its source's: places, notes, a date are in PO, text and places in Qt and XLIFF."""
     assert update.target is not None
     text = update.target.text(number)
-    if not update.target.blocks[number].segments:
+    if not update.target.blocks[number].segments and update.files.file_format != "po":
         return text
     if update.files.file_format in ("qt", "xliff"):
         found = re.search(r"<(translation|target)\b[^>]*>.*</\1>", text, re.DOTALL)
         return "" if found is None else found[0].partition(">")[2]
-    told = r"^#(?:[.:,]|(?=[\r\n])).*\n" if update.files.file_format == "po" else r"(?!)"
+    told = r'\A[\s\S]*^"POT-Creation.*\n|^#(?:[.:,]|(?=[\r\n])).*\n' if update.files.file_format == "po" else r"(?!)"
     return re.sub(told, "", text, flags=re.MULTILINE)
 
 

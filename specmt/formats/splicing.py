@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, Literal
 
 from specmt.formats.blocks import AROUND, COLONS, ITEM, PROSE, Block, text_of
@@ -40,14 +41,19 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
     kind = _kind(inner.text, file_format)
     made: list[str] = []
     before: int | str | None = None
-    for piece in pieces:
+    # What comes after each, of its own: where that is the next one, the piece was put between both.
+    behind = [
+        *accumulate(reversed(pieces), lambda last, each: each if isinstance(each, int) else last, initial=len(blocks))
+    ]
+    for piece, later in zip(pieces, behind[-2::-1], strict=True):
         text = inner.text[blocks[piece].start : blocks[piece].end] if isinstance(piece, int) else piece
         if not text:
             continue
         if isinstance(piece, str):
             text = re.sub(r"\r?\n", ending, text)
         if made and not (isinstance(before, int) and piece == before + 1):
-            is_next = file_format == "markdown" and isinstance(before, int) and _is_next(made, text)
+            is_between = isinstance(before, int) and later == before + 1
+            is_next = file_format == "markdown" and is_between and _is_next(made, text)
             made[-1] = made[-1].rstrip("\r\n") + ending if is_next else _joined(made[-1], text, ending, kind)
         made.append(text)
         before = piece

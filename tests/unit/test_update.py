@@ -562,6 +562,7 @@ def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_pat
         ("> [!NOTE]\n> - Eins.\n> - Zwei.\n", "Eins.", "Drei."),
         ("- Eins.\n- Zwei.\n\n1. Drei.\n", "Zwei.", "Vier."),
         ("> - Eins.\n\n1. Zwei.\n", "Zwei.", "Drei."),
+        ("- Eins.\n- Zwei.\n\n1. Drei.\n2. Vier.\n", "Drei.", "Fünf."),
         ("---\na:\n  title: Eins\n\nb:\n  title: Zwei\n---\n", "Eins", "Drei"),
     ],
 )
