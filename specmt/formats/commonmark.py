@@ -25,6 +25,7 @@ from specmt.formats.commonmark_inline import (
     InlineParser,
     brackets,
     destination,
+    escapes,
     kept_inline,
     label_end,
     macro_link,
@@ -110,6 +111,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler.disable("footnote_ref")
     inline.ruler.before("escape", "kept", kept_inline)
     inline.ruler.before("kept", "brackets", brackets)
+    inline.ruler.before("escape", "escapes", escapes)
     inline.ruler.before("link", "macro_link", macro_link)
     block.before("fence", "line", _line, interrupts)
     if dialect != "gfm":

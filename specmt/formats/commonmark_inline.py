@@ -123,6 +123,7 @@ class _Destination:
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
 _BRACKETS: Final = re.compile(r"\[{16,}")
+_ESCAPES: Final = re.compile(r"(?:\\[!-'*-/:-@\[-`{-~]){16,}")  # math begins with \(
 _MOST_LABELS: Final = 10
 """How many labels of links may be in each other, each of which is looked through for those in it."""
 
@@ -196,6 +197,18 @@ def brackets(state: StateInline, silent: bool) -> bool:
     if not silent:
         state.append_pending(state.src[state.pos : end])
     state.pos = end
+    return True
+
+
+def escapes(state: StateInline, silent: bool) -> bool:
+    """Takes many escapes in a row as one."""
+    match = _ESCAPES.match(state.src, state.pos, state.posMax) if state.src[state.pos] == "\\" else None
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("text_special", "", 0)
+        token.content, token.markup, token.info = match[0][1::2], match[0], "escape"
+    state.pos = match.end()
     return True
 
 

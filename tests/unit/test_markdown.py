@@ -16,6 +16,7 @@ from markdown_it.helpers import parseLinkDestination
 from specmt.documents import translate_documents
 from specmt.formats import read_document
 from specmt.formats.anchors import fragments, rebase, slug_of
+from specmt.formats.commonmark import parser
 from specmt.formats.commonmark_inline import destination
 from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
@@ -394,3 +395,11 @@ def test_code_that_names_pre_does_not_begin_it() -> None:
 def test_of_many_brackets_those_that_close_are_of_links() -> None:
     (segment,) = read("[" * 20 + "Das [Haus](u) [da]").segments
     assert (segment.source.text, len(segment.source.tags)) == ("[" * 20 + "Das Haus [da]", 1)
+
+
+def test_many_escapes_in_a_row_are_one() -> None:
+    text = r"\[\*" * 10 + r"\(a+b\) das *Haus*"
+    (segment,) = (document := read(text)).segments
+    assert (segment.source.text, len(segment.source.tags)) == ("[*" * 10 + "{t1} das Haus", 2)
+    assert sum(child.type == "text_special" for child in parser("auto").parseInline(text)[0].children or ()) == 1
+    assert document.write({}, lambda *_: None) == text.encode()
