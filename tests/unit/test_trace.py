@@ -281,6 +281,11 @@ def test_terminal_draws_the_tree() -> None:
         assert line in text
 
 
+def test_a_terminal_may_be_narrower_than_what_was_verified() -> None:
+    seen = shown(Trace([THE], [CORRECTED], [THE, DOG], True))
+    assert all(drawn(seen, width) for width in range(6, 24))
+
+
 def test_a_long_path_goes_on_below() -> None:
     nodes = [*chain(*[DOG] * 40), Node(THE, 0, -1.0)]
     iteration = Iteration([BOS], nodes, [best(CAT)] * 42, [], [CAT])

@@ -168,7 +168,8 @@ def _cards(step: Step, width: int) -> RenderableType:
     """Returns the positions side by side, on as many lines as it takes."""
     cards = [(position, list(_card(step, place, token))) for position, place, token in step.checks]
     _, texts, numbers = zip(*[line for _, lines in cards for line in lines], strict=True)
-    size = min(2 + max(text.cell_len for text in texts) + 1 + max(map(len, numbers)), width)
+    # With the space behind it, a card fits the terminal.
+    size = min(2 + max(text.cell_len for text in texts) + 1 + max(map(len, numbers)), width - 2)
     columns = Columns([_framed(*card, size) for card in cards], padding=(0, 2, 0, 0), width=size)
     return Group(columns, Text(f"– {step.unseen} more dropped", "dim")) if step.unseen else columns
 
