@@ -28,7 +28,9 @@ _MARKUP: Final = re.compile(r"[\\`*_\[\]<>~^|&!$:{+]")
 """What there is in all inline markup."""
 
 CODE: Final = re.compile("`[^`]*`")
-_NEEDED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
+_NEEDED: Final = re.compile(r"`|\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
+"""Even where one backtick does nothing in its text: the paragraph may have another text with one."""
+
 _NEEDED_IN_MDX: Final = re.compile(rf"[<{{]|{_NEEDED.pattern}")
 _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")

@@ -403,3 +403,9 @@ def test_many_escapes_in_a_row_are_one() -> None:
     assert (segment.source.text, len(segment.source.tags)) == ("[*" * 10 + "{t1} das Haus", 2)
     assert sum(child.type == "text_special" for child in parser("auto").parseInline(text)[0].children or ()) == 1
     assert document.write({}, lambda *_: None) == text.encode()
+
+
+def test_backticks_of_two_texts_are_no_code() -> None:
+    document = read("Das \\`a.\\\nDas \\`b.\n")
+    (written,) = translate_documents(Shouting(), [("a.md", document)], DecodingOptions())
+    assert written.data == b"DAS \\`A.\\\nDAS \\`B.\n"
