@@ -17,7 +17,7 @@ _START: Final = re.compile(
     r"|(?P<link>(?<!\w)(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)[^\s\[\]]{0,300}|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
     r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]*)?\})"
     r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=\S)[^+\n]*(?<=\S)\+(?![\w+])"
-    r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|&(?:\w+|\#\w+);)"
+    r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
     r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*(?:<[^<>]*>(?!>)[^<>]*)*))?>>)"
     r"|(?P<macro>(?<![\w:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
     r"|(?P<url>(?<!\w)(?:https?|ftp|irc)://[^\s\[\]<>]+)|(?P<quote>[\"']`(?=\S))"
@@ -170,9 +170,9 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
     before, after = text[whole[0] : span[0]], text[span[1] : whole[1]]
     if not found and not _HAS_MARKUP.search(f"{before}{translation.text}{after}"):
         return render(translation)
-    wanted = _shape(found)
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
     for pattern in (_NEEDED, _SPECIAL):
+        wanted = _shape(found, named=pattern is _SPECIAL)
         for is_doubled in (False, True):
             pieces = [
                 _doubled(text, piece, marks) if is_doubled else piece
@@ -203,7 +203,7 @@ def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:
 
 def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str, str]]:
     return Counter(
-        (each.kind, " ".join(each.key.split())) for each in found if not (named and re.fullmatch(r"&#\d+;", each.key))
+        (each.kind, " ".join(each.key.split())) for each in found if not (named and re.fullmatch(r"(?:&#\d+;)+", each.key))
     )
 
 
