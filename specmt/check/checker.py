@@ -270,7 +270,11 @@ def _tone(pair: Pair, matches: list[Match]) -> Iterator[Finding]:
     """Yields where German addresses its reader otherwise than the project asks, or than it does more often."""
     if primary(pair.rules.languages[1]) != "de" or "tone" in pair.rules.ignore:
         return
-    places = [(match, address(read(match.target.raw).words)) for match in matches if match.target is not None]
+    places = [
+        (match, address(read(match.target.raw).words))
+        for match in matches
+        if match.target is not None and match.target.raw != match.source.raw
+    ]
     counts = {name: sum(name in found for _, found in places) for name in ("du", "Sie")}
     wanted = pair.tone or max(counts, key=lambda name: counts[name])
     wrong = "du" if wanted == "Sie" else "Sie"

@@ -203,7 +203,9 @@ def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:
 
 def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str, str]]:
     return Counter(
-        (each.kind, " ".join(each.key.split())) for each in found if not (named and re.fullmatch(r"(?:&#\d+;)+", each.key))
+        (each.kind, " ".join(each.key.split()))
+        for each in found
+        if not (named and re.fullmatch(r"(&#\d+;)+", each.key))
     )
 
 

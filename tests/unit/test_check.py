@@ -519,7 +519,7 @@ def test_what_cannot_be_read(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_how_the_reader_is_addressed(tone: str | None, said: list[str], lines: list[int], tmp_path: Path) -> None:
-    for code, texts in (("en", ["Do you have time?", "Take the bike.", "If you want."]), ("de", said)):
+    for code, texts in (("en", ["Do you have time?", "Take the bike.", "If you want.", "Dir"]), ("de", [*said, "Dir"])):
         (tmp_path / f"{code}.yml").write_text(f"{code}:\n" + "".join(f"  k{n}: {e}\n" for n, e in enumerate(texts)))
     pair = Pair(tmp_path / "en.yml", tmp_path / "de.yml", "yaml", Settings(), Rules(languages=("en", "de")), tone)
     assert [each.line for each in check_pair(pair) if each.kind == "tone"] == lines
