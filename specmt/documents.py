@@ -18,7 +18,7 @@ from specmt.options import DecodingOptions
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
 from specmt.text.segment import split_sentences
-from specmt.text.tags import Alignment, carry, guess
+from specmt.text.tags import Alignment, carry, guess, is_emptied
 from specmt.types import Line, Stats, Tagged, Translation
 
 _MOST_KNOWN: Final = 200_000
@@ -388,6 +388,11 @@ def _finish(pending: _Pending, once_more: Again) -> Finished:
     data = write(pending.document, translations, lambda *each: told.append(each))
     whole = {plan.number for plan in pending.plans if plan.inner is None}
     bad = [number for number, what in told if number in whole and what.startswith(KEPT) and not what.startswith(FAILED)]
+    bad += [
+        number
+        for number in whole & {*translations} - {*bad}
+        if is_emptied(segments[number].source, translations[number])
+    ]
     held = dict(zip(bad, once_more([segments[number].source for number in bad]), strict=True)) if bad else {}
     if better := {number: translation for number, translation in held.items() if translation is not None}:
         told.clear()

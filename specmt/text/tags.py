@@ -32,6 +32,9 @@ _OPENING_MARK: Final = re.compile(rf"(\{{[^{{}}]*\}})|{_OPENING.pattern}")
 _CLOSING_MARK: Final = re.compile(rf"(?:(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}])\Z")
 """The same, or a stand-in."""
 
+_IN_WORD: Final = re.compile(r"(?<=[^\W_\u3040-\u9fff])(?=[^\W_])")
+"""A place in a word of a script that has spaces."""
+
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _LONGEST: Final = 100
 """The most characters of a stand-in."""
@@ -62,6 +65,16 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
         inserted.append(replace(tag, start=start, end=start + len(stand_in)))
     tags = words.place(source.tags, (0, len(words.target)))
     return Tagged(kept, _insert(tags, sorted(inserted, key=lambda tag: tag.start))), is_sure and words.is_sure
+
+
+def is_emptied(source: Tagged, translation: Tagged) -> bool:
+    """Whether a pair around whole words is around none in a translation, so that a link could not be seen there."""
+    empty = {tag.open for tag in _pairs(translation.tags) if tag.start == tag.end}
+    return any(
+        tag.open in empty and not any(_IN_WORD.match(source.text, place) for place in (tag.start, tag.end))
+        for tag in _pairs(source.tags if empty else ())
+        if any(map(str.isalnum, source.text[tag.start : tag.end]))
+    )
 
 
 def guess(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
@@ -318,6 +331,13 @@ def _collapsed(tags: Sequence[Tag], place: int) -> tuple[Tag, ...]:
         for tag in tags
         if not tag.is_placeholder
     )
+
+
+def _pairs(tags: Sequence[Tag]) -> Iterator[Tag]:
+    for tag in tags:
+        if tag.close is not None:
+            yield tag
+            yield from _pairs(tag.children)
 
 
 def _placeholders(tags: Sequence[Tag]) -> Iterator[Tag]:

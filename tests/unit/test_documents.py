@@ -349,6 +349,15 @@ def test_what_would_lose_something_is_translated_again_in_parts() -> None:
     assert translator.asked[4:] == ["Das ist", "da.", "Nimm", "mit"]
 
 
+def test_links_that_would_be_around_no_word_are_translated_in_parts() -> None:
+    page = "<p><a href=a>eins</a> <a href=b>zwei</a></p><p>h<b>all</b><i>o</i></p>"
+    (done,) = run(translator := Shouting({"eins zwei": "ONETWO"}), ("html", page))
+    assert done.data.decode() == "<p><a href=a>EINS</a> <a href=b>ZWEI</a></p><p><b>HALLO</b><i></i></p>"
+    assert translator.asked == ["eins zwei", "hallo", "eins", "zwei"]
+    (done,) = run(Shouting({"eins zwei": "ONETWO", "zwei": ""}), ("html", page))
+    assert done.data.decode().startswith("<p><a href=a>ONETWO</a><a href=b></a></p>") and done.summary.kept == 0
+
+
 def test_a_segment_that_a_document_cannot_hold_is_translated_again_in_parts() -> None:
     page = "Eins `zwei`.\n\nDrei <?php echo 1; ?> vier\n\n**foo*bar*baz**\n"
     answers = {"Drei {t1} vier": "{t1} FOUR THREE", "foobarbaz": "BARBAZ BAR"}
