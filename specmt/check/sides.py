@@ -140,7 +140,8 @@ def _raw(segment: Segment, text: str) -> str:
     if not text:
         return "".join(each for each in pieces if isinstance(each, str))
     names = (each if isinstance(each, str) else _OF_LARAVEL.sub(_in_braces, text[slice(*each)]) for each in pieces)
-    return "".join(names)
+    (start, end), around = segment.span, segment.around or segment.span
+    return "".join([text[around[0] : start], *names, text[end : around[1]]])
 
 
 def _in_braces(match: re.Match[str]) -> str:

@@ -98,6 +98,9 @@ class Segment:
     span: Span = (-1, -1)
     """What of the text it says, in XML and Markdown."""
 
+    around: Span | None = None
+    """The same with the inline tags around it, in pages of HTML."""
+
     forms: Sequence[str] = ()
     """The plural forms of the target, where it may be a message with plurals or selects of ICU."""
 

@@ -219,6 +219,7 @@ class _Page:
         :param outer: the quotes that it gets
         """
         write = partial(_encode, self._spelt, quote)
+        extent = inline.extent
         for segment in in_place(
             inline,
             self._lines,
@@ -231,7 +232,7 @@ class _Page:
             if segment.state == "new" and LEFT_OVER.search(segment.source.text):
                 reason = f"{KEPT}: it has a part of a template that is not understood"
                 segment = replace(segment, state="skipped", reason=reason)
-            yield segment
+            yield segment if segment.written[0] else replace(segment, around=extent)
 
     def _is_pair(self, name: str) -> bool:
         """Whether elements of a name are around words of a sentence."""
