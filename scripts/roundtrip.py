@@ -69,14 +69,15 @@ Found = tuple[str, Callable[[], bytes]]
 
 
 class MadeUp:
-    """A translator that does the same with the words of every line."""
+    """A translator that does the same with the words of every line, unless no word would be left of it."""
 
     def __init__(self, way: str) -> None:
         self.way = WAYS[way]
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         for line in lines:
-            yield Translation(line, " ".join(self.way(line.text.split())))
+            said = " ".join(self.way(line.text.split()))
+            yield Translation(line, said if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", said)) else line.text)
 
 
 def in_folder(folder: Path) -> Iterator[Found]:

@@ -11,6 +11,8 @@ import pytest
 from roundtrip import WAYS, MadeUp
 
 from specmt.formats.document import Part, TextDocument, unread
+from specmt.options import DecodingOptions
+from specmt.types import Line
 from tests.documents import read, run, translate
 
 
@@ -107,6 +109,14 @@ def shape(page: bytes) -> Counter[tuple[str, ...]]:
 def test_html5lib_finds_the_same(page: str, way: str) -> None:
     (done,) = run(MadeUp(way), ("html", page))  # type: ignore[arg-type]
     assert shape(done.data) == shape(page.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1. Definitions", "1. Definitions"), ("a {t1} b {t2}", "a b"), ("{t1} a", "{t1} a")]
+)
+def test_a_made_up_translator_leaves_a_word(text: str, expected: str) -> None:
+    (said,) = MadeUp("dropped").translate([Line(0, text)], DecodingOptions())
+    assert said.text == expected
 
 
 def test_every_character_is_a_text_or_is_left_for_a_reason() -> None:
