@@ -173,7 +173,8 @@ def faults(
             for file, each in zip(files, (data, done.data), strict=True):
                 file.write_bytes(each)
             before, after = (
-                [*check_pair(Pair(files[0], file, kind, Settings(), RULES, is_strict=True))] for file in files
+                [*check_pair(Pair(files[0], file, kind, Settings(columns=languages.columns), RULES, is_strict=True))]
+                for file in files
             )
             known = {each.text for each in before}  # in translations that were there
             yield from (

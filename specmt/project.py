@@ -38,6 +38,7 @@ _OPTIONS: Final[dict[str, _Shape]] = {
     "dialect": DIALECTS,
     "keys": [str],
     "skip_keys": [str],
+    "columns": [str],
     "elements": [str],
     "anchors": ("auto", "explicit", "rewrite", "keep"),
     "obsolete": ("keep", "remove"),
@@ -83,6 +84,8 @@ class Settings:
     """Those of the front matter of Markdown that are translated."""
     skip_keys: tuple[str, ...] = ()
     """Those of catalogues whose texts stay as they are."""
+    columns: tuple[str, ...] = ()
+    """Those of tables that are translated."""
     elements: tuple[str, ...] = ()
     """The names of elements of HTML and XML that stay as they are."""
     anchors: Literal["auto", "explicit", "rewrite", "keep"] = "auto"
@@ -91,9 +94,14 @@ class Settings:
     def options(self, options: FormatOptions) -> FormatOptions:
         """Returns how documents are read."""
         tags = replace(options.tags, ignored=options.tags.ignored | {*self.elements}) if self.elements else TagRules()
-        keys = self.keys or options.keys
         return replace(
-            options, dialect=self.dialect, anchors=self.anchors, keys=keys, skip_keys=self.skip_keys, tags=tags
+            options,
+            dialect=self.dialect,
+            anchors=self.anchors,
+            keys=self.keys or options.keys,
+            skip_keys=self.skip_keys,
+            columns=self.columns or options.columns,
+            tags=tags,
         )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "--to", "target", metavar="LANG", help="Language of TARGET, or the only one looked at.  [default: en; all]"
 )
 @click.option("--file-format", metavar="FORMAT", help="Read SOURCE and TARGET as this format.  [default: by suffix]")
+@click.option("--column", multiple=True, metavar="NAME", help="A column of CSV or TSV that is compared.")
 @click.option("--glossary", type=PATH, metavar="FILE", help="Terms that must be used, TSV.  [default: the project's]")
 @click.option("--ignore", multiple=True, metavar="KIND", help=f"Say nothing of this: {', '.join(KINDS)}.")
 @click.option("--output", type=click.Choice(tuple(REPORTS)), default="text", show_default=True, help="What is written.")
@@ -38,6 +39,7 @@ def check(
     source: str | None,
     target: str | None,
     file_format: str | None,
+    column: tuple[str, ...],
     glossary: Path | None,
     ignore: tuple[str, ...],
     output: str,
@@ -61,5 +63,7 @@ def check(
             raise UsageError(f"`ignore` must be one of {', '.join(KINDS)}, but is {kind!r} instead.")
 
     from specmt.cli.checking import look
+    from specmt.project import Settings
 
-    look(paths, source, target, file_format, glossary, ignore, output, fail_on, baseline, write_baseline=write_baseline)
+    settings = Settings(file_format, columns=column)
+    look(paths, source, target, settings, glossary, ignore, output, fail_on, baseline, write_baseline=write_baseline)

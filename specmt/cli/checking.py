@@ -28,7 +28,7 @@ def look(
     paths: Sequence[Path],
     source: str | None,
     target: str | None,
-    file_format: str | None,
+    settings: Settings,
     glossary: Path | None,
     ignore: Sequence[str],
     output: str,
@@ -49,7 +49,7 @@ def look(
         pairs = _of_project(project, paths, target, ignore)
         fail_on, baseline = fail_on or project.check.fail_on, baseline or project.check.baseline
     elif len(paths) == 2:
-        pairs = [_of_two(paths[0], paths[1], (source or "de", target or "en"), file_format, glossary, ignore)]
+        pairs = [_of_two(paths[0], paths[1], (source or "de", target or "en"), settings, glossary, ignore)]
     else:
         raise UsageError("SOURCE and TARGET must be given, or a project (specmt.toml).")
     if write_baseline and baseline is None:
@@ -90,7 +90,7 @@ def _of_two(
     source: Path,
     target: Path,
     languages: tuple[str, str],
-    file_format: str | None,
+    settings: Settings,
     glossary: Path | None,
     ignore: Sequence[str],
 ) -> Pair:
@@ -99,13 +99,13 @@ def _of_two(
     :raises UsageError: their format is not known.
     :raises InputNotFoundError: one of them is not there.
     """
-    known = find_tasks([source], source, file_format).tasks
+    known = find_tasks([source], source, settings.format).tasks
     with reading(open_input(target), str(target)):
         pass
     terms = None if glossary is None else read_terms(glossary)
     rules = Rules(languages=languages, glossary=terms, ignore=frozenset(ignore))
     file_format = known[0].file_format if known else "text"
-    return Pair(source, target, file_format, Settings(), rules, record=record_beside(target), is_strict=True)
+    return Pair(source, target, file_format, settings, rules, record=record_beside(target), is_strict=True)
 
 
 def _of_project(project: Project, paths: Sequence[Path], only: str | None, ignore: Sequence[str]) -> list[Pair]:

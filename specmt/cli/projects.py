@@ -14,7 +14,9 @@ from specmt.languages import primary
 from specmt.options import DecodingOptions
 from specmt.project import NAME, Project, Settings, find_project
 
-_SETTINGS: Final = {"key": "keys", "keep": "elements", "dialect": "dialect", "anchors": "anchors"}
+_SETTINGS: Final = {
+    "key": "keys", "column": "columns", "keep": "elements", "dialect": "dialect", "anchors": "anchors",
+}  # fmt: skip
 """The options of documents that are settings of a project, and their names there."""
 
 Places = Sequence[tuple[Path | None, Path | None]]

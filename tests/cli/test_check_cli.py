@@ -51,6 +51,20 @@ def test_a_baseline_goes_by_what_is_said_and_not_by_lines(tmp_path: Path, capsys
     assert ": number: the number 1975 is in the translation only" in capsys.readouterr().out
 
 
+def test_columns_of_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.de.csv").write_text("de,x\nDas Haus {name},nein {a}\n")
+    (tmp_path / "a.en.csv").write_text("de,x\nThe house,no {b}\n")
+    assert run(["check", str(tmp_path / "a.de.csv"), str(tmp_path / "a.en.csv"), "--column", "de"]) == 65
+    files = 'source = "a.de.csv"\ntarget = "a.{to}.csv"\ncolumns = ["1"]\n'
+    (tmp_path / "specmt.toml").write_text(f'version = 1\nfrom = "de"\nto = ["en"]\n[[files]]\n{files}')
+    monkeypatch.chdir(tmp_path)
+    assert run(["check"]) == 65
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("csv")[2] for line in lines] == [":2: placeholder: '{name}' is not in the translation"] * 2
+
+
 def test_what_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.bin", "a.md"):
         (tmp_path / name).write_bytes(b"\xff")
