@@ -125,6 +125,7 @@ class _Words:
             alignment = guess([source[slice(*span)] for span in self.source], [target[slice(*s)] for s in self.target])
         self._sources: list[list[int]] = [[] for _ in self.target]
         self._targets: list[list[int]] = [[] for _ in self.source]
+        self._known: dict[int, tuple[int, int] | None] = {}
         for one, other in alignment:
             if one < len(self.source) and other < len(self.target):
                 self._sources[other].append(one)
@@ -143,9 +144,18 @@ class _Words:
         placed: list[tuple[Span, Tag]] = []
         gaps = _Gaps(room, [word for word in range(*room) if not self._sources[word]])
         pairs = [tag for tag in tags if tag.close is not None and tag.start < tag.end]
+        cut: set[int] = set()  # words that pairs are around parts of
         # The longest first, which have most to lose.
         for tag in sorted(pairs, key=lambda tag: tag.start - tag.end):
             inside = self._inside(tag)
+            part = self._in_word(tag, inside)
+            if part is not None and (part[0] in cut or gaps.between(part[0], part[0] + 1)):
+                span = part[0], part[0] + 1
+                if part[0] not in cut:
+                    gaps.take(span)
+                cut.add(part[0])
+                placed.append((span, part[1]))
+                continue
             partners = [word for number in inside for word in self._targets[number]]
             near = gaps.between(min(partners), max(partners) + 1) if partners else []
             runs = [run for gap in near for run in [self._best(gap, inside)] if run is not None]
@@ -181,6 +191,22 @@ class _Words:
         """Returns the source words that a pair is around, in whole or in part."""
         first = bisect_right(self._ends, tag.start)
         return range(first, max(first, bisect_left(self.source, (tag.end, 0))))
+
+    def _in_word(self, tag: Tag, inside: range) -> tuple[int, Tag] | None:
+        """Returns the word that a pair around a part of a word is in, and the pair there; nothing of another word."""
+        is_part = any(_IN_WORD.match(self._source_text, place) for place in (tag.start, tag.end))
+        same = self._same(inside.start) if is_part and len(inside) == 1 else None
+        return None if same is None else (same[0], _moved(tag, same[1]))
+
+    def _same(self, number: int) -> tuple[int, int] | None:
+        """Returns the partner of a source word that says the same, and how much farther behind that is."""
+        if number not in self._known:
+            start, end = self.source[number]
+            said = re.compile(re.escape(self._source_text[start:end]), re.IGNORECASE)
+            found = ((word, said.search(self._said(word))) for word in self._targets[number])
+            same = ((word, self.target[word][0] + match.start() - start) for word, match in found if match)
+            self._known[number] = next(same, None)
+        return self._known[number]
 
     def _best(self, gap: Span, inside: range) -> _Run | None:
         """Returns the run of words with most of a pair's and fewest others; it begins and ends with one of those."""
@@ -322,6 +348,12 @@ def _at(spans: Sequence[_T], place: int) -> Sequence[_T]:
     """Returns the last of some spans that starts at a place or before it, if there is one."""
     number = bisect_right(spans, place, key=lambda span: span[0])
     return spans[number - 1 : number] if number else []
+
+
+def _moved(tag: Tag, by: int) -> Tag:
+    """Returns a pair somewhere else, without the placeholders in it."""
+    children = tuple(_moved(each, by) for each in tag.children if not each.is_placeholder)
+    return replace(tag, start=tag.start + by, end=tag.end + by, children=children)
 
 
 def _collapsed(tags: Sequence[Tag], place: int) -> tuple[Tag, ...]:

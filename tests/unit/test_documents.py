@@ -351,8 +351,8 @@ def test_what_would_lose_something_is_translated_again_in_parts() -> None:
 
 def test_links_that_would_be_around_no_word_are_translated_in_parts() -> None:
     page = "<p><a href=a>eins</a> <a href=b>zwei</a></p><p>h<b>all</b><i>o</i></p>"
-    (done,) = run(translator := Shouting({"eins zwei": "ONETWO"}), ("html", page))
-    assert done.data.decode() == "<p><a href=a>EINS</a> <a href=b>ZWEI</a></p><p><b>HALLO</b><i></i></p>"
+    (done,) = run(translator := Shouting({"eins zwei": "ONETWO", "hallo": "HELLO"}), ("html", page))
+    assert done.data.decode() == "<p><a href=a>EINS</a> <a href=b>ZWEI</a></p><p><b>HELLO</b><i></i></p>"
     assert translator.asked == ["eins zwei", "hallo", "eins", "zwei"]
     (done,) = run(Shouting({"eins zwei": "ONETWO", "zwei": ""}), ("html", page))
     assert done.data.decode().startswith("<p><a href=a>ONETWO</a><a href=b></a></p>") and done.summary.kept == 0
