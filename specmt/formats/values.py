@@ -36,12 +36,14 @@ _CHOSEN: Final = re.compile(
 )
 """Keys with values of which programs know a few."""
 
+_DOCUMENT: Final = re.compile(r"\s*<\?xml\s[^<>]*\?>\s*<[\s\S]*>\s*")
 _STYLES: Final = re.compile(r"[a-z][\w:/.\[\]-]*(?:\s+[a-z][\w:/.\[\]-]*)*")
 
 
 def is_code(said: str, key: str = "") -> bool:
     """Whether there are no words in a value but those that programs read."""
-    if (_CLASSES.fullmatch(key) and _STYLES.fullmatch(said)) or _CHOSEN.fullmatch(f"{key}={said}"):
+    is_known = (_CLASSES.fullmatch(key) and _STYLES.fullmatch(said)) or _CHOSEN.fullmatch(f"{key}={said}")
+    if is_known or _DOCUMENT.fullmatch(said):
         return True
     said = _COPIED.sub("", said).strip() if len(said) <= _LONGEST else said
     return not any(map(str.isalpha, said)) or (len(said) <= _LONGEST and _CODE.fullmatch(said) is not None)
