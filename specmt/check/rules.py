@@ -203,14 +203,15 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
 
     :param form: the plural form that it is, if it is one
     """
-    one, other = read(source), read(target)
+    one, other, raw = read(source), read(target), (source, target)
     if one.found["tag"] != other.found["tag"]:
-        one, other = (read(_AGAIN.sub(" ", each)) for each in (source, target))
-    for mine, found, raw in ((one, other, source), (other, one, target)):
-        for each in found.found["placeholder"]:
-            if not mine.found["placeholder"][each]:  # as %ld in %ldy, or in code
-                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", "".join(raw.split())))
-                mine.found["placeholder"] += Counter({each: count})
+        raw = _AGAIN.sub(" ", source), _AGAIN.sub(" ", target)
+        one, other = map(read, raw)
+    for mine, found, text in ((one, other, raw[0]), (other, one, raw[1])):
+        for kind, each in [(name, each) for name in ("placeholder", "tag") for each in found.found[name]]:
+            if not mine.found[kind][each]:  # as %ld in %ldy, in code, or <x> where </x> is in another line
+                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", "".join(text.split())))
+                mine.found[kind] += Counter({each: count})
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
     is_same = words == _WORD.findall(one.words)

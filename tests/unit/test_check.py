@@ -269,6 +269,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
         ("yaml", "<b>Eins</b> und <b>zwei</b>", "<b>One</b> <b>two</b>, too"),
         ("yaml", "Der Turm <Wahl>", "The tower"),
+        ("markdown", "<c>Der Turm</c> da", "<c>The\ntower</c> there"),
         ("asciidoc", "Im Turm", "{empty}1. In the tower {plus} there"),
         ("rst", "Mehr: :doc:`Die Wahl </usage/a>` der :dfn:`Türme`", "More: :doc:`selecting </usage/a>` :dfn:`tower`"),
     ],
