@@ -12,16 +12,17 @@ from specmt.formats.inline import Inline, render, written
 from specmt.types import Span, Tagged
 
 _ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
+# A space that does not break is none to Asciidoctor, which takes it for the beginning of a text, or its end.
 _START: Final = re.compile(
     rf"(?P<escape>\\(?:[*_`#^~+<\[|&]|\{{(?![\w-]+(?::[^}}\n]*)?\}})|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
     r"|(?P<link>(?<!\w)(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)[^\s\[\]]{0,300}|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
     r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]*)?\})"
-    r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=\S)[^+\n]*(?<=\S)\+(?![\w+])"
+    r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=(?a:\S))[^+\n]*(?<=(?a:\S))\+(?![\w+])"
     r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
     r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*(?:<[^<>]*>(?!>)[^<>]*)*))?>>)"
     r"|(?P<macro>(?<![\w:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
-    r"|(?P<url>(?<!\w)(?:https?|ftp|irc)://[^\s\[\]<>]+)|(?P<quote>[\"']`(?=\S))"
-    rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=\S))|(?P<script>[\^~](?=\S))"
+    r"|(?P<url>(?<!\w)(?:https?|ftp|irc)://[^\s\[\]<>]+)|(?P<quote>[\"']`(?=(?a:\S)))"
+    rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=(?a:\S)))|(?P<script>[\^~](?=(?a:\S)))"
 )
 _NEEDED: Final = re.compile(r"(?!)")
 _SPECIAL: Final = re.compile(r"[*_`#^~+{<>\[\]\\&\"']")
@@ -118,11 +119,11 @@ def _quoted(
     mark = opening[-2:] if kind in ("double", "quote") else opening[-1]
     closing = mark[::-1] if kind == "quote" else mark
     after = {"quote": r"(?!\w)", "double": "", "script": ""}.get(kind, r"(?![\w\"'`])" if mark == "`" else r"(?!\w)")
-    before = r"(?<!\s)" if kind != "double" else ""
+    before = r"(?<!(?a:\s))" if kind != "double" else ""
     if kind + closing not in endless:
         pattern = rf"{before}{re.escape(closing)}{after}"
         inner = (
-            re.compile(rf"[^\s{re.escape(mark)}]+{re.escape(mark)}").match(text, place, end)
+            re.compile(rf"(?a:[^\s{re.escape(mark)}])+{re.escape(mark)}").match(text, place, end)
             if kind == "script"
             else None
         )

@@ -95,6 +95,17 @@ def test_marks_that_touch_a_word_are_doubled() -> None:
     assert document.write({0: tagged}, print).decode() == "ab**家**cd\n"
 
 
+def test_a_space_that_does_not_break_is_text_in_marks() -> None:
+    page = "x~a\xa0b~ y^c\xa0d^ *e\xa0* *\xa0f* z~a b~\n"
+    (segment,) = read("asciidoc", page.encode()).segments
+    assert [page[slice(*tag.open)] + page[slice(*(tag.close or (0, 0)))] for tag in segment.source.tags] == [
+        "~~",
+        "^^",
+        "**",
+        "**",
+    ]
+
+
 def test_attributes_that_are_escaped_are_copied() -> None:
     assert translate(read("asciidoc", b"Der Wert \\{haus} gilt\n")) == b"DER WERT \\{haus} GILT\n"
 
