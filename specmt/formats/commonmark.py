@@ -319,7 +319,7 @@ DIRECTIVE: Final = re.compile(r"(?P<fence>`{3,}|~{3,})\{(?P<name>[\w:-]+)\}[ \t]
 _NAMES: Final = (
     "admonition attention caution danger error hint important note seealso tip warning dropdown card grid grid-item "
     "grid-item-card tab-set tab-item versionadded versionchanged deprecated epigraph figure margin sidebar topic aside "
-    "container exercise list-table pull-quote solution table"
+    "container exercise glossary list-table pull-quote solution table"
 )
 OF_TEXT: Final = frozenset(_NAMES.split())
 """Directives of MyST whose body is Markdown."""
@@ -342,10 +342,30 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         return True
     titled = _TITLE.fullmatch(match.string) if match["name"] not in ("figure", "margin") else None
     _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
-    _nested(state, _options(state, line + 1, end), end, state.blkIndent)
+    if match["name"] == "glossary":
+        _glossary(state, _options(state, line + 1, end), end)
+    else:
+        _nested(state, _options(state, line + 1, end), end, state.blkIndent)
     state.push("line", "", 0).map = [end, end + 1]
     state.line = end + 1
     return True
+
+
+_DEFINED: Final = re.compile(r":[ \t]+(?P<title>.*)|.*")
+
+
+def _glossary(state: StateBlock, line: int, end: int) -> None:
+    """Reads a glossary, of which the terms stay, as roles name them; what is indented, or behind a colon, says them."""
+    while line < end:
+        first = line
+        while line < end and (state.isEmpty(line) or state.sCount[line] > state.blkIndent):
+            line += 1
+        if first < line:
+            indents = (state.sCount[number] for number in range(first, line) if not state.isEmpty(number))
+            _nested(state, first, line, min(indents, default=0))
+        elif (match := _DEFINED.fullmatch(_source(state, line))) is not None:
+            _push_line(state, line, match)
+            line += 1
 
 
 _TITLE: Final = re.compile(r"[`~:]+\{[\w:-]+\}[ \t]*(?P<title>.*)")

@@ -267,6 +267,7 @@ class _Page:
         if name == "html" and self._said == options.target != options.source and not options.insists:
             self._state = "translated"
         texts = [known[each] for each in _TEXTS if each in known]
+        texts += [known["text"]] if name == "badge" and "text" in known else []  # VitePress has it
         if name == "meta" and "content" in known:
             says = ("name", "property", "http-equiv")
             label = next((value_of(self._text, known[each]) for each in says if each in known), "").lower()

@@ -61,6 +61,9 @@ _JSX_TEXT: Final = re.compile(
     r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip)"
     r"""=(?:"([^"\n{}]*)"|'([^'\n{}]*)')"""
 )
+_LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
+"""The same in a list of attributes."""
+
 _REASONS: Final = {
     "fence": "code", "code_block": "code", "hr": "markup", "line": "markup", "link_close": "link target",
     "code_inline": "code", "image": "image", "html_inline": "tag", "link_open": "markup",
@@ -269,6 +272,8 @@ class _Page:
             name = kind if kind != "html_inline" else _name_of(child.content)
             if kind == "html_inline":
                 images += self._texts_of_tag(span)
+            elif kind in ("image", "link_close") or child.info == "attributes":
+                images += self._attributes(span, _LISTED_TEXT)
             is_break = kind == "hardbreak" or name in _BLOCKS
             if is_break and not opened:
                 yield
@@ -307,9 +312,9 @@ class _Page:
             return self._attributes(span)
         return part_of_page(self._text, span, self._options, self._lines.number)
 
-    def _attributes(self, span: Span) -> Iterator[Segment]:
+    def _attributes(self, span: Span, pattern: re.Pattern[str] = _JSX_TEXT) -> Iterator[Segment]:
         """Yields the texts in attributes of JSX."""
-        for match in _JSX_TEXT.finditer(self._text, *span):
+        for match in pattern.finditer(self._text, *span):
             place = match.span(1) if match[1] is not None else match.span(2)
             said = unescape(self._text[slice(*place)])
             if any(map(str.isalpha, said)):

@@ -34,6 +34,7 @@ _TEXT_ATTRIBUTE: Final = re.compile(
         =(?:"[^"]*"|'[^']*')""",
     re.VERBOSE,
 )
+_OF_BADGE: Final = re.compile(r"""(?<=\stext=)(?:"[^"]*"|'[^']*')""")
 _DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
 _TAG: Final = re.compile(r"""<!--.{0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
@@ -142,7 +143,10 @@ class _Reader:
 
 def _plain(tag: str) -> str:
     """Returns a tag without the texts in it, and code with plain spaces."""
-    return "<!---->" if tag.startswith("<!--") else " ".join(_TEXT_ATTRIBUTE.sub(r"\1", tag).split())
+    if tag.startswith("<!--"):
+        return "<!---->"
+    said = _TEXT_ATTRIBUTE.sub(r"\1", tag)
+    return " ".join((_OF_BADGE.sub("", said) if said.startswith("<Badge ") else said).split())
 
 
 def blocks_of(text: str, *, mdx: bool = False) -> list[Block]:

@@ -107,6 +107,15 @@ CASES = {
     "returns": ("Das\rHaus und\r\nDa ist\r\n\r\n- ja\r\n", "DAS HAUS UND\r\nDA IST\r\n\r\n- JA\r\n"),
     "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`HAUS <da>` IST\n"),
     "myst": ("```{note} Titel\n:class: a\nDas\n```\n\n```{code} a\nso\n```\n", "```{note} TITEL\n:class: a\nDAS\n```\n\n```{code} a\nso\n```\n"),
+    "glossary of MyST": (
+        "```{glossary}\n:sorted:\n\nDas Haus\n  Ein *Bau*.\n\n  - mit Dach\nDa\n\n    Dort.\n: Hier.\n```\n\n{term}`Das Haus`\n",
+        "```{glossary}\n:sorted:\n\nDas Haus\n  EIN *BAU*.\n\n  - MIT DACH\nDa\n\n    DORT.\n: HIER.\n```\n\n{term}`Das Haus`\n",
+    ),
+    "badge of VitePress": ('# Das <Badge type="tip" text="neu" />\n\n<Badge text=\'seit\'/>\n', '# DAS <Badge type="tip" text="NEU" />\n\n<Badge text=\'SEIT\'/>\n'),
+    "texts of attributes": (
+        '# Das Haus { data-toc-label="Haus" #a }\n\n![Da](a.png){ title="Ein Haus" label="so" }\n',
+        '# DAS HAUS { data-toc-label="HAUS" #a }\n\n![DA](a.png){ title="EIN HAUS" label="so" }\n',
+    ),
     "icon in strong text": ("__:a-b: Das Haus__\n", "__:a-b: DAS HAUS__\n"),
     "front matter of Windows": ("---\r\nid: a\r\n---\r\n\r\n`b` Haus\r\n", "---\r\nid: a\r\n---\r\n\r\n`b` HAUS\r\n"),
     "note with a name": ("Das.[^na]\n\n[^na]: Da\n", "DAS.[^na]\n\n[^na]: DA\n"),
