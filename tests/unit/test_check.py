@@ -271,6 +271,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "Der Turm <Wahl>", "The tower"),
         ("markdown", "<c>Der Turm</c> da", "<c>The\ntower</c> there"),
         ("asciidoc", "Im Turm", "{empty}1. In the tower {plus} there"),
+        ("rst", "Der `gute Turm >= 4.0` hier", "The `tower >= 4.0` here"),
         ("rst", "Mehr: :doc:`Die Wahl </usage/a>` der :dfn:`Türme`", "More: :doc:`selecting </usage/a>` :dfn:`tower`"),
     ],
 )
