@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import SpooledTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -46,7 +46,7 @@ NUMBERS = 20
 """How many of the lines are asked for."""
 
 PICTURE = random.Random(1).randbytes(3 << 20)
-"""In every fourth document, so that it is kept in a file while it arrives."""
+"""In every fourth document."""
 
 REST = 0.5
 """Seconds after a fault in which it may still be felt."""
@@ -68,7 +68,6 @@ def serve(model: str) -> None:
     errors = RuntimeError(), MemoryError(), OSError(errno.ENOSPC, "No space left on device")
     points = (
         *((SharedSession, "work"), (Feeder, "cutting"), (Service, "find_pairs"), (Work, "run"), (worker, "_started")),
-        (SpooledTemporaryFile, "rollover"),
     )
 
     def may_fail(point: tuple[Any, str], error: Callable[[], BaseException]) -> None:

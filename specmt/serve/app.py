@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import cache
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, Final
 
 import fastapi_offline
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 import specmt
@@ -23,6 +24,7 @@ from specmt.serve.glossaries import MOST_BYTES
 from specmt.serve.orders import Orders
 from specmt.serve.origins import Origins
 from specmt.serve.service import Service
+from specmt.serve.threads import Threads
 from specmt.serve.uploads import Uploads
 
 _PAGE: Final = Path(specmt.__file__).parent / "assets" / "page"
@@ -60,7 +62,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Texts with markup wait in a thread each.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_THREADS))
+        asyncio.get_running_loop().set_default_executor(Threads(MOST_THREADS))
         try:
             service.start()
             await asyncio.to_thread(worker.warm)
@@ -76,7 +78,7 @@ def create_app(
                 await expiry
             await orders.stop()
             # Not in a thread of those that there are: texts may have them all.
-            await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), service.stop)
+            await asyncio.get_running_loop().run_in_executor(Threads(1), service.stop)
 
     uploads = Uploads()
     orders = Orders(uploads)
@@ -136,7 +138,12 @@ async def _page(name: str = "index.html") -> Response:
         raise RefusedError(404, "Not found")
     more = " 'unsafe-inline'" if name == "docs.html" else ""  # Swagger UI sets styles of elements
     headers = {"Content-Security-Policy": _POLICY.format(more), "Cache-Control": "no-cache"}
-    return FileResponse(_FILES[name], headers=headers)
+    return Response(_content(name), headers=headers, media_type=guess_type(name)[0])
+
+
+@cache
+def _content(name: str) -> bytes:
+    return _FILES[name].read_bytes()
 
 
 async def _docs() -> Response:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartParser
 
 from specmt.serve.errors import RefusedError
 
@@ -18,6 +19,8 @@ MOST_FIELDS: Final = 10_000
 
 SMALL: Final = 1 << 16
 """The bytes or characters of which something is made on the loop; of more of them it is, beside it."""
+
+MultiPartParser.spool_max_size = 0  # files stay in memory, of which the gate counts every byte: no disk is waited for
 
 _T = TypeVar("_T")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import gc
 import json
-import os
-import socket
 import tempfile
 import threading
 import time
@@ -18,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import httpx
 import pytest
 from fastapi.responses import JSONResponse
@@ -33,6 +33,7 @@ from specmt.serve.languages import Languages
 from specmt.serve.origins import Origins
 from specmt.serve.room import Claim
 from specmt.serve.service import Service, Source
+from specmt.serve.threads import Threads
 from specmt.serve.uploads import OF_CLIENT, UNPACKED
 from specmt.translator import Translator
 from specmt.types import Hypothesis
@@ -246,24 +247,29 @@ def test_what_grows_with_a_body_is_done_beside_the_loop(monkeypatch: pytest.Monk
             assert counts.keys() == singles, path
 
 
-def test_no_name_leads_to_an_upload_and_no_file_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def in_files() -> int:
-        count = 0
-        for each in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):  # closed a moment ago
-                count += os.readlink(each).startswith(str(tmp_path))
-        return count
+def test_uploads_and_pages_need_no_file_and_no_thread_of_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
 
-    part = b'--a\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' + b"a" * (2 << 20)
-    head = "POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=a\r\n"
     with serving(load) as client:
-        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        place = client.base_url.host, client.base_url.port
-        with socket.create_connection(place) as connection:  # type: ignore[arg-type]
-            connection.sendall(f"{head}Content-Length: {len(part) + 1}\r\n\r\n".encode() + part)
-            eventually(lambda: in_files() == 1)
-            assert not [*tmp_path.iterdir()]
-        eventually(lambda: in_files() == 0)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        monkeypatch.setattr(anyio.to_thread, "run_sync", fail)
+        file = {"file": ("a.txt", b"a b" + b" " * (2 << 20))}
+        sent = client.post("/translate_file", files=file, data={"source": "de", "target": "en"})
+        assert client.get(sent.json()["translatedFileUrl"]).content[:4] == b"b a "
+        assert [client.get(path).status_code for path in ("/", "/docs", "/page/page.js")] == [200] * 3
+
+
+def test_a_thread_that_never_begins_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, start = Threads(2), _thread.start_new_thread
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: 1)  # as where no memory is left for what it begins with
+    first = pool.submit(str, 1)
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    assert (pool.submit(str, 2).result(10), first.result(10)) == ("2", "1")
+    assert isinstance(pool.submit(int, "x").exception(10), ValueError)
+    pool.shutdown()
 
 
 def test_nothing_of_a_request_that_was_refused_waits_for_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
