@@ -156,7 +156,9 @@ def _blocks(document: Document, pair: Pair) -> list[Text]:
     found, no_code = blocks_of(document), _NO_CODES.get(pair.file_format)
     if no_code is None:
         return found
-    return [each._replace(raw=no_code.sub(lambda match: match[match.lastindex or 0], each.raw)) for each in found]
+    for _ in range(2):  # quotations in each other
+        found = [each._replace(raw=no_code.sub(lambda match: match[match.lastindex or 0], each.raw)) for each in found]
+    return found
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:

@@ -255,8 +255,8 @@ def marks_of(text: str) -> Counter[str]:
 
 
 def _shape(block: Text) -> Shape:
-    words = frozenset(map(str.lower, _WORD.findall(block.raw)))
-    return Shape(block.kind, len(_IN_TAGS.sub("", block.raw)), marks_of(block.raw), words)
+    text, raw = html.unescape(_IN_TAGS.sub("", block.raw)), html.unescape(block.raw)
+    return Shape(block.kind, len(text), marks_of(raw), frozenset(map(str.lower, _WORD.findall(raw))))
 
 
 def _grouped(texts: Sequence[Text]) -> Mapping[str, list[Text]]:

@@ -270,6 +270,12 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "<b>Eins</b> und <b>zwei</b>", "<b>One</b> <b>two</b>, too"),
         ("yaml", "Der Turm <Wahl>", "The tower"),
         ("markdown", "<c>Der Turm</c> da", "<c>The\ntower</c> there"),
+        ("asciidoc", "\"`'`Turm`' ist hier > 5.`\"", "\"`'`Tower`' > 5.`\""),
+        (
+            "asciidoc",
+            "Der Turm steht hier.\n\n:x: y",
+            "&#42;&#42;The&#42;&#42; &#60;&#60;tower&#62;&#62; &#91;&#91;stands&#93;&#93; here.\n\n:x: y",
+        ),
         ("asciidoc", "Im Turm", "{empty}1. In the tower {plus} there"),
         ("rst", "Der `gute Turm >= 4.0` hier", "The `tower >= 4.0` here"),
         ("rst", "Mehr: :doc:`Die Wahl </usage/a>` der :dfn:`Türme`", "More: :doc:`selecting </usage/a>` :dfn:`tower`"),
