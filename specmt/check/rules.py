@@ -186,8 +186,8 @@ def read(raw: str) -> Said:
 
 
 def _take_tag(tag: str, found: Mapping[str, Counter[str]]) -> None:
-    for match in _HREF.finditer(tag):
-        found["link"][match[1] or match[2]] += any(map(str.isalnum, match[0][5:]))
+    links = (match[1] or match[2] or "" for match in _HREF.finditer(tag))
+    found["link"].update(link for link in links if any(map(str.isalnum, link)))
     named = _TAG.match(tag)
     if named is None:
         return

@@ -338,6 +338,8 @@ def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
         ("yaml", "Das betrifft 100 Orte.", "This concerns all places.", "number"),
         ("yaml", "Der <b>Turm", "The </b> <b>tower", "tag"),
         ("html", '<p><a href="/turm">Der Turm</a></p>', "<p>The tower</p>", "link"),
+        ("html", '<p>Der <a href="/turm">Turm</a></p>', '<p>The <a href="">tower</a></p>', "link"),
+        ("html", '<p>Der <a href="/turm">Turm</a></p>', '<p>The <a href="#">tower</a></p>', "link"),
         ("yaml", "Die <Wahl>Orte</Wahl>", "The places", "tag"),
         ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://hau.de/a) there", "link"),
         ("markdown", "Eins.\n\n# Der Garten\n\nZwei.", "One.\n\nTwo.", "block"),
