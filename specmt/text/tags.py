@@ -28,9 +28,9 @@ _CLOSING: Final = re.compile(rf"[{re.escape(_STOPS)}]\Z")
 """Marks beside a word that need not be in a pair around it."""
 
 _ALL_STOPS: Final = re.compile(rf"[{re.escape(_STOPS)}]+\s*")
-_OPENING_MARK: Final = re.compile(rf"(\{{[^{{}}]*\}})|{_OPENING.pattern}")
-_CLOSING_MARK: Final = re.compile(rf"(?:(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}])\Z")
-"""The same, or a stand-in."""
+_OPENING_MARK: Final = re.compile(rf"(\{{[^{{}}]*\}})-?|{_OPENING.pattern}")
+_CLOSING_MARK: Final = re.compile(rf"(?:-?(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}])\Z")
+"""The same, or a stand-in with what joins it to the word."""
 
 _IN_WORD: Final = re.compile(r"(?<=[^\W_\u3040-\u9fff])(?=[^\W_])")
 """A place in a word of a script that has spaces."""
@@ -247,7 +247,7 @@ class _Words:
 
         def is_outside(mark: re.Match[str] | None, *, is_mark: bool) -> bool:
             """Whether something at an end is a mark of a kind that is not in the pair, or a stand-in that is not."""
-            return mark is not None and (mark[0] in self._stand_ins and mark[0] not in said if mark[1] else is_mark)
+            return mark is not None and (mark[1] in self._stand_ins and mark[1] not in said if mark[1] else is_mark)
 
         while is_outside(mark := _OPENING_MARK.match(text, start, end), is_mark=opens):
             assert mark is not None

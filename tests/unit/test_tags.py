@@ -83,6 +83,7 @@ def align(pairs: str) -> list[tuple[int, int]]:
         # Placeholders are where the model says.
         ("Drücke <b><x> jetzt</b> bitte", "Please press {t1} now", "3-0 0-1 1-2 2-3", "Please press <b><x> now</b>"),
         ("Haus <b>b</b><x> c", "A B{t1} C", "0-0 1-1 2-2", "A <b>B</b><x> C"),
+        ("a <x> <b>b c</b><x> d", "A {t1}-B C-{t2} D", "0-0 1-1 2-1 3-2 4-3", "A <x>-<b>B C</b>-<x> D"),
         # Points stay behind the word that they touch, or before the next one.
         ("a <br>b c", "B A C", "0-1 1-0 2-2", "<br>B A C"),
         ("a <b>b<br> c</b> d", "A B C D", "0-0 1-1 2-2 3-3", "A <b>B<br> C</b> D"),
