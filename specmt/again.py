@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from specmt.text.held import Held
@@ -21,8 +23,22 @@ def damage(source: str, translation: str) -> str | None:
     """Returns what is known to be wrong with the translation of a sentence, if anything: such a one is not written."""
     if not translation.strip():
         return "the model says nothing"
-    problems = judge(source, translation, ("", ""), numbers=False, copied=find_copied(source))
+    copied = find_copied(source)
+    problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
+
+
+def _hidden(copied: Sequence[str], translation: str) -> list[str]:
+    """Returns problems with what is in a translation only as the beginning of something else, as of a longer link."""
+    heads = [one for one, other in pairwise(sorted({*copied})) if other.startswith(one)]
+    after = Counter(find_copied(translation)) & Counter(copied) if heads else Counter()
+    lost = (
+        each
+        for each in heads
+        if translation.count(each) - sum(count * said.count(each) for said, count in after.items() if said != each)
+        < copied.count(each)
+    )
+    return [f"{each!r} is not in the translation" for each in lost]
 
 
 def again(

@@ -220,6 +220,8 @@ def test_a_cue_begins_with_no_mark_of_the_word_before() -> None:
     [
         ("Haus %s", "HOUSE", "'%s' is not in the translation"),
         ("Haus", "HOUSE %s", "'%s' is in the translation only"),
+        ("Haus http://a.de/b, http://a.de/b/c", "HOUSE http://a.de/b/c", "'http://a.de/b' is not in the translation"),
+        ("Haus %1 %10 %10", "HOUSE %10 %10", "'%1' is not in the translation"),
         ("Haus <img>", "HOUSE", "an inline tag is not in the translation"),
         ("Haus <img>", "{t1} HOUSE {t1}", "an inline tag (1 of 2) is in the translation only"),
         ("Haus", "HO\ufffdUSE", "the character '\ufffd' is in the translation only"),
