@@ -35,6 +35,8 @@ _CLOSING_MARK: Final = re.compile(rf"(?:-?(\{{[^{{}}]*\}})|[{re.escape(_STOPS)}]
 _IN_WORD: Final = re.compile(r"(?<=[^\W_\u3040-\u9fff])(?=[^\W_])")
 """A place in a word of a script that has spaces."""
 
+_BETWEEN: Final = re.compile(r"(?<=\S)(?=\S)")
+
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _LONGEST: Final = 100
 """The most characters of a stand-in."""
@@ -194,7 +196,7 @@ class _Words:
 
     def _in_word(self, tag: Tag, inside: range) -> tuple[int, Tag] | None:
         """Returns the word that a pair around a part of a word is in, and the pair there; nothing of another word."""
-        is_part = any(_IN_WORD.match(self._source_text, place) for place in (tag.start, tag.end))
+        is_part = any(_BETWEEN.match(self._source_text, place) for place in (tag.start, tag.end))
         same = self._same(inside.start) if is_part and len(inside) == 1 else None
         return None if same is None else (same[0], _moved(tag, same[1]))
 

@@ -73,6 +73,7 @@ def align(pairs: str) -> list[tuple[int, int]]:
         ("Das „<b>Haus</b>“ da", "That “house” there", "0-0 1-1 2-2", "That “<b>house</b>” there"),
         # Pairs around parts of a word are so where the word is the same.
         ("d<b>ef</b>g<i>h</i> a", "A Defgh defgh", "0-1 0-2 1-0", "A D<b>ef</b>g<i>h</i> defgh"),
+        ("a<b>☺</b>d x", "A☺D X", "0-0 1-1", "A<b>☺</b>D X"),
         ("x d<b>e<i>f</i></b> a", "A DEF X", "0-2 1-1 2-0", "A D<b>E<i>F</i></b> X"),
         # A pair around marks alone is around those of the word.
         ("<b>Sie lacht</b> laut<i>.</i>", "She laughs loudly.", "0-0 1-1 2-2", "<b>She laughs</b> loudly<i>.</i>"),
