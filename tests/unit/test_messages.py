@@ -291,7 +291,7 @@ def test_android_has_the_forms_of_the_target() -> None:
         "a$1$b=",
         "x_{{date}}.txt",
         "dd.MM.yyyy HH:mm",
-        r"<?xml version='1.0'?>\n<die-app xmlns='ein/name'\n  a='eins zwei'>\n</die-app>",
+        r"<?xml version='1.0'?>\n<die-app xmlns='ein/name'\n  a='eins zwei'>\n<b>eins zwei</b>\n</die-app>",
         "EEEE, d. MMMM y",
         "#a1b2c3",
         "https://a.b/c",
