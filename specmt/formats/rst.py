@@ -318,7 +318,7 @@ class _Page:
             while end < last and not FIELD.match(self._lines.raw(end)):
                 end += 1
             span = line.first + match.end(), self._lines[end - 1].end
-            if match[0].startswith(":caption") and is_marked:
+            if match[0].startswith((":caption", ":subtitle")) and is_marked:
                 self._take(span, is_first=False)
             else:
                 self._plain(span)
@@ -451,15 +451,19 @@ class _Writes:
         before, after = text[whole[0] : start], text[end : whole[1]]
         said = written(text, pieces)
         mark = mark_of(said + after) if self.is_first and not before else None
-        if mark is not None and mark_of(text[slice(*whole)]) is not mark:
-            pieces.insert(0, "\\")
         if self.literal and not after and not said.endswith(":"):
             pieces.append(" :")
         elif not self.literal and not after and said.endswith("::"):
             pieces[-1] = f"{written(text, pieces[-1:])[:-1]}\\:"
-        if self.surround is not None:
-            return [self.surround(pieces, before + written(text, pieces) + after, (start, end))]
-        return [Edit(start, end, wrap_alike(pieces, text, (start, end), " \t", _MAY_START))]
+        if self.surround is None:
+            pieces = wrap_alike(pieces, text, (start, end), " \t", _MAY_START)
+        # A line alone may be an item though it was none with others under it.
+        is_alone = self.surround is None and "\n" not in written(text, pieces)
+        if mark is not None and (is_alone or mark_of(text[slice(*whole)]) is not mark):
+            pieces.insert(0, "\\")
+        if self.surround is None:
+            return [Edit(start, end, pieces)]
+        return [self.surround(pieces, (before + written(text, pieces) + after).expandtabs(), (start, end))]
 
 
 def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:

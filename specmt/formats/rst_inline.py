@@ -30,7 +30,12 @@ _QUOTES: Final = {"'": "'", '"': '"', "(": ")", "[": "]", "{": "}", "<": ">", "Â
 _NEEDED: Final = re.compile(r"\\")
 _SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
 _ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
-_HAS_MARKUP: Final = re.compile(r"[\\*`|\[_]")
+_HAS_MARKUP: Final = re.compile(r"[\\*`|\[_@]|://")
+_ADDRESS: Final = re.compile(
+    r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[\w.+-]{1,64}@(?=\w)[\w./-]*)(?<=[\w/=~+*])"""
+    + _AFTER
+)
+"""An address that is a link without any markup."""
 
 OF_TEXT: Final = frozenset(
     ["emphasis", "strong", "guilabel", "sub", "sup", "subscript", "superscript", "title", "title-reference", "dfn", "t"]
@@ -204,14 +209,14 @@ class Writer:
         before, after = self._text[self._whole[0] : self.span[0]], self._text[self.span[1] : self._whole[1]]
         if not (self._found or translation.tags or _HAS_MARKUP.search(before + translation.text + after)):
             return [translation.text]
-        wanted = _shape(self._found)
+        wanted = _shape(self._text, self._whole, self._found)
         for pattern in (_NEEDED, _SPECIAL):
             flat = list(self._flat(translation))
             pieces = self._joined(flat, before, after, pattern)
             raw = before + written(self._text, pieces) + after
             found = find(raw, 0, len(raw))
             said = "".join(self._said(kind, piece) for kind, piece in flat)
-            shape = _shape(found)
+            shape = _shape(raw, (0, len(raw)), found)
             is_same = shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape)
             if is_same and "".join(plain(raw, found, is_whole=False).split()) == "".join(said.split()):
                 return pieces
@@ -286,8 +291,14 @@ class Writer:
         return pieces
 
 
-def _shape(found: Sequence[Found]) -> Counter[tuple[str, str]]:
-    return Counter((each.kind, each.key) for each in found if each.kind != "point")
+def _shape(text: str, span: Span, found: Sequence[Found]) -> Counter[tuple[str, str]]:
+    """Returns the markup in a paragraph, and the addresses outside of it."""
+    shape: Counter[tuple[str, str]] = Counter((each.kind, each.key) for each in found if each.kind != "point")
+    place = span[0]
+    for start, end in [*(each[1:3] for each in found if each.kind in ("pair", "opaque")), (span[1], 0)]:
+        shape.update(("address", address) for address in _ADDRESS.findall(unescape(text[place:start])))
+        place = end
+    return shape
 
 
 def plain(raw: str, found: Sequence[Found], *, is_whole: bool = True) -> str:

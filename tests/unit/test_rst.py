@@ -181,6 +181,26 @@ def test_lines_grow_with_what_they_are_drawn_for(source: str, expected: str) -> 
     assert written == expected.replace("Siehe Haus_", "Siehe `Haus`_")
 
 
+@pytest.mark.parametrize(
+    ("source", "said", "expected"),
+    [
+        ("1. Haus und\nHof\n", "1. House", "\\1. House\n"),  # the other line made it a paragraph
+        ("1. Haus\n=======\n", "1. House", "1. House\n========\n"),
+        ("Haus\n====\n", "*a\tHaus", "\\*a\tHaus\n============\n"),
+        (".. sidebar:: 1\n   :subtitle: Haus\n\n   2\n", "*House", ".. sidebar:: 1\n   :subtitle: \\*House\n\n   2\n"),
+        ("In https://a.de/b.\n", "(https://a.de/b)", "(https://a.de/b)\n"),
+        ("In https://a.de/b.\n", "*https://a.de/b*", ""),
+        ("An a.c@b.de\n", "&a.c@b.de;", ""),
+        ("In https://a.de/b, *c*\n", "_https://a.de/c", ""),
+    ],
+)
+def test_what_is_a_line_or_a_link_stays_one(source: str, said: str, expected: str) -> None:
+    document = read("rst", source.encode())
+    told: list[str] = []
+    written = document.write({0: Tagged(said)}, lambda _, what: told.append(what)).decode()
+    assert [*blocks(written)] == [*blocks(source)] and written == (expected or source) and bool(told) == (not expected)
+
+
 def test_a_reference_keeps_its_target() -> None:
     page = "Siehe `Das Ziel`_ und `dort <a>`_.\n\n.. _Das Ziel: https://a.de\n"
     document = read("rst", page.encode())
