@@ -14,6 +14,7 @@ from specmt.formats.document import (
     FormatOptions,
     LineNumbers,
     Part,
+    RefusedError,
     Segment,
     Tell,
     TextDocument,
@@ -168,14 +169,16 @@ class _Page:
             elif match := _HEADING.match(raw):
                 self._heading((lines[number][0] + match.end(), lines[number][1]), attributes, lines[number][0])
                 number += 1
-                if is_page:
+                if is_page and raw[1].isspace():
                     number = self._header(lines, number)
                 style, attributes = "-", ""
             else:
                 self._breaks = self._all_break or "hardbreaks" in attributes
                 number = self._paragraph(lines, number, style, may_be_title=not opened)
+                if is_page and number == first + 2 and self._raw(lines[first + 1]).startswith("=="):
+                    number = self._header(lines, number)
                 style, attributes = "-", ""
-            is_page &= not raw or raw.startswith((":", "//"))
+            is_page &= not raw or raw.startswith((":", "//", "["))
 
     def _header(self, lines: Sequence[Span], number: int) -> int:
         """Leaves who wrote a page, and when."""
@@ -391,12 +394,14 @@ class _Writes:
         is_long = "\n" in text[slice(*span)]
         for number, piece in enumerate(pieces):
             if isinstance(piece, str):
-                piece = re.sub(r"::(?=\s|\Z)", "&#58;&#58;", piece)
+                piece = re.sub(r"(::|;;)(?=\s|\Z)", lambda match: f"&#{ord(match[1][0])};" * 2, piece)
                 piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if self.in_table else piece
                 pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
         raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]
         if self.is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
             pieces.insert(0, "{empty}")
+            if _begins(f"{{empty}}{raw}"):  # a mark is in its middle
+                raise RefusedError("it would be read as another block")
         return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *self.more(raw)]
 
 

@@ -15,13 +15,14 @@ _ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
 # A space that does not break is none to Asciidoctor, which takes it for the beginning of a text, or its end.
 _START: Final = re.compile(
     rf"(?P<escape>\\(?:[*_`#^~+<\[|&]|\{{(?![\w-]+(?::[^}}\n]*)?\}})|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
-    r"|(?P<link>(?<!\w)(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)[^\s\[\]]{0,300}|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
+    r"|(?P<link>(?<![^\W_])(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)(?:pass:[a-z,]*\[[^\]\n]{0,300}\]|\+\+[^+\n]{1,300}\+\+|[^\s\[\]]){0,300}+"
+    r"|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
     r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]*)?\})"
     r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=(?a:\S))[^+\n]*(?<=(?a:\S))\+(?![\w+])"
     r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
     r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*(?:<[^<>]*>(?!>)[^<>]*)*))?>>)"
-    r"|(?P<macro>(?<![\w:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
-    r"|(?P<url>(?<!\w)(?:https?|ftp|irc)://[^\s\[\]<>]+)|(?P<quote>[\"']`(?=(?a:\S)))"
+    r"|(?P<macro>(?<![^\W_])(?<![:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
+    r"|(?P<url>(?<![^\W_])(?:https?|ftp|irc)://[^\s\[\]<>]*[^\s\[\]<>()'\",.;:!?])|(?P<quote>(?<![\w;:}])[\"']`(?=(?a:\S)))"
     rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=(?a:\S)))|(?P<script>[\^~](?=(?a:\S)))"
 )
 _NEEDED: Final = re.compile(r"(?!)")
@@ -188,7 +189,7 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
                 for piece in render(translation)
                 if piece not in marks
             )
-            is_same = pattern is _SPECIAL or _said(raw, again) == said
+            is_same = (pattern is _SPECIAL or _said(raw, again) == said) and _marked(again) == _marked(found)
             shape = _shape(again, named=pattern is _SPECIAL)
             if is_same and shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape):
                 return pieces
@@ -208,6 +209,11 @@ def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str,
         for each in found
         if not (named and re.fullmatch(r"(&#\d+;)+", each.key))
     )
+
+
+def _marked(found: Sequence[Found]) -> list[str]:
+    """Returns code with marks in it, which would be read with others of them if it stood in another order."""
+    return [each.key for each in found if each.key[0] == "`" and re.search(r"[*_#]", each.key)]
 
 
 def _said(raw: str, found: Sequence[Found], first: int = 0) -> str:

@@ -87,12 +87,53 @@ def test_links_and_lines_stay(page: str, said: str, expected: str) -> None:
     assert written == expected or written.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("== Haus\nHof\n", ["Haus", "Hof"]),
+        ("Haus\n====\nAnna <a@b.de>\n:toc: left\n\nHof\n", ["Haus", "Hof"]),
+        ("[[a]]\n= Haus\nAnna <a@b.de>\n\nHof\n", ["Haus", "Hof"]),
+        ("Bei https://a.de/b. Und _link:/b[Hof]_, _https://a.de[Tor]_\n", ["Bei {t1}. Und Hof, Tor"]),
+        ("Im link:pass:[a b.pdf][Haus], link:++c d++[Hof]\n", ["Im Haus, Hof"]),
+    ],
+)
+def test_headers_and_targets_are_no_text(page: str, texts: list[str]) -> None:
+    assert [each.source.text for each in read("asciidoc", page.encode()).segments] == texts
+
+
+@pytest.mark.parametrize(
+    ("page", "said", "expected"),
+    [
+        ("`a.*` und `b.\\*`\n", "{t2} und {t1}", None),
+        ("Haus\n", "House;; garden", "House&#59;&#59; garden\n"),
+        ("Haus &amp; Hof\n", "House {t1}; garden", None),  # with the end of the entity, it would be a term
+        ("Siehe https://a.de.\n", "<{t1}>", "<https://a.de>\n"),
+    ],
+)
+def test_marks_are_not_read_with_what_is_beside_them(page: str, said: str, expected: str | None) -> None:
+    document = read("asciidoc", page.encode())
+    source = document.segments[0].source
+    tags = carry(source, said, [(n, n) for n in range(len(said.split()))])[0]
+    told: list[str] = []
+    written = document.write({0: tags}, lambda _, what: told.append(what)).decode()
+    assert written == (expected or page) and bool(told) == (expected is None)
+
+
 def test_marks_that_touch_a_word_are_doubled() -> None:
     document = read("asciidoc", b"Das *Haus* hier\n")
     source = document.segments[0].source
     inner = source.tags[0]
     tagged = Tagged("ab家cd", (type(inner)(2, 3, inner.open, inner.close),))
     assert document.write({0: tagged}, print).decode() == "ab**家**cd\n"
+
+
+def test_quotation_marks_that_would_touch_a_sign_stay_where_they_are() -> None:
+    page = b"Das '`Haus`' hier\n"
+    document = read("asciidoc", page)
+    (tag,) = document.segments[0].source.tags
+    told: list[str] = []
+    tagged = Tagged("ab;Haus", (type(tag)(3, 7, tag.open, tag.close),))
+    assert document.write({0: tagged}, lambda _, what: told.append(what)) == page and told
 
 
 def test_a_space_that_does_not_break_is_text_in_marks() -> None:
