@@ -63,6 +63,9 @@ class Found(NamedTuple):
     name: str = ""
     """What a reference is named by, which is its text; ``<`` where another target is written behind that."""
 
+    is_name: bool = False
+    """Whether what of it would be text is a name, and stays as it is."""
+
 
 def find(text: str, start: int, end: int) -> Sequence[Found]:
     """Returns the inline markup in a paragraph, in order."""
@@ -150,8 +153,9 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
             return Found("opaque", start, end, inside, raw)
         name = normal(content)
         return Found("pair", start, end, inside, "__" if to == "__" else f"<{name}_>", "" if to == "__" else name)
-    if title and role and (role in _OF_TITLES or any(map(str.isspace, title))):
-        return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}")
+    if title and role:
+        is_name = role not in _OF_TITLES and not any(map(str.isspace, title))
+        return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}", is_name=is_name)
     if role in OF_TEXT or (not role and any(map(str.isspace, content))):
         return Found("pair", start, end, inside, f":{role}:")
     return Found("opaque", start, end, inside, " ".join(raw.split()))
@@ -174,7 +178,7 @@ def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
         if each.kind == "loose":
             continue
         inline.text(place, each.start)
-        if each.kind == "pair":
+        if each.kind == "pair" and not each.is_name:
             inline.open(each.start, each.inside[0], str(each.start))
             inline.text(*each.inside)
             inline.close(each.inside[1], each.end, str(each.start))

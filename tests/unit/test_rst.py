@@ -209,6 +209,14 @@ def test_a_reference_keeps_its_target() -> None:
     assert written.decode().startswith("Look `at that <das ziel_>`__ `there <a>`__.")
 
 
+def test_a_title_of_a_role_may_be_one_word() -> None:
+    document = read("rst", b"Im :gh:`roten Haus <a/b>`, :func:`c <d>`\n")
+    source = document.segments[0].source
+    assert source.text == "Im roten Haus, {t1}"
+    said = carry(source, "In Redhouse, {t1}", [(0, 0), (1, 1), (2, 1), (3, 2)])[0]
+    assert document.write({0: said}, print) == b"In :gh:`Redhouse <a/b>`, :func:`c <d>`\n"
+
+
 def test_what_cannot_be_drawn_anew_is_left_for_a_named_reason() -> None:
     page = b"+---+\n| a\n+---+\n\n=== ===\nabcde f\n=== ===\n"
     document = read("rst", page)
