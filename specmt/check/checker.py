@@ -64,6 +64,9 @@ _MARK: Final = re.compile("[&_]")
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
 """A word, as a text has that is to be translated."""
 
+_LEAST_MARKS: Final = 3
+"""Of code and links in two blocks: fewer may be one that was changed."""
+
 _NAME: Final = re.compile(r"\w*[a-z][A-Z]\w*")
 """A word that is the same in every language, as OpenStreetMap is."""
 
@@ -126,7 +129,9 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     elif pair.file_format in KEYED:
         matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))
     else:
-        matches = list(by_order(ours, _blocks(target, pair)))
+        matches = [
+            each if _belongs(each) else each._replace(target=None) for each in by_order(ours, _blocks(target, pair))
+        ]
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
@@ -159,6 +164,14 @@ def _blocks(document: Document, pair: Pair) -> list[Text]:
     for _ in range(2):  # quotations in each other
         found = [each._replace(raw=no_code.sub(lambda match: match[match.lastindex or 0], each.raw)) for each in found]
     return found
+
+
+def _belongs(match: Match) -> bool:
+    """Whether a block may be the translation of another: their code and links, more than two, share a word."""
+    sides = [read(each.raw).found for each in (match.source, match.target) if each is not None and not each.kind]
+    marks = [[*each["code"], *each["link"]] for each in sides]
+    words = [{*_LETTERS.findall(" ".join(each).lower())} for each in marks]
+    return len(words) < 2 or not all(words) or sum(map(len, marks)) < _LEAST_MARKS or not words[0].isdisjoint(words[1])
 
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:

@@ -343,6 +343,7 @@ def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
         ("yaml", "Die <Wahl>Orte</Wahl>", "The places", "tag"),
         ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://hau.de/a) there", "link"),
         ("markdown", "Eins.\n\n# Der Garten\n\nZwei.", "One.\n\nTwo.", "block"),
+        ("markdown", "Die Schleife `range` ist leer.", "Give values by `tool install -f` or `--set`.", "block"),
     ],
 )
 def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: str, tmp_path: Path) -> None:

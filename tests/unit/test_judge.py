@@ -36,6 +36,7 @@ DE_EN = "de", "en"
         ("In den 80er Jahren und den Siebzigern", "In the 1980s and the 1970s"),
         ("Mit Python 3.5 und im Jahr 2009", "With Python 3.5 and in '09"),
         ("In 8,5 Sekunden auf 192.168.100.200", "In 8.5 seconds on 192.168.100.200"),
+        ("Alle zwei Minuten 20 je Sekunde, 9 Sekunden lang", "Every 2 minutes 20 per second, for 9 seconds"),
         ("PIN 0042, Karte 4111 1111 1111 1111", "PIN 0042, card 4111 1111 1111 1111"),
     ],
 )
