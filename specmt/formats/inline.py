@@ -35,6 +35,11 @@ _WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[
 _BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])")
 r"""``\n`` between lines, and not in ``C:\new``."""
 
+FENCED: Final = re.compile(
+    r"(?:(?<=\n)|(?<=\\n)|(?<![^\"'>]))[ \t]*(?P<fence>`{3,}|~{3,})[\s\S]{0,20000}?(?:\n|\\n)[ \t]*(?P=fence)"
+)
+"""Code in a message, between lines of marks."""
+
 _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
 
@@ -414,6 +419,8 @@ def in_place(
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
     inline.apart(_directions)
+    if entities:
+        inline.apart(fenced)
     spell, line = (inline.read_entities(), inline.read_breaks()) if entities else (str, str)
     write_as: Callable[[str], str] = encode if spell is line is str else lambda text: encode(line(spell(text)))
     reason = ""
@@ -436,6 +443,12 @@ def in_place(
             yield Segment(
                 tagged, lines(span[0]), edits, state, context=context, reason=reason, written=whole, span=span
             )
+
+
+def fenced(text: str, span: Span) -> Iterator[Item]:
+    """Yields code in a message."""
+    for match in FENCED.finditer(text, *span):
+        yield Item("cut", match.span())
 
 
 def _directions(text: str, span: Span) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""Texts in the text of a message: the branches of plurals and selects of ICU, and what is read in tags of HTML."""
+"""Texts in the text of a message: branches of plurals and selects of ICU, what is read in tags, and is beside code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specmt.formats.document import LineNumbers, TextDocument
 from specmt.formats.encoding import Encoding
 from specmt.formats.glued import Item
 from specmt.formats.icu import has_choice
-from specmt.formats.inline import Inline, in_place
+from specmt.formats.inline import FENCED, Inline, fenced, in_place
 
 _TAG: Final = re.compile(
     r"""<(?P<open>[a-z][\w-]*)(?=[\s>])(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*>|</(?P<close>[a-z][\w-]*)\s*>""", re.IGNORECASE
@@ -31,11 +31,12 @@ def texts_in(text: str, forms: Sequence[str]) -> TextDocument | None:
     tags = [*_TAG.finditer(text)] if "<" in text else []
     said = [said for tag in tags for said in _SAID.finditer(text, *tag.span())]
     encoding = Encoding("utf-8")
-    if not (said or (forms and has_choice(text))) or not encoding.can_encode(text):
+    if not (said or FENCED.search(text) or (forms and has_choice(text))) or not encoding.can_encode(text):
         return None
     inline = Inline(text)
     inline.text(0, len(text))
     inline.apart(lambda text, _: _items(text, tags) if said else ())
+    inline.apart(fenced)
     segments = [*in_place(inline, lines := LineNumbers(text), forms=forms)]
     for each in said:
         inline.text(*each.span("said"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from textwrap import indent
 
 import pytest
 
@@ -387,3 +388,14 @@ def test_links_of_wikis_keep_their_targets() -> None:
     assert shout("json", source) == (
         '{"a": "SIEHE [[Haupt seite|DIE SEITE]] UND [[Haupt seite]] DA", "b": "EIN ]] UND [[X|"}'
     )
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~"])
+def test_code_between_lines_of_a_message_is_left(fence: str) -> None:
+    message = f"Ein Haus:\n\n{fence}sh\nein Hof\n{fence}\n\nEin Tor\n{fence}\nnein\n{fence}\n"
+    pages = [
+        ("json", json.dumps({"a": message, "b": message.strip()})),
+        ("yaml", f"a: |\n{indent(message, '  ')}b: {json.dumps(message)}\n"),
+    ]
+    for (_, page), done in zip(pages, run(Shouting(), *pages), strict=True):
+        assert done.data.decode() == page.replace("Ein Haus", "EIN HAUS").replace("Ein Tor", "EIN TOR")
