@@ -35,10 +35,8 @@ _WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[
 _BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])")
 r"""``\n`` between lines, and not in ``C:\new``."""
 
-FENCED: Final = re.compile(
-    r"(?:(?<=\n)|(?<=\\n)|(?<![^\"'>]))[ \t]*(?P<fence>`{3,}|~{3,})[\s\S]{0,20000}?(?:\n|\\n)[ \t]*(?P=fence)"
-)
-"""Code in a message, between lines of marks."""
+_FENCE: Final = re.compile(r"(?:(?P<line>\n|\\n)|(?<![^\"'>]))(?P<marks>[ \t]*(?P<fence>`{3,}|~{3,}))")
+"""Marks that code in a message may begin with; in a line, it may end with them."""
 
 _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
@@ -446,9 +444,14 @@ def in_place(
 
 
 def fenced(text: str, span: Span) -> Iterator[Item]:
-    """Yields code in a message."""
-    for match in FENCED.finditer(text, *span):
-        yield Item("cut", match.span())
+    """Yields code in a message, between lines of marks."""
+    opening: re.Match[str] | None = None
+    for match in _FENCE.finditer(text, *span):
+        if opening is None:
+            opening = match
+        elif match["line"] and match["fence"].startswith(opening["fence"]):
+            yield Item("cut", (opening.start("marks"), match.end()))
+            opening = None
 
 
 def _directions(text: str, span: Span) -> Iterator[Item]:

@@ -10,7 +10,7 @@ from specmt.formats.document import LineNumbers, TextDocument
 from specmt.formats.encoding import Encoding
 from specmt.formats.glued import Item
 from specmt.formats.icu import has_choice
-from specmt.formats.inline import FENCED, Inline, fenced, in_place
+from specmt.formats.inline import Inline, fenced, in_place
 
 _TAG: Final = re.compile(
     r"""<(?P<open>[a-z][\w-]*)(?=[\s>])(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*>|</(?P<close>[a-z][\w-]*)\s*>""", re.IGNORECASE
@@ -31,7 +31,8 @@ def texts_in(text: str, forms: Sequence[str]) -> TextDocument | None:
     tags = [*_TAG.finditer(text)] if "<" in text else []
     said = [said for tag in tags for said in _SAID.finditer(text, *tag.span())]
     encoding = Encoding("utf-8")
-    if not (said or FENCED.search(text) or (forms and has_choice(text))) or not encoding.can_encode(text):
+    nested = said or any(fenced(text, (0, len(text)))) or (forms and has_choice(text))
+    if not nested or not encoding.can_encode(text):
         return None
     inline = Inline(text)
     inline.text(0, len(text))

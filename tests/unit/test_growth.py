@@ -304,6 +304,7 @@ def test_what_may_be_in_each_other_is_looked_through_few_times() -> None:
 @pytest.mark.usefixtures("no_garbage")
 def test_marks_that_are_the_same_are_looked_at_once() -> None:
     assert_at_most(0.2, lambda: blocks_of("[[" * 50_000))
+    assert_at_most(0.9, lambda: take("json", f'["{">```a " * 4_000}"]'))
 
 
 @pytest.mark.usefixtures("no_garbage")
