@@ -36,6 +36,9 @@ _SENTENCE: Final = re.compile(r"[^.][.!]\s|[^.][.!]\Z|\n|[=<>\\]|_(?:[\W_]|\Z)")
 _COPIED: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\S*(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*|\b[a-z]\w*_\w+")
 """Tags, placeholders, addresses, names of files and variables."""
 
+_OWN: Final = re.compile(r"\s?\([&_~]\w\)")
+"""One with a letter of its own, as labels without an alphabet have."""
+
 _LITERAL: Final = re.compile(r"(?<=\w\s)&&(?=\s\w)")
 _NO_ALPHABET: Final = re.compile("[\u2e80-\ud7ff\uf900-\ufaff]")
 _END: Final = re.compile(r"[\s.…:：]*(?:</[a-z]+>)*\Z")
@@ -88,7 +91,9 @@ def find(text: str) -> int | None:
 def plain(text: str) -> str:
     """Returns a label without its accelerator and with & for &&."""
     place = find(text)
-    text = text if place is None else text[:place] + text[place + 1 :]
+    if place is not None:
+        start, end = own.span() if (own := _OWN.search(text)) else (place, place + 1)
+        text = text[:start] + text[end:]
     return _LITERAL.sub("&", text) if len(text) <= _LONGEST else text
 
 

@@ -78,7 +78,7 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             cdata = [token for token in each.inner if token.kind != "text" or text[token.start : token.end].strip()]
             is_raw = [token.kind for token in cdata] == ["cdata"]
             decode, encode = (_unescaped, _in_cdata) if is_raw else (_decode, _encode)
-            inline = Inline(text, decode, collapses=True, escaped=r"\\[nt]|\\u0020")
+            inline = Inline(text, decode, collapses=True, escaped=r"\\[nt]|\\u00(?:20|[aA]0)")
             if is_raw:
                 place, end = cdata[0].start + len("<![CDATA["), cdata[0].end - len("]]>")
                 for match in _BLOCK.finditer(text, place, end) if resource.name != "plurals" else ():

@@ -175,7 +175,7 @@ class _Reader:
         yield from edits
 
     def _string(self, span: Span, path: Sequence[str]) -> Iterator[Segment]:
-        inline = Inline(self._text, _decode, escaped=r"\\[ntr]")
+        inline = Inline(self._text, _decode, escaped=r"\\[ntr]|\\u00(?:20|[aA]0)")
         raw, place = self._text[slice(*span)], span[0]
         ranges = _INTERVAL if _INTERVALS.fullmatch(raw) else _RANGE if len(_RANGE.findall(raw)) > 1 else _BAR
         # One that is a plural form by its key has no others in it.

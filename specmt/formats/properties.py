@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from specmt.errors import DataError
-from specmt.formats.accelerators import hide, with_key
+from specmt.formats.accelerators import find, hide, with_key
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
@@ -74,7 +74,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
             keys.append((of, span))
             parts.append(Part(*span, "key"))
             continue
-        if is_code(meaning(match["value"]), key.rpartition(".")[2]):
+        said = meaning(match["value"])
+        if find(said) is None and is_code(said, key.rpartition(".")[2]):
             parts.append(Part(*span, "no text"))
             continue
         place, count = span[0], len(segments)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from specmt.formats.accelerators import hide
+from specmt.formats.accelerators import find, hide
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, Segment
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.left import told
@@ -47,7 +47,8 @@ def _segments(text: str, parts: list[Part], forms: Sequence[str]) -> Iterator[Se
             continue
         inner = {each.name: each for each in resource.elements}
         value = inner.get("value")
-        if value is not None and is_code(plain_text(text, value.inner)):
+        said = plain_text(text, value.inner) if value is not None else ""
+        if value is not None and find(said) is None and is_code(said):
             parts.append(Part(value.start, value.end, "no text"))
         elif value is not None:
             inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())

@@ -17,6 +17,8 @@ _CODE: Final = re.compile(
         | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | (?=\S*\d)(?=\S*[A-Za-z])[\w+/-]{{20,}} | [\da-f-]{{16,}}
         | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*
           (?:yyyyMM[dHms]*|{FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{FIELD})+)[^a-zA-Z]*
+        | (?:application|audio|font|image|text|video)/[\w.+-]+ | true | false | [a-z]{{2}}-[A-Z]{{2}}
+        | [a-z]{{2,}}(?:[A-Z][a-z]+)+ | (?:rgb|hsl)a?\([^()]*\) | (?:-?[\d.]+(?:px|pt|r?em|v[hw]|%)\s*)+
         | (?:%[-_0^\#]?[A-Za-z]|[^%\w])*
     )""",
     re.VERBOSE,

@@ -35,6 +35,8 @@ def translated(answers: dict[str, str], *labels: str) -> tuple[list[str], list[s
         ("Suchen && &Ersetzen…", "Suchen & Ersetzen…"),
         ("Fahr zu R&D und &weiter", "Fahr zu R&D und weiter"),
         ("<b>_Fett</b>", "<b>Fett</b>"),
+        ("ファイル(&F)", "ファイル"),
+        ("開く (_O)…", "開く…"),
         ("<span size='large'><b>&Datei</b></span>", "<span size='large'><b>Datei</b></span>"),
     ],
 )

@@ -229,10 +229,12 @@ def test_entities_of_translations_are_read_as_those_of_sources(name: str, text: 
 def test_properties() -> None:
     text = (
         "a = Datei\nb.label = &Haus\nb.mnemonic = u\nb.accelerator = ctrl H\nc = Das {name}\\u0020\n"
-        "d = {0,choice,0#keine|1#eine|1<{0} da}\n"
+        "d = {0,choice,0#keine|1#eine|1<{0} da}\ne = _Mehr\nf = _id\n"
     )
     said = text.replace("Datei", "DATEI").replace("&Haus", "&HAUS").replace("= u", "= U").replace("Das", "DAS")
-    said = said.replace("#keine", "#KEINE").replace("#eine", "#EINE").replace("} da}", "} DA}")
+    said = (
+        said.replace("#keine", "#KEINE").replace("#eine", "#EINE").replace("} da}", "} DA}").replace("_Mehr", "_MEHR")
+    )
     assert shout("properties", text) == said
 
 
@@ -267,6 +269,7 @@ def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
         ('a "b" c', 'A "B" C'),
         ('"a b"', '"A B"'),
         (r"a \u0020", r"A \u0020"),
+        (r"\u00a0a\u00A0", r"\u00a0A\u00A0"),
     ],
 )
 def test_breaks_quotes_and_spaces_of_android_stay(source: str, wanted: str) -> None:
@@ -291,6 +294,12 @@ def test_android_has_the_forms_of_the_target() -> None:
         "@nestjs/schematics",
         "a$1$b=",
         "x_{{date}}.txt",
+        "image/png",
+        "true",
+        "de-AT",
+        "startPageName",
+        "rgb(1, 2, 3)",
+        "10px 1.5em",
         "dd.MM.yyyy HH:mm",
         r"<?xml version='1.0'?>\n<die-app xmlns='ein/name'\n  a='eins zwei'>\n<b>eins zwei</b>\n</die-app>",
         "EEEE, d. MMMM y",
