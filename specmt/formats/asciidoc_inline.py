@@ -15,7 +15,7 @@ _ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
 # A space that does not break is none to Asciidoctor, which takes it for the beginning of a text, or its end.
 _START: Final = re.compile(
     rf"(?P<escape>\\(?:[*_`#^~+<\[|&]|\{{(?![\w-]+(?::[^}}\n]*)?\}})|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
-    r"|(?P<link>(?<![^\W_])(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)(?:pass:[a-z,]*\[[^\]\n]{0,300}\]|\+\+[^+\n]{1,300}\+\+|[^\s\[\]]){0,300}+"
+    r"|(?P<link>(?<![^\W_])(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)(?=(?P<to>(?:pass:[a-z,]*\[[^\]\n]{0,300}\]|\+\+[^+\n]{1,300}\+\+|[^\s\[\]]){0,300}))(?P=to)"
     r"|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
     r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]*)?\})"
     r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=(?a:\S))[^+\n]*(?<=(?a:\S))\+(?![\w+])"
