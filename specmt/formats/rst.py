@@ -285,7 +285,7 @@ class _Page:
         has_no_argument = name in BODIES or (line.is_blank and name not in TITLED)
         for n in range(options, blank):
             self._option(n, blank, is_marked=name != "toctree")
-        if LEFT.search(name) or name == "toctree":
+        if (LEFT.search(name) and name not in BODIES) or name == "toctree":
             if name == "csv-table" and first < options:
                 self._take((self._lines[first].first, self._lines[options - 1].end))
                 first = options

@@ -209,6 +209,11 @@ def test_a_reference_keeps_its_target() -> None:
     assert written.decode().startswith("Look `at that <das ziel_>`__ `there <a>`__.")
 
 
+def test_directives_of_texts_are_read_whatever_their_names_hold() -> None:
+    page = b".. epigraph::\n\n   Ein Haus\n\n.. highlights::\n\n   Ein Hof\n\n.. digraph:: nein\n\n   nein\n"
+    assert [each.source.text for each in read("rst", page).segments] == ["Ein Haus", "Ein Hof"]
+
+
 def test_a_title_of_a_role_may_be_one_word() -> None:
     document = read("rst", b"Im :gh:`roten Haus <a/b>`, :func:`c <d>`\n")
     source = document.segments[0].source
