@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+import specmt
 from specmt.cli.main import cli
 from tests.commands import MACHINE, ROOT, execute
 from tests.unit.test_import_marian import spm, write_hugging_face  # noqa: F401  (a fixture)
@@ -288,3 +292,14 @@ def test_commands_run_where_pytorch_cannot_be(tiny_model: Path, tmp_path: Path, 
     result = execute(sys.executable, "-c", COMMANDS, data=given, PYTHONPATH=f"{hook}:{ROOT}", ASKED=str(asked))
     assert result.returncode == 0, result.stderr.decode()
     assert not asked.exists(), asked.read_text()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="what this finds cannot be imported here")
+def test_patterns_are_none_that_python_3_10_cannot_read() -> None:
+    """Possessive quantifiers and groups that are not gone back to came later."""
+    names = [each.name for each in pkgutil.walk_packages(specmt.__path__, "specmt.")]
+    modules = [importlib.import_module(name) for name in names if name.split(".")[1] in ("check", "formats", "text")]
+    patterns = [each for module in modules for each in vars(module).values() if isinstance(each, re.Pattern)]
+    assert len(patterns) > 300
+    later = re.compile("POSSESSIVE|ATOMIC")
+    assert not [each.pattern for each in patterns if later.search(str(re._parser.parse(each.pattern, each.flags)))]  # type: ignore[attr-defined]
