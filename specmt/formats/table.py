@@ -14,7 +14,7 @@ from specmt.types import Span, Tagged
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
-    """Reads a table, of which tabs, semicolons or commas part the columns: what its first line has most of.
+    """Reads a table, of which tabs, semicolons or commas part the columns: what most of its lines have.
 
     Fields in quotes may have line breaks. The first line names the columns, unless they are asked for by number.
 
@@ -26,8 +26,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = decode(data)
     if not options.columns:
         raise UsageError("`column` must name what is translated of a table, but is left out.")
+    lines = re.sub(r'"[^"]*"', "", text[: 1 << 14]).split("\n")  # its head tells
     first = re.sub(r'"[^"\n]*"', "", text.split("\n", 1)[0])
-    delimiter = max("\t;,", key=first.count)
+    delimiter = max("\t;,", key=lambda c: (sum(c in line for line in lines) * (c in first), first.count(c)))
     rows = list(_rows(text, delimiter, has_quotes=delimiter != "\t" or '"' in first or '\t"' in text))
     header = [_decode(text[slice(*span)]) for span in rows[0][1]] if rows else []
     plans = [_columns(asked, header) for asked in options.columns]

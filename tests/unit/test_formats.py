@@ -559,6 +559,11 @@ def test_tables_with_short_lines_and_cells_without_letters() -> None:
     assert translate(read("csv", table.encode(), columns=("de",))).decode() == table.replace("Haus", "HAUS").replace(
         "Ein, zwei", "EIN, ZWEI"
     )
+    listed = b"Haus;Anna, Berta, Carl\nHof;Dora\nTor;Emil, Fritz\n"
+    assert translate(read("csv", listed, columns=("1",))) == b"HAUS" + listed[4:].replace(b"Hof", b"HOF").replace(
+        b"Tor", b"TOR"
+    )
+    assert translate(read("csv", b"a\nEins, zwei\n", columns=("1",))) == b"A\nEINS, ZWEI\n"
     several = read("csv", b'"a,b;c";d;e\nEins;Zwei;\nDrei;Vier\n', columns=("1", "2=3"))
     assert translate(several) == b'"a,b;c";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'.replace(b'"a,b;c";d', b'"A,B;C";d')
     assert [segment.reason for segment in several.segments if segment.reason] == [
