@@ -32,7 +32,7 @@ _SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
 _ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
 _HAS_MARKUP: Final = re.compile(r"[\\*`|\[_@]|://")
 _ADDRESS: Final = re.compile(
-    r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[\w.+-]{1,64}@(?=\w)[\w./-]*)(?<=[\w/=~+*])"""
+    r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[^\s()<>,:;"@]{1,64}@(?=\w)[\w./-]*)(?<=[\w/=~+*])"""
     + _AFTER
 )
 """An address that is a link without any markup."""

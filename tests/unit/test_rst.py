@@ -191,6 +191,7 @@ def test_lines_grow_with_what_they_are_drawn_for(source: str, expected: str) -> 
         ("In https://a.de/b.\n", "(https://a.de/b)", "(https://a.de/b)\n"),
         ("In https://a.de/b.\n", "*https://a.de/b*", ""),
         ("An a.c@b.de\n", "&a.c@b.de;", ""),
+        ("Von @anna und a@b.de\n", "`@anna und a@b.de", ""),
         ("In https://a.de/b, *c*\n", "_https://a.de/c", ""),
     ],
 )
