@@ -26,7 +26,7 @@ _START: Final = re.compile(
     rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=(?a:\S)))|(?P<script>[\^~](?=(?a:\S)))"
 )
 _NEEDED: Final = re.compile(r"(?!)")
-_SPECIAL: Final = re.compile(r"[*_`#^~+{<>\[\]\\&\"']")
+_SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
 _ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)

@@ -107,6 +107,7 @@ def test_headers_and_targets_are_no_text(page: str, texts: list[str]) -> None:
         ("`a.*` und `b.\\*`\n", "{t2} und {t1}", None),
         ("Haus\n", "House;; garden", "House&#59;&#59; garden\n"),
         ("Haus &amp; Hof\n", "House {t1}; garden", None),  # with the end of the entity, it would be a term
+        ("Haus {}\n", "`House {}", "&#96;House {}\n"),
         ("Siehe https://a.de.\n", "<{t1}>", "<https://a.de>\n"),
     ],
 )
