@@ -64,6 +64,9 @@ _MARK: Final = re.compile("[&_]")
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
 """A word, as a text has that is to be translated."""
 
+_OF_PAIRS: Final = frozenset(("code", "link"))
+"""What is told of blocks, too, that are no translations of each other."""
+
 _LEAST_MARKS: Final = 3
 """Of code and links in two blocks: fewer may be one that was changed."""
 
@@ -111,6 +114,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     mdx = pair.source.suffix == ".mdx"
     source = read_side(data[0], pair.source, pair.file_format, languages, pair.settings)
     both = pair.file_format in BILINGUAL
+    is_page = not both and pair.file_format not in KEYED
     try:
         order = languages if both else languages[::-1]
         target = read_side(data[1], pair.target, pair.file_format, order, pair.settings, mdx=mdx)
@@ -129,9 +133,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     elif pair.file_format in KEYED:
         matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))
     else:
-        matches = [
-            each if _belongs(each) else each._replace(target=None) for each in by_order(ours, _blocks(target, pair))
-        ]
+        matches = list(by_order(ours, _blocks(target, pair)))
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
@@ -140,7 +142,10 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         faults = shape.compare(one, other, _moved(pair, (source, target), texts))
         yield from (Finding(pair.source.as_posix(), fault.lines[0], "block", fault.text) for fault in faults)
     for match in matches:
-        for problem in _lost(match, pair.file_format) if match.target is None else _problems(match, pair.rules):
+        problems = [] if match.target is None else [*_problems(match, pair.rules)]
+        if match.target is not None and is_page and not (_OF_PAIRS.isdisjoint(dict(problems)) or _belongs(match)):
+            match = match._replace(target=None, after=match.target.line)
+        for problem in _lost(match, pair.file_format) if match.target is None else problems:
             if is_strict and problem.kind in _OF_MARKUP:
                 continue
             place = match.target or match.source

@@ -343,11 +343,15 @@ def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
         ("yaml", "Die <Wahl>Orte</Wahl>", "The places", "tag"),
         ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://hau.de/a) there", "link"),
         ("markdown", "Eins.\n\n# Der Garten\n\nZwei.", "One.\n\nTwo.", "block"),
-        ("markdown", "Die Schleife `range` ist leer.", "Give values by `tool install -f` or `--set`.", "block"),
     ],
 )
 def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: str, tmp_path: Path) -> None:
     assert kind in {each.kind for each in found(tmp_path, file_format, [(source, said)])}
+
+
+def test_a_block_that_is_no_translation_is_missing_where_the_other_is(tmp_path: Path) -> None:
+    texts = [("# Ein Haus\n\nDie Schleife `range` ist leer.", "# A house\n\nGive it by `tool install -f` or `--set`.")]
+    assert [(each.line, each.kind) for each in found(tmp_path, "markdown", texts)] == [(3, "block")]
 
 
 def test_a_text_may_have_plural_forms_and_no_words(tmp_path: Path) -> None:
