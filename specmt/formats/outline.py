@@ -148,11 +148,15 @@ def _named(text: str, token: Token) -> str:
 def _yaml(text: str, tree: _Tree) -> None:
     for root in composed(text):
         pairs = root.value if isinstance(root, yaml.MappingNode) else []
+        first = len(tree.marks)
         if pairs and all(isinstance(value, yaml.MappingNode) and is_code(str(key.value)) for key, value in pairs):
             for _, value in pairs:
                 _children(value, [], tree)
         elif isinstance(root, yaml.CollectionNode) and not root.flow_style:
             _children(root, [], tree)
+        if len(tree.marks) > first:  # what ends a document, `...`, stays behind all that is new
+            last = max(mark.end for mark in tree.marks[first:])
+            tree.marks.append(Mark(last, last, "end", "..."))
 
 
 def _children(node: yaml.Node, path: list[str], tree: _Tree) -> None:

@@ -291,3 +291,11 @@ def test_what_android_has_for_all_languages_is_not_put_into_translations(tmp_pat
     made = pair.update(strings.format('    <string name="b" translatable="false">x</string>\n'))
     assert made == strings.format("").replace("Eins", "EINS")
     assert pair.update() == made and not pair.remarks
+
+
+@pytest.mark.parametrize("ending", ["...\n", "# Ende\n", ""])
+def test_what_ends_yaml_stays_behind_what_is_new(tmp_path: Path, ending: str) -> None:
+    pair = Pair(tmp_path, "de.yml")
+    source = "---\na:\n  x: Eins\n"
+    pair.target.write_text(pair.update(source) + ending)
+    assert pair.update(f"{source}b:\n  y: Zwei\n") == f"---\na:\n  x: EINS\nb:\n  y: ZWEI\n{ending}"
