@@ -48,6 +48,12 @@ _UNITS: Final = {
 }
 """What is an entry, or a remark, where that can have several lines."""
 
+_KEYS: Final = {
+    "fluent": re.compile(r"(?:[ \t]*(?:#.*)?\n)*(-?[A-Za-z][\w-]*)[ \t]*="),
+    "properties": re.compile(r"(?:[ \t]*(?:[#!].*)?\n)*[ \t]*((?:[^\s:=\\#!])[^\s:=\\]*)[ \t]*[:=]"),
+}
+"""How entries begin whose texts may be none."""
+
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?!:)\S.*?:{2,4}(?=\s))")
@@ -221,10 +227,10 @@ def _with_marks(blocks: Sequence[Block], marks: Sequence[Mark]) -> Iterator[Bloc
             named.setdefault(bisect_right(begins, mark.start) - 1, mark)
     for number, block in enumerate(blocks):
         found = named.get(number)
-        if found is not None and not block.segments:
-            yield replace(block, kind=found.kind, key=found.key)
-        elif found is not None and not block.key and found.kind == "value":
-            yield replace(block, kind="entry", key=found.key)
+        is_entry = found is not None and found.kind == "value"
+        if found is not None and not block.key and (is_entry or not block.segments):
+            # An entry, be it a text or none: in another language it may be the other.
+            yield replace(block, kind="entry" if is_entry else found.kind, key=found.key)
         else:
             yield block
         yield from (Block(block.end, block.end, end.kind, end.key) for end in closed[number])
@@ -304,7 +310,8 @@ def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str
     if file_format == "po" and (named := _MESSAGE.search(text)) is not None:
         return "entry", "".join(_QUOTED.findall(named[1] or "")) + "\4" + "".join(_QUOTED.findall(named[2]))
     if not segments:
-        return "markup", ""
+        named = _KEYS[file_format].match(text) if file_format in _KEYS else None
+        return ("markup", "") if named is None else ("entry", named[1])
     if file_format in _BY_SOURCE:
         return "entry", " ".join(dict.fromkeys(f"{each.context}\4{each.source.text}" for each in segments))
     if any(each.context for each in segments):

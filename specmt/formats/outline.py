@@ -31,7 +31,7 @@ TAGGED: Final = frozenset(("html", "xml"))
 _DEEPEST: Final = 32
 """So many containers around another one make it a value."""
 
-_NAMES: Final = ("id", "name", "resname")
+_NAMES: Final = ("resname", "id", "name")
 """The attributes that tell an element from others."""
 
 _UNITS: Final = frozenset(("string", "plurals", "string-array", "data", "trans-unit", "unit", "message", "tu"))
@@ -130,19 +130,19 @@ def _xml(text: str, tree: _Tree) -> None:
     for token in xml_tokens(text, fragment=True):
         if token.kind in ("open", "empty"):
             is_deep, above = len(opened) > _DEEPEST, f"{opened[-1][0]}/" if opened else ""
-            path = "" if is_deep else above + _named(text, token)
-            tree.add(token.start, token.end, "map", path if path.endswith("]") else "")
-            opened.append((path, is_deep or token.kind == "empty" or local(token.name) in _UNITS))
+            is_unit, name = local(token.name) in _UNITS, _name(text, token)
+            path = "" if is_deep else f"{above}{local(token.name)}[{name}]"
+            tree.add(token.start, token.end, "map", "" if not (path and name) else name if is_unit else path)
+            opened.append((path, is_deep or token.kind == "empty" or is_unit))
         elif token.kind in ("text", "cdata") and opened and text[token.start : token.end].strip():
             opened[-1] = opened[-1][0], True
         if token.kind in ("close", "empty"):
             tree.close(token.start, token.end, is_whole=opened.pop()[1])
 
 
-def _named(text: str, token: Token) -> str:
+def _name(text: str, token: Token) -> str:
     attributes = token.attributes(text)
-    said = next((value_of(text, attributes[each]) for each in _NAMES if each in attributes), "")
-    return f"{local(token.name)}[{said}]" if said else local(token.name)
+    return next((value_of(text, attributes[each]) for each in _NAMES if each in attributes), "")
 
 
 def _yaml(text: str, tree: _Tree) -> None:

@@ -43,7 +43,7 @@ def count(plan: Plan, source: Side, blocks: int, asked: int, outdated: int) -> C
         sum(step.action == "write" and bool(source.blocks[number].segments) for number, step in enumerate(steps)),
         asked,
         outdated,
-        sum(step.action == "leave" and source.blocks[number].kind != "value" for number, step in enumerate(steps)),
+        sum(step.action == "leave" and source.items[number].text != NONE for number, step in enumerate(steps)),
         blocks - sum(other is not None for _, other in plan.order) if blocks else 0,
     )
 

@@ -178,7 +178,7 @@ def plan(
             continue
         is_edited = known[old].origin in ("h", "o") or target[number].text != known[old].target
         # A value that is no text is not kept for its own sake; a remark may be a part of one that stays.
-        is_value = known[old].origin == "c" and target[number].kind in (*OPENING, "end", "value")
+        is_value = known[old].origin == "c" and not target[number].sentences
         is_kept = is_edited or (options.obsolete == "keep" and not is_value)
         if options.obsolete == "remove" or not is_kept:
             removed.add(number)

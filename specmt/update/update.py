@@ -215,7 +215,7 @@ class Update:
             return replace(step, action="write", origin="m", note="")
         if step.action == "keep" and step.origin == "o" and step.entry is None and self.files.file_format in BILINGUAL:
             return self._by_own_source(number, step)
-        is_new = step.action == "write" and step.target is None and self.source.blocks[number].kind == "value"
+        is_new = step.action == "write" and step.target is None
         if is_new and self.files.file_format == "android" and _FOR_ALL.search(self.source.text(number)):
             return replace(step, action="leave", origin="-")
         is_head = self.files.file_format in BILINGUAL and self.source.items[number].text == NONE

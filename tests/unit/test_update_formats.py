@@ -299,3 +299,32 @@ def test_what_ends_yaml_stays_behind_what_is_new(tmp_path: Path, ending: str) ->
     source = "---\na:\n  x: Eins\n"
     pair.target.write_text(pair.update(source) + ending)
     assert pair.update(f"{source}b:\n  y: Zwei\n") == f"---\na:\n  x: EINS\nb:\n  y: ZWEI\n{ending}"
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "none"),
+    [
+        ("de.properties", "{}={}", "abc_def"),
+        ("de.ftl", "{} = {}", "{ $x }"),
+        ("de.strings", '"{}" = "{}";', "abc_def"),
+        ("strings.xml", '<string name="{}">{}</string>', "abc_def"),
+        ("de.resx", '<data name="{}"><value>{}</value></data>', "abc_def"),
+    ],
+)
+def test_what_is_no_text_in_one_language_is_the_entry_of_that_name(
+    tmp_path: Path, name: str, entry: str, none: str
+) -> None:
+    """Of the source a text, of the translation none, or the other way: it is one entry, and stays."""
+    root = {"strings.xml": "resources", "de.resx": "root"}.get(name)
+
+    def written(*texts: str) -> str:
+        entries = "\n".join(entry.format(*each) for each in zip("abc", texts, strict=False))
+        return f"{entries}\n" if root is None else f"<{root}>\n{entries}\n</{root}>\n"
+
+    for number, (ours, theirs) in enumerate((("Zwei Wörter", none), (none, "TWO WORDS"))):
+        pair = Pair(tmp_path / str(number), name)
+        pair.target.parent.mkdir(parents=True)
+        pair.target.write_text(written("TWO WAYS", theirs))
+        pair.update(written("Zwei Wege", ours), adopt=True)
+        assert pair.update(written("Zwei Wege", ours, "Neu")) == written("TWO WAYS", theirs, "NEU")
+        assert pair.update() == pair.target.read_text()
