@@ -187,8 +187,12 @@ _KINDS: Final = {
 }
 
 
-_MAY_START: Final = r"(?![A-Za-z](?<=[A-Za-z0-9].)(?<!d(?=ata:))|[0-9](?<=[0-9].)(?!\ufe0f?\u20e3)|\s)"
-"""Where something may start that is copied: in no word or number, unless it is ``data:`` or the picture of a key."""
+_PLAIN_WORD: Final = rf"(?!{FIELD}(?!\w))[A-ZÄÖÜ]?[a-zäöüß]{{1,40}}[.,;:!?)]{{0,3}}(?:\s|\Z)"
+_MAY_START: Final = rf"(?![A-Za-z](?<=[A-Za-z0-9].)(?<!d(?=ata:))|[0-9](?<=[0-9].)(?!\ufe0f?\u20e3)|\s|{_PLAIN_WORD})"
+"""Where something may start that is copied: in no word or number, unless it is ``data:`` or the picture of a key.
+
+With a word of letters alone only a date starts; most words are such, and every kind would be looked for at each.
+"""
 
 
 def _compile(*kinds: str) -> re.Pattern[str]:
