@@ -123,6 +123,9 @@ class _Destination:
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
 _BRACKETS: Final = re.compile(r"\[{16,}")
+_TEXT_END: Final = re.compile(r"[\n$&*<\[\\\]^_`{~]|!(?=\[)|\+(?=\+)|:(?=[a-z])")
+"""Where something may begin that is no text; theirs stops at each mark, and all rules are tried there."""
+
 _ESCAPES: Final = re.compile(r"(?:\\[!-'*-/:-@\[-`{-~]){16,}")  # math begins with \(
 _MOST_LABELS: Final = 10
 """How many labels of links may be in each other, each of which is looked through for those in it."""
@@ -152,6 +155,10 @@ def destination(text: str, start: int, end: int) -> _Destination:
 
 
 class InlineParser(ParserInline):
+    def __init__(self) -> None:
+        super().__init__()
+        self.terminator_re = _TEXT_END
+
     def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
         state = _Places(src, md, env, tokens)
         state.level = md.options["maxNesting"] - _MOST_LABELS

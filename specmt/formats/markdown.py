@@ -206,6 +206,7 @@ class _Page:
         content = self._lines.content(token, cell)
         if content is None:
             return
+        self._writer.learn(token)
         tags = "".join(child.content for child in token.children or () if child.type == "html_inline")
         self._in_pre, was_in_pre = _is_in_pre(tags, self._in_pre), self._in_pre
         if was_in_pre:

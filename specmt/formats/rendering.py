@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from specmt.formats.content import PREFIX
+from specmt.formats.content import LINE_END, PREFIX
 from specmt.formats.document import Edit, Pieces, RefusedError
 from specmt.formats.encoding import unescape
 from specmt.formats.inline import render, singles, wrap_alike
@@ -32,6 +32,7 @@ _NEEDED: Final = re.compile(r"`|\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
 """Even where one backtick does nothing in its text: the paragraph may have another text with one."""
 
 _NEEDED_IN_MDX: Final = re.compile(rf"[<{{]|{_NEEDED.pattern}")
+_NEXT_LINE: Final = re.compile(rf"(?:{LINE_END.pattern})[ \t>]*")
 _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY: Final = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]+|\w+);")
 
@@ -57,6 +58,7 @@ class Writer:
         self._text, self._markdown, self._env = text, markdown, env
         self._patterns = (_NEEDED_IN_MDX if mdx else _NEEDED), _SPECIAL
         self._written: dict[Span, tuple[Tagged, Edit]] = {}
+        self._shapes: dict[str, Counter[tuple[object, ...]]] = {}
 
     @cached_property
     def _spelt(self) -> Mapping[int, str]:
@@ -79,10 +81,10 @@ class Writer:
         in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
             return self._wrapped(span, [translation.text.translate(self._spelt)])
-        shape = _shape(self._parse([span])) if translation.tags else Counter()
+        shape = self._shape_of(self._raw([span])) if translation.tags else Counter()
         kept = {tag.open for tag in singles(translation.tags) if not CODE.fullmatch(self._text, *tag.open)}
         said = "".join(
-            piece if isinstance(piece, str) else _said(self._parse([piece])) if piece in kept else ""
+            piece if isinstance(piece, str) else _said(self._parse(self._raw([piece]))) if piece in kept else ""
             for piece in render(translation)
         )
         said = re.sub(r"\s", "", said)
@@ -92,7 +94,7 @@ class Writer:
                 number = re.match(r"\d+", pieces[0])
                 cut = number.end() if number else 0
                 pieces[0] = f"{pieces[0][:cut]}\\{pieces[0][cut:]}"
-            children = self._parse(pieces)
+            children = self._parse(self._raw(pieces))
             if _shape(children) == shape and _said(children) == said:
                 return self._wrapped(span, pieces)
         raise RefusedError("its inline markup would be read as something else")
@@ -100,10 +102,21 @@ class Writer:
     def _wrapped(self, span: Span, pieces: Pieces) -> Edit:
         return Edit(*span, wrap_alike(pieces, self._text, span, " \t>", _MAY_START))
 
-    def _parse(self, pieces: Pieces) -> Sequence[Token]:
+    def learn(self, token: Token) -> None:
+        """Takes inline content of the page, which need not be read again if all of it is one text."""
+        if token.children and len(token.children) > 1:
+            self._shapes[token.content] = _shape(token.children)
+
+    def _shape_of(self, raw: str) -> Counter[tuple[object, ...]]:
+        return self._shapes[raw] if raw in self._shapes else _shape(self._parse(raw))
+
+    def _raw(self, pieces: Pieces) -> str:
         raw = "".join(piece if isinstance(piece, str) else self._text[slice(*piece)] for piece in pieces)
-        (token,) = self._markdown.parseInline(re.sub(r"\r?\n[ \t>]*", "\n", raw), self._env)
-        return token.children or ()
+        return _NEXT_LINE.sub("\n", raw)
+
+    def _parse(self, raw: str) -> Sequence[Token]:
+        # `parseInline` would take a third longer, for rules of blocks.
+        return self._markdown.inline.parse(raw, self._markdown, self._env, [])
 
 
 def _shape(children: Sequence[Token]) -> Counter[tuple[object, ...]]:

@@ -17,7 +17,7 @@ from specmt.documents import translate_documents
 from specmt.formats import read_document
 from specmt.formats.anchors import fragments, rebase, slug_of
 from specmt.formats.commonmark import parser
-from specmt.formats.commonmark_inline import destination
+from specmt.formats.commonmark_inline import InlineParser, destination
 from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
@@ -412,6 +412,30 @@ def test_many_escapes_in_a_row_are_one() -> None:
     assert (segment.source.text, len(segment.source.tags)) == ("[*" * 10 + "{t1} das Haus", 2)
     assert sum(child.type == "text_special" for child in parser("auto").parseInline(text)[0].children or ()) == 1
     assert document.write({}, lambda *_: None) == text.encode()
+
+
+def test_a_text_is_read_once_and_its_translation_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, parsed = InlineParser.parse, []
+
+    def note(self: InlineParser, src: str, *rest: Any) -> Any:
+        parsed.append(src)
+        return parse(self, src, *rest)
+
+    monkeypatch.setattr(InlineParser, "parse", note)
+    assert shouted("Das *alte* Haus\n") == "DAS *ALTE* HAUS\n"
+    assert parsed == ["Das *alte* Haus", "DAS *ALTE* HAUS"]
+
+
+@given(st.lists(st.sampled_from([*"a 1\n!#$%&()*+-.:<=>@[]^_`{|}~\\", ":b:", "++c++", "[d](e)", "![f]"]), max_size=12))
+def test_what_ends_a_text_is_all_that_something_begins_with(parts: list[str]) -> None:
+    def shown() -> list[tuple[str, str, Any]]:
+        (token,) = markdown.parseInline("".join(parts))
+        return [(child.type, child.content, child.meta.get("at")) for child in token.children or ()]
+
+    markdown = parser.__wrapped__("")
+    ours = shown()
+    markdown.inline.terminator_re = re.compile(r"\W|_")
+    assert ours == shown()
 
 
 def test_backticks_of_two_texts_are_no_code() -> None:
