@@ -5,18 +5,19 @@ drafted tokens all stand. So an arm, a way to draft, is worth
 
     B · (1 + Σ s_k) / (seconds to verify B · (1 + nodes) tokens + seconds to draft them)
 
-tokens a second, be it chains, blocks or trees. Seconds are the machine's, and steady: medians of the newest calls, kept
+tokens a second, be it chains, blocks or trees. Seconds are the machine's, and steady: those of the newest calls, kept
 from day to day. Acceptance is the text's, and noisy: it is counted from every draft, begins as the drafter was
-calibrated, and fades (`specmt.decoding.tables`). The arm of most worth is played, others are tried now and then; what
-takes time to load is loaded once as much was decoded, if it is worth most. A token is drafted, and verified, where it
-is likely enough to stand to be worth its own seconds, in tokens of the best arm. Exact output depends on none of this.
+calibrated, for a text as hard as the drafts of others say, and fades (`specmt.decoding.tables`). The arm of most worth
+is played, others are tried now and then; what takes time to load is loaded once as much was decoded, if it is worth
+most. A token is drafted, and verified, where it is likely enough to stand to be worth its own seconds, in tokens of the
+best arm. Exact output depends on none of this.
 
-The constants are of time and of statistics, never of a model or a machine; of each is said what half and twice as much
-do.
+The constants are of time and of statistics, never of a model or a machine; of each is said what half and twice do.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, final
@@ -25,7 +26,7 @@ import numpy as np
 from typing_extensions import override
 
 from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm, Drafter, Plan
-from specmt.decoding.tables import MOST, Acceptance, Call, Costs
+from specmt.decoding.tables import MOST, Acceptance, Call, Costs, Kind, Text
 from specmt.engine.fused import Confidence, Ran
 
 HOLD: Final = 0.05  # seconds that a choice stands. Half: choosing takes 1% of all; twice: a small batch drafts later
@@ -33,7 +34,7 @@ REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms 
 SHARE: Final = 0.015  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 3%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of a turn that says what noise takes. Half: what Python adds blurs it; twice: more is lost
-DOUBT: Final = 0.1  # a gain so small may be none: batches load nothing for it. Half: for 5%; twice: for 20%
+DOUBT: Final = 0.2  # a gain so small loads nothing that was never seen. Half: more is loaded in vain; twice: later
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
@@ -90,12 +91,12 @@ class LearntPolicy(Policy):
         self.played = dict.fromkeys(self.arms, 0.0)  # when
         self.warm: set[int] = set()  # who was at it before
         self.fresh: dict[Plan, list[tuple[Ran, float]]] = defaultdict(list)  # turns, and their seconds
-        self.acceptance: dict[tuple[int, bool, bool, bool], Acceptance] = {}
+        self.text = Text()
 
     @override
     def choose(self, rows: int, promising: bool) -> Plan:
         if (arm := self._unknown(rows)) is not None:
-            return Plan(arm, promising, None, PROBES if arm.ahead else ALONE, "probe")
+            return Plan(arm, promising, None, PROBES if arm.ahead else 4 * PROBES, "probe")
         if self.seconds >= self.until:
             self._digest()
             self.plans, self.until = {}, self.seconds + HOLD
@@ -130,6 +131,7 @@ class LearntPolicy(Policy):
                 made = self._calls(arm, active.shape[1] if plan.why == "probe" else rows, *map(float, sizes))
                 self.costs.observe(arm.name(self.drafters), rows, made, seconds / calls)
         self.fresh.clear()
+        self.text.settle()
         if self.seconds >= 4.0 * self.kept:
             self.kept = self.seconds
             self.keep()
@@ -148,11 +150,7 @@ class LearntPolicy(Policy):
     def survival(self) -> dict[str, list[float]]:
         """Returns how often the first 1, 2, … tokens of drafts stand, by who drafts, and for what."""
         self._digest()
-        told = {}
-        for (drafter, is_tree, promising, is_batch), table in self.acceptance.items():
-            kinds = ", trees" * is_tree, ", promising" * promising, ", batches" * is_batch
-            told["".join([self.drafters[drafter].name, *kinds])] = (table.stood / table.asked).tolist()
-        return told
+        return self.text.survival([each.name for each in self.drafters])
 
     def _unknown(self, rows: int) -> Arm | None:
         """Returns what is to be timed now: the verifier alone, then with noise, in batches once that is affordable."""
@@ -168,32 +166,35 @@ class LearntPolicy(Policy):
     def _plan(self, rows: int, promising: bool) -> Plan:
         # Nothing is drafted for a batch before it is known what more tokens cost.
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
-        known = [each for each in self.prospects(rows, promising) if is_open or not each[0].drafts]
-        every = sorted(known, key=lambda each: -each[1])
-        best, most = next(each for each in every if each[0].drafter != NOISE and self.price(each[0]) == 0.0)
-        due = [each for each in every if self._is_due(*each, rows, promising, most)]
-        for arm, worth in every[: every.index((best, most))]:
+        worth = {arm: each for arm, each in self.prospects(rows, promising) if is_open or not arm.drafts}
+        seen = [arm for arm in worth if not arm.drafts or self.costs.is_measured(arm.name(self.drafters))]
+        doubt = 1.0 + DOUBT * any(arm.drafts for arm in seen)
+        thought = {arm: each / doubt if arm not in seen and self.price(arm) else each for arm, each in worth.items()}
+        every = sorted(thought, key=lambda arm: -thought[arm])
+        best = next(arm for arm in every if arm.drafter != NOISE and self.price(arm) == 0.0)
+        due = [arm for arm in every if self._is_due(arm, thought[arm], rows, promising, thought[best])]
+        made = ALONE  # the verifier comes back after as long as a choice stands
+        for arm in every[: every.index(best)]:
             if (price := self.price(arm)) == 0.0:
                 continue
-            if (wait := self._wait(worth / most, price, rows)) <= 0.0:
-                best, most, due = arm, worth, []
+            if (wait := self._wait(thought[arm] / thought[best], price, rows)) <= 0.0:
+                best, due, made = arm, [], ALONE
                 self.paid += price
                 break
-            self.until = min(self.until, self.seconds + wait)
-        arm, worth = min(due, key=lambda each: self.played[each[0]], default=(best, most))
-        made = ALONE  # the verifier comes back after as long as a choice stands
-        if arm != best or (arm.drafts and not self.costs.is_measured(arm.name(self.drafters))):
+            calls = wait * worth[best] / (rows * self._expect(best, rows, promising)[0])
+            self.until, made = min(self.until, self.seconds + wait), min(made, max(math.ceil(calls), PROBES))
+        arm = min(due, key=self.played.__getitem__, default=best)
+        if arm != best or arm not in seen:
             made, self.until = PROBES, self.seconds  # what that takes is seen before there is more of it
-        confidence = self._confidence(arm, rows, promising, most)
-        return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth)
+        confidence = self._confidence(arm, rows, promising, worth[best])
+        return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
 
     def _wait(self, ratio: float, price: float, rows: int) -> float:
         """Returns the seconds until what an arm of so much more worth needs may be loaded.
 
         That is when it would have saved as much, and as much was decoded, of so many sentences.
         """
-        gain = ratio - 1.0 - DOUBT * (rows > 1)
-        return self.paid + price / min(gain, 1.0) - self.spent[rows] if gain > 0.0 else HOLD
+        return self.paid + price / min(ratio - 1.0, 1.0) - self.spent[rows] if ratio > 1.0 else HOLD
 
     def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
@@ -215,9 +216,11 @@ class LearntPolicy(Policy):
             worth / (4.0 * rows) * (self.costs.seconds(then[i], name, rows) - self.costs.seconds(now[i], name, rows))
             for i in (slice(1), slice(1, None))
         )
-        # The next token must stand, too; what is drafted all at once is judged by what it turned out to be.
+        # The next token must stand, too; what is drafted all at once is judged by how it turned out.
         margin = (verify + draft) * table.drafted[0] / max(table.stood[0], 1e-9) if draft > 0.0 else 0.0
-        floor, margin = (float(min(max(limit, 1e-3), 0.9)) for limit in (verify, margin))
+        # Chances show half of how hard a text is: in an easy one, drafts are surer than they say.
+        hardness = 1.0 if promising else self.text.hardness
+        floor, margin = (float(min(max(limit**hardness**-0.5, 1e-3), 0.9)) for limit in (verify, margin))
         return Confidence(calibration.scale, calibration.shift, floor, margin)
 
     def _expect(self, arm: Arm, rows: int, promising: bool) -> tuple[float, float, float]:
@@ -233,11 +236,8 @@ class LearntPolicy(Policy):
 
     def _acceptance(self, arm: Arm, rows: float, promising: bool) -> Acceptance:
         """Returns what is counted of an arm: apart for trees, promising sentences, and batches, which ask for more."""
-        key = arm.drafter, arm.nodes > 0, promising, rows > 4.0
-        if key not in self.acceptance:
-            calibration = self.drafters[arm.drafter].calibration(promising)
-            self.acceptance[key] = Acceptance(self.prior or calibration.acceptance, arm.nodes)
-        return self.acceptance[key]
+        kind = Kind(arm.drafter, arm.nodes > 0, promising, rows > 4.0)
+        return self.text.of(kind, self.prior or self.drafters[arm.drafter].calibration(promising).acceptance, arm.nodes)
 
 
 def _class(rows: int) -> int:

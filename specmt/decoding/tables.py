@@ -17,10 +17,12 @@ import numpy as np
 from specmt.engine.arrays import Ids
 
 PACE: Final = 5  # turns whose median is how fast the machine is now. Half: two hiccups are believed; twice: it lags
-NEWEST: Final = 15  # turns whose median is what a way costs at that pace. Half: noise decides; twice: it lags
+NEWEST: Final = 15  # turns whose lower third ends at what a way costs at that pace. Half: noise decides; twice: it lags
 KNOWN: Final = 5  # turns that are kept, and that say the pace. Half: noise decides; twice: errors stay
+AGREE: Final = 1.2  # how far two measurements are apart at most to agree. Half as far: more of them; twice: hiccups
 FADE: Final = 2000.0  # tokens until drafts count half. Half: noise of 3% decides; twice: new text is noticed late
 PRIOR: Final = 20.0  # drafts that a calibration counts for. Half: one odd line decides; twice: odd text waits two lines
+HARDEST: Final = 4.0  # how hard a text is at most, and how easy. Half: not as hard as some are; twice: noise counts
 MOST: Final = 32  # tokens of a draft that are counted. Half: long copies look short; twice: nothing but time
 
 VERIFIER: Final = "verifier"
@@ -68,17 +70,17 @@ class Costs:
         known.setdefault(base, {at: [*values] for at, values in known.get(VERIFIER, {}).items()})
 
     def is_beyond(self, tokens: float) -> bool:
-        """Returns whether a call of the verifier is larger than any that was measured twice."""
-        timed = [size for size, values in self.known[self.base].items() if len(values) > 1]
+        """Returns whether a call of the verifier is larger than any that is known."""
+        timed = [size for size, values in self.known[self.base].items() if is_settled(values)]
         return nearest(tokens) > max(timed, default=0.0)
 
     def is_timed(self, tokens: float) -> bool:
-        """Returns whether a call of the verifier of about so many tokens was measured twice."""
-        return len(self.known[self.base].get(nearest(tokens), ())) > 1
+        """Returns whether it is known what a call of the verifier of about so many tokens takes."""
+        return is_settled(self.known[self.base].get(nearest(tokens), ()))
 
     def is_measured(self, way: str) -> bool:
-        """Returns whether a way to draft was, for any number of sentences, twice: what is seen once may be a hiccup."""
-        return any(len(values) > 1 for values in self.known.get(f"{self.base}, {way}", {}).values())
+        """Returns whether it is known what a way to draft takes, for any number of sentences."""
+        return any(is_settled(values) for values in self.known.get(f"{self.base}, {way}", {}).values())
 
     def seconds(self, calls: Sequence[Call], way: str = "", rows: float = 1.0) -> float:
         """Returns the seconds of calls.
@@ -139,7 +141,11 @@ class Costs:
 
 @final
 class Acceptance:
-    """How often the first 1 … K tokens of a draft are there, and how often all of them stand."""
+    """How often the first 1 … K tokens of a draft are there, and how often all of them stand.
+
+    A text that is harder than those that drafters were calibrated on is so for all of them, and for each token: where
+    k tokens stood s_k of the times, they stand s_k^h times, and h is hardly another one for other drafters.
+    """
 
     def __init__(self, survival: Sequence[float], nodes: int = 0) -> None:
         """
@@ -148,7 +154,9 @@ class Acceptance:
         """
         known = [*survival[:MOST]]
         known += [known[-1] * 0.7**more for more in range(1, MOST + 1 - len(known))]
-        self.asked, self.stood = np.full(MOST, PRIOR), PRIOR * np.array(known)
+        self.calibrated, self.nodes, self.hardness = np.array(known), nodes, 1.0
+        self.thought = np.full(MOST, PRIOR)  # what counts, of what is asked, as calibrated
+        self.asked, self.stood = np.full(MOST, PRIOR), PRIOR * self.calibrated
         self.drafted = np.append(PRIOR, self.stood[:-1])
         self.drafted[:nodes] = PRIOR
         self.expected: dict[tuple[int, int], tuple[float, float, float]] = {}  # asked often, until more is counted
@@ -159,7 +167,16 @@ class Acceptance:
         fresh = len(drafted), (drafted[:, None] >= k).sum(0), (accepted[:, None] >= k).sum(0)
         for table, more in zip((self.asked, self.drafted, self.stood), fresh, strict=True):
             table[:reach] = fade * table[:reach] + more
+        self.thought[:reach] *= fade
         self.expected = {}
+
+    def lean(self, hardness: float) -> None:
+        """Takes the text for so hard, where nothing was counted."""
+        more = self.thought * (self.calibrated**hardness - self.calibrated**self.hardness)
+        self.stood += more
+        first = max(1, self.nodes)
+        self.drafted[first:] += more[first - 1 : -1]
+        self.hardness, self.expected = hardness, {}
 
     def expect(self, reach: int, rows: int) -> tuple[float, float, float]:
         """Returns tokens that a call commits of a sentence, its nodes, and those of the one of all that has most."""
@@ -168,6 +185,54 @@ class Acceptance:
             sums = 1.0 + stood.sum(), drafted.sum(), (1.0 - (1.0 - drafted) ** rows).sum()
             self.expected[reach, rows] = (float(sums[0]), float(sums[1]), float(sums[2]))
         return self.expected[reach, rows]
+
+
+class Kind(NamedTuple):
+    """What is counted apart."""
+
+    drafter: int
+    is_tree: bool
+    promising: bool
+    is_batch: bool
+    """Of more than a few sentences, in which more is asked of drafts."""
+
+
+@final
+class Text:
+    """How often drafts stand in a text, by their kinds, and how hard it is."""
+
+    def __init__(self) -> None:
+        self.tables: dict[Kind, Acceptance] = {}
+        self.hardness = 1.0
+
+    def of(self, kind: Kind, survival: Sequence[float], nodes: int) -> Acceptance:
+        """Returns what is counted of a kind; it begins as is thought (`Acceptance`), for so hard a text."""
+        if kind not in self.tables:
+            self.tables[kind] = Acceptance(survival, nodes)
+            self.tables[kind].lean(1.0 if kind.promising else self.hardness)
+        return self.tables[kind]
+
+    def settle(self) -> None:
+        """Finds how hard the text is, h, by how often first tokens stood; as calibrated where nothing was drafted."""
+        stood = thought = 0.0
+        for kind, each in self.tables.items():
+            asked, fresh, as_calibrated = each.asked[0], each.thought[0], each.calibrated[0]
+            if asked > fresh and not any(kind[1:]):
+                first = each.stood[0] - fresh * (as_calibrated**each.hardness - as_calibrated)
+                stood += asked * math.log(min(max(first / asked, 1e-3), 1.0))
+                thought += asked * math.log(as_calibrated)
+        self.hardness = min(max(stood / thought, 1.0 / HARDEST), HARDEST) if thought else 1.0
+        for kind, each in self.tables.items():
+            if not kind.promising:
+                each.lean(self.hardness)
+
+    def survival(self, names: Sequence[str]) -> dict[str, list[float]]:
+        """Returns how often the first 1, 2, … tokens of drafts stand, by who drafts, and for what."""
+        told = {}
+        for (drafter, is_tree, promising, is_batch), table in self.tables.items():
+            kinds = ", trees" * is_tree, ", promising" * promising, ", batches" * is_batch
+            told["".join([names[drafter], *kinds])] = (table.stood / table.asked).tolist()
+        return told
 
 
 def nearest(tokens: float) -> float:
@@ -189,16 +254,24 @@ def checked(value: Any) -> dict[str, Table]:
     found: dict[str, Table] = {}
     with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
         for network, table in value.items():
-            each = {float(at): [float(value) for value in values[-KNOWN:]] for at, values in table.items()}
+            each = {
+                float(at): sorted(float(value) for value in values[-NEWEST:])[:KNOWN] for at, values in table.items()
+            }
             is_some = bool(each) and all(each.values()) and all(1.0 <= at <= 2.0**20 for at in each)
             if is_some and all(LEAST <= value <= LONGEST for values in each.values() for value in values):
                 found[network] = each
     return found
 
 
+def is_settled(values: Sequence[float]) -> bool:
+    """Returns whether measurements are to be believed: two of them agree, as what is seen once may be a hiccup."""
+    least = sorted(values)[:2]
+    return len(values) >= KNOWN or (len(least) > 1 and least[1] <= AGREE * least[0])
+
+
 def typical(values: Sequence[float]) -> float:
-    """Returns what is believed of measurements: the least of few, as a hiccup makes them longer, else the median."""
-    return median_low(values) if len(values) >= KNOWN else min(values)
+    """Returns what is believed of measurements, which hiccups make longer: the least of few, or the lower third."""
+    return sorted(values)[(len(values) - 1) // 3]
 
 
 def median_low(values: Iterable[float]) -> float:

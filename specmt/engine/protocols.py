@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from specmt.engine.architecture import NO_PREFIXES, Prefixes, Sizes
 from specmt.engine.arrays import Floats, Ids
@@ -140,6 +140,16 @@ class DraftNetwork(Network, Protocol):
         """Returns what the tokens of draft trees of at most so many levels are chosen from."""
 
 
+class Kept(NamedTuple):
+    """A file of a packed network."""
+
+    seconds: float
+    """What it took to make it."""
+
+    size: int
+    """Its bytes."""
+
+
 class Backend(Protocol):
     """One way to compute a model's networks, on one device and in one number format."""
 
@@ -175,8 +185,8 @@ class Backend(Protocol):
     def drafter(self, kind: Kind, weights: Weights, sizes: Sizes) -> DraftNetwork:
         """Returns a drafter over weights named as in the fairseq2 model, in the format that drafts want."""
 
-    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
-        """Returns the seconds that making a network took on an earlier day, if it was kept and is there at once.
+    def kept(self, name: str, weights: Weights, sizes: Sizes) -> Kept | None:
+        """Returns what is known of a network that was made on an earlier day, and is kept so that it is read at once.
 
         :param name: as for `bits`
         """

@@ -49,7 +49,7 @@ class Model:
     """Seconds in which a weight of the verifier was read, checked and packed, on this day or another."""
 
     loading: float = 0.0
-    """Seconds in which one came into memory today."""
+    """Seconds in which a byte of it came into memory today."""
 
     costs: dict[str, dict[float, list[float]]] = field(default_factory=dict)
     """Seconds of calls (specmt.decoding.tables)."""
@@ -178,9 +178,9 @@ class Model:
             for kind, config in self.folder.drafters.items():
                 if kind == name:
                     weights, sizes = self._drafter_weights(kind), decoder_sizes(config)
-            is_kept = self.backend.kept_seconds(name, weights, sizes) is not None
-            rate = self.loading if is_kept else self.packing
-            self._prices[name] = rate * count_weights(self.folder, name)
+            kept = self.backend.kept(name, weights, sizes)
+            packing = self.packing * count_weights(self.folder, name)
+            self._prices[name] = packing if kept is None else self.loading * kept.size
         return self._prices[name]
 
     @cached_property
@@ -269,12 +269,13 @@ def _load(
         if actual != wanted:
             raise ModelError(f"{folder.path}: there must be {wanted} {side} pieces, but there are {actual} instead.")
     weights = open_weights(folder, VERIFIER, verifier_shapes(config))
-    kept = backend.kept_seconds("verifier", weights, verifier_sizes(config))
+    kept = backend.kept("verifier", weights, verifier_sizes(config))
     started = time.perf_counter()
     verifier = make_verifier(weights, config, backend)
     seconds = time.perf_counter() - started
     count = count_weights(folder, "verifier")
-    return Model(folder, pieces, backend, verifier, weights, (kept or seconds) / count, seconds / count)
+    packed, size = kept or (seconds, count)
+    return Model(folder, pieces, backend, verifier, weights, packed / count, seconds / size)
 
 
 def choose_backend(

@@ -23,7 +23,20 @@ from specmt.decoding.drafters.base import NO_DRAFT, NOISE, Arm, Plan
 from specmt.decoding.drafters.masked import MaskedDrafter
 from specmt.decoding.policy import ALONE, PROBES, FixedPolicy, LearntPolicy, Policy
 from specmt.decoding.session import Session, decode
-from specmt.decoding.tables import KNOWN, MOST, NEWEST, PRIOR, Acceptance, Call, Costs, Table, checked, median_low
+from specmt.decoding.tables import (
+    KNOWN,
+    MOST,
+    NEWEST,
+    PRIOR,
+    Acceptance,
+    Call,
+    Costs,
+    Kind,
+    Table,
+    Text,
+    checked,
+    median_low,
+)
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.decoding.tree import chains
 from specmt.engine.fused import Confidence, Ran
@@ -94,6 +107,13 @@ def test_nothing_is_drafted_behind_doubt_or_the_end() -> None:
 def table(seconds: dict[float, float], times: int = KNOWN) -> Table:
     """Returns what was measured so many times."""
     return {at: [value] * times for at, value in seconds.items()}
+
+
+def test_two_measurements_that_agree_are_believed() -> None:
+    costs = Costs({}, {})
+    for seconds, is_known in ((1.0, False), (1.5, False), (1.1, True)):
+        costs.observe("none", 1.0, [Call("", 1.0)], seconds)
+        assert costs.is_timed(1.0) == is_known != costs.is_beyond(1.0)
 
 
 def test_costs_lie_between_those_that_were_measured_and_grow_beyond_them() -> None:
@@ -182,6 +202,27 @@ def test_short_drafts_say_nothing_of_long_ones_and_what_is_long_ago_fades() -> N
         table.observe(2, np.full(200, 2), np.full(200, 0))
     assert table.expect(2, 1)[0] < 1.6
     assert table.asked[2] == PRIOR
+
+
+@pytest.mark.parametrize("power", [0.6, 1.0, 1.6])
+def test_how_hard_a_text_is_holds_for_drafters_that_have_drafted_nothing(power: float) -> None:
+    """Where each token of one drafter stands s^h of the times, those of others are thought to."""
+    text, kinds = Text(), [Kind(number, is_tree=False, promising=False, is_batch=False) for number in range(3)]
+    lookup = text.of(kinds[0]._replace(promising=True), CALIBRATED.acceptance, 0)
+    chain, other = (text.of(kind, CALIBRATED.acceptance, 0) for kind in kinds[:2])
+    before = lookup.expect(6, 1), chain.expect(6, 1)
+    text.settle()
+    assert text.hardness == 1.0 and chain.expect(6, 1) == before[1]  # nothing was drafted yet
+    stood = int(1000 * CALIBRATED.acceptance[0] ** power)
+    for _ in range(9):  # however often it is asked
+        chain.observe(1, np.full(1000, 1), np.array([1] * stood + [0] * (1000 - stood)))
+        text.settle()
+    assert text.hardness == pytest.approx(power, rel=0.03)
+    later = text.of(kinds[2], SLOTS.acceptance, 0)
+    for table, calibrated in ((other, CALIBRATED), (later, SLOTS)):
+        wanted = 1.0 + sum(each**power for each in calibrated.acceptance)
+        assert table.expect(len(calibrated.acceptance), 1)[0] == pytest.approx(wanted, rel=0.03)
+    assert lookup.expect(6, 1) == before[0]
 
 
 # Decisions, on machines that are made up
@@ -286,6 +327,27 @@ def test_nothing_is_loaded_before_as_much_was_decoded_nor_for_nothing() -> None:
     never = decoding(Machine(row=0.9), learnt(0.05), HARD, rows=8)
     never.run(80)
     assert not any(each.loads for each in never.drafters)
+
+
+def test_the_verifier_comes_back_as_soon_as_something_may_be_loaded() -> None:
+    one = decoding(Machine(noise=0.0), learnt(0.015, {"verifier": table({1.0: 0.7e-3, 4.0: 1e-3})}))
+    one.run(5)
+    loaded = next(number for number, plan in enumerate(one.log) if plan.arm.drafts)
+    assert all(plan.iterations < ALONE for plan in one.log[:loaded])
+    assert 0.015 <= 0.7e-3 * sum(plan.iterations for plan in one.log[:loaded]) < 0.03
+
+
+@pytest.mark.parametrize(("gain", "is_loaded"), [(1.15, False), (1.3, True)])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_what_was_never_seen_must_promise_more_to_be_loaded(gain: float, is_loaded: bool, is_seen: bool) -> None:
+    ways = ["verifier, autoregressive 12", *["verifier, masked 10"] * is_seen]
+    known = {"verifier": table({1.0: 1e-3, 16.0: 2e-3}), **{way: table({1.0: 1.0}) for way in ways}}
+    policy = learnt(0.01, known)
+    policy.drafters[1].load(1)
+    policy.spent[1] = 1.0
+    worth = {NO_DRAFT: 1.0, Arm(1, 12): 2.0, Arm(0, 10): 2.0 * gain}
+    policy.prospects = lambda rows, promising: iter(worth.items())  # type: ignore[method-assign]
+    assert policy.choose(1, False).arm == (Arm(0, 10) if is_loaded or is_seen else Arm(1, 12))
 
 
 def test_trials_are_for_what_is_there_and_cost_a_small_share() -> None:
@@ -552,7 +614,7 @@ def test_whatever_tables_say_the_output_is_the_same(
 def test_damaged_tables_are_none() -> None:
     assert all(checked(value) in ({}, {"verifier": {1.0: [1.0, 1.0]}}) for value in DAMAGED.values())
     kept = {"verifier": {"1": [9, *range(1, KNOWN + 1)], "4": [3.5]}, "x": {}, "y": {"1": "z"}}
-    assert checked(kept) == {"verifier": {1.0: [1.0, 2.0, 3.0, 4.0, 5.0], 4.0: [3.5]}}  # the newest
+    assert checked(kept) == {"verifier": {1.0: [1.0, 2.0, 3.0, 4.0, 5.0], 4.0: [3.5]}}  # the least
 
 
 def costs_files() -> list[Path]:

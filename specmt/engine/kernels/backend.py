@@ -10,13 +10,13 @@ from typing_extensions import override
 from specmt.engine.architecture import NO_PREFIXES, Prefixes, Sizes
 from specmt.engine.kernels import library
 from specmt.engine.kernels.decoder import KernelDecoder, KernelReplica
-from specmt.engine.kernels.mapping import kept_seconds, pack_or_map
+from specmt.engine.kernels.mapping import kept, pack_or_map
 from specmt.engine.kernels.masked import KernelMaskedDrafter
 from specmt.engine.kernels.numa import allowed_nodes, spread
 from specmt.engine.kernels.packing import Given, Parts, pack_autoregressive, pack_masked, pack_replica, pack_verifier
 from specmt.engine.kernels.stack import Packed
 from specmt.engine.kernels.verifier import KernelVerifier
-from specmt.engine.protocols import Backend, DraftNetwork, Kind, Scorer, Verifier
+from specmt.engine.protocols import Backend, DraftNetwork, Kept, Kind, Scorer, Verifier
 from specmt.engine.weights import StoredWeights, Weights
 
 NARROW: Final = 320
@@ -69,8 +69,8 @@ class KernelBackend(Backend):
         return KernelDecoder(packed(pack_autoregressive, weights, sizes, format), sizes, format)
 
     @override
-    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
-        return kept_seconds(weights, *_purpose(_PACKS[name], sizes, self._format_of(name, _width(weights))))
+    def kept(self, name: str, weights: Weights, sizes: Sizes) -> Kept | None:
+        return kept(weights, *_purpose(_PACKS[name], sizes, self._format_of(name, _width(weights))))
 
     def _format_of(self, name: str, width: int) -> str:
         """Returns the format of a network, named as for `bits`.

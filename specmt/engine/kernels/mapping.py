@@ -28,6 +28,7 @@ import numpy as np
 
 from specmt.engine.arrays import ALIGNMENT, Array, empty, zeros
 from specmt.engine.kernels.packing import LAYOUT, Given, Part, Parts
+from specmt.engine.protocols import Kept
 from specmt.engine.threads import processor
 from specmt.engine.weights import StoredWeights, Weights
 from specmt.files import cache_folder, lock, whole, write_whole
@@ -82,11 +83,11 @@ def pack_or_map(weights: Weights, purpose: str, pack: Pack) -> dict[str, Array]:
     return _filled([*pack(weights)]) if found is None else found
 
 
-def kept_seconds(weights: Weights, purpose: str, pack: Pack) -> float | None:
-    """Returns the seconds that it took to make the kept file of what `pack_or_map` is asked for, if there is one."""
+def kept(weights: Weights, purpose: str, pack: Pack) -> Kept | None:
+    """Returns what is known of the kept file of what `pack_or_map` is asked for, if there is one."""
     if not isinstance(weights, StoredWeights) or weights.count < LEAST:
         return None
-    return _File(weights, purpose, pack).seconds()
+    return _File(weights, purpose, pack).kept()
 
 
 class _Extent(NamedTuple):
@@ -143,7 +144,7 @@ class _File:
         with suppress(*_UNREADABLE), self._path.open("rb") as stream:
             extents, size = self._laid_out
             status = os.fstat(stream.fileno())
-            if self._seconds(status) is None or status.st_size != size:
+            if self._kept(status) is None or status.st_size != size:
                 return None
             data = _whole(stream, size)
             with suppress(OSError):
@@ -151,17 +152,17 @@ class _File:
             return {name: extent.of(data) for name, extent in extents.items()}
         return None
 
-    def seconds(self) -> float | None:
-        """Returns the seconds that it took to make the file, if it is there and counts."""
+    def kept(self) -> Kept | None:
+        """Returns what is known of the file, if it is there and counts."""
         with suppress(*_UNREADABLE):
-            return self._seconds(self._path.stat())
+            return self._kept(self._path.stat())
         return None
 
-    def _seconds(self, status: os.stat_result) -> float | None:
+    def _kept(self, status: os.stat_result) -> Kept | None:
         record = json.loads(self._record.read_text(encoding="utf-8"))
         seconds = float(record.pop("seconds"))
         counts = record == self._describe(status) and status.st_uid in (os.geteuid(), 0)
-        return seconds if counts else None
+        return Kept(seconds, status.st_size) if counts else None
 
     def make(self) -> dict[str, Array] | None:
         """Packs the weights into a file and returns the arrays, mapped; one process does so at a time.

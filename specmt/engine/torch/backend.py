@@ -8,7 +8,7 @@ import torch
 from typing_extensions import override
 
 from specmt.engine.architecture import NO_PREFIXES, Prefixes, Sizes
-from specmt.engine.protocols import Backend, DraftNetwork, Kind, Scorer, Verifier
+from specmt.engine.protocols import Backend, DraftNetwork, Kept, Kind, Scorer, Verifier
 from specmt.engine.torch.decoder import TorchDecoder
 from specmt.engine.torch.door import memory_errors, set_threads, to_tensors
 from specmt.engine.torch.invariance import COMPILED, FREE, GRANULAR, ShapePolicy, fixed, invariant_here, one_shape
@@ -82,7 +82,7 @@ class TorchBackend(Backend):
             return TorchDecoder(self._tensors(weights), DRAFTER_TABLES, sizes, shapes)
 
     @override
-    def kept_seconds(self, name: str, weights: Weights, sizes: Sizes) -> float | None:
+    def kept(self, name: str, weights: Weights, sizes: Sizes) -> Kept | None:
         return None
 
     def _tensors(self, weights: Weights) -> dict[str, torch.Tensor]:
