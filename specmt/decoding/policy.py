@@ -31,7 +31,7 @@ from specmt.engine.fused import Confidence, Ran
 
 HOLD: Final = 0.05  # seconds that a choice stands. Half: choosing takes 1% of all; twice: a small batch drafts later
 REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms take turns; twice: changes are seen late
-SHARE: Final = 0.015  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 3%
+SHARE: Final = 0.0075  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 1.5%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of a turn that says what noise takes. Half: what Python adds blurs it; twice: more is lost
 DOUBT: Final = 0.2  # a gain so small loads nothing that was never seen. Half: more is loaded in vain; twice: later
