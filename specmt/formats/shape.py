@@ -44,10 +44,10 @@ _TERM: Final = re.compile(r"\A *:[ \t]+")
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COPIED: Final = re.compile(
-    r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:{3,}[\w-]*|\[\^[^\]\s]{1,300}\]|\[![A-Z]+\]"
-    r"|\{:[^}\n]{0,1000}\}|^!!! *\w+"
+    r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:::+[\w-]*|\[\^[^\]\s]{1,300}\]|\[![A-Z]+\]"
+    r"|\{:[^}\n]{0,1000}\}|!!!(?<=^!!!) *\w+"
 )
-"""What is text to cmark, but markup to those that a page is written for."""
+"""What is text to cmark, but markup to those that a page is written for. Each begins with a character: so it is found fast."""
 
 
 @dataclass(slots=True)
