@@ -47,7 +47,7 @@ _COPIED: Final = re.compile(
     r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:::+[\w-]*|\[\^[^\]\s]{1,300}\]|\[![A-Z]+\]"
     r"|\{:[^}\n]{0,1000}\}|!!!(?<=^!!!) *\w+"
 )
-"""What is text to cmark, but markup to those that a page is written for. Each begins with a character: so it is found fast."""
+"""What is text to cmark, but markup to those that a page is written for; each begins with a mark."""
 
 
 @dataclass(slots=True)
