@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum, log
 from typing import Final
 
@@ -55,14 +56,18 @@ class Confidence:
     def of(self, values: Sequence[float]) -> float:
         """Returns the probability by the features of a translation."""
         score = np.dot(self.weights, [*values, 1.0])
-        return max(0.0001, round(float(np.interp(score, self.scores, self.chances)), 4))
+        return max(0.0001, round(float(np.interp(score, *self._curve)), 4))
+
+    @cached_property
+    def _curve(self) -> Floats:
+        return np.array([self.scores, self.chances])
 
 
 def features(source: str, text: str, log_probs: Sequence[float]) -> tuple[float, ...]:
     """Returns what a translation's score is linear in, in the order of `FEATURES`."""
-    count, own = len(log_probs), {word.lower() for word in _WORD.findall(source)}
+    count, own = len(log_probs), {*map(str.lower, _WORD.findall(source))}
     words = _WORD.findall(text)
-    copied = sum(word.lower() in own for word in words) / max(1, len(words))
+    copied = sum(map(own.__contains__, map(str.lower, words))) / max(1, len(words))
     return fsum(log_probs) / count, min(log_probs), log(count), copied, len(text) / count
 
 
