@@ -216,7 +216,7 @@ class Text:
         """Finds how hard the text is, h, by how often first tokens stood; as calibrated where nothing was drafted."""
         stood = thought = 0.0
         for kind, each in self.tables.items():
-            asked, fresh, as_calibrated = each.asked[0], each.thought[0], each.calibrated[0]
+            asked, fresh, as_calibrated = each.asked[0], each.thought[0], max(each.calibrated[0], 1e-3)
             if asked > fresh and not any(kind[1:]):
                 first = each.stood[0] - fresh * (as_calibrated**each.hardness - as_calibrated)
                 stood += asked * math.log(min(max(first / asked, 1e-3), 1.0))

@@ -225,6 +225,16 @@ def test_how_hard_a_text_is_holds_for_drafters_that_have_drafted_nothing(power: 
     assert lookup.expect(6, 1) == before[0]
 
 
+@pytest.mark.parametrize("calibrated", [0.0, 1.0])
+def test_a_drafter_that_never_stood_or_always_did_says_nothing_absurd(calibrated: float) -> None:
+    text = Text()
+    table = text.of(Kind(0, is_tree=False, promising=False, is_batch=False), [calibrated], 0)
+    for stood in (0, 1):
+        table.observe(1, np.ones(99, dtype=int), np.full(99, stood))
+        text.settle()
+        assert 0.2 < text.hardness < 5.0 and math.isfinite(table.expect(8, 4)[0])
+
+
 # Decisions, on machines that are made up
 
 ARMS = [Arm(0, 5), Arm(0, 10), Arm(1, 3), Arm(1, 12), Arm(1, 12, 4, 11)]
