@@ -135,7 +135,8 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: str, write: Callable[[str], list[Edit]]) -> Iterator[Segment]:
         value = str(node.value)
         core = value.strip()
-        if node.tag != TEXT or _is_read(core, path, is_data=self._is_data):
+        is_glued = self._text.startswith("&", start_of(self._text, node))  # `&x:y`, an anchor and `:y` to PyYAML alone
+        if node.tag != TEXT or is_glued or _is_read(core, path, is_data=self._is_data):
             self.parts.append(Part(node.start_mark.index, node.end_mark.index, "no text"))
             return
         line = self._lines(node.start_mark.index)

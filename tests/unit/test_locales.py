@@ -122,3 +122,9 @@ def test_plurals_get_the_forms_of_the_target() -> None:
 def test_forms_of_languages() -> None:
     assert [count_of_forms(code) for code in ("ja", "en-GB", "pl", "cs", "sl", "ar", "lv")] == [1, 2, 3, 3, 4, 6, 3]
     assert plural_forms("de") == ("one", "other")
+
+
+def test_an_anchor_that_its_text_stands_right_behind_stays() -> None:
+    data = "de:\n  a: &x:Haus\n  b: *x\n  c: &y Baum\n  d: *y\n"
+    assert texts(data) == ["Baum"]
+    assert answer(data, "TREE").endswith(data[4:].replace("Baum", "TREE"))
