@@ -11,7 +11,7 @@ import yaml
 
 from specmt.formats.document import Edit, FormatOptions, Segment
 from specmt.formats.inline import replacing
-from specmt.formats.scalars import TEXT, quoted, start_of, written
+from specmt.formats.scalars import TEXT, is_glued, quoted, start_of, written
 from specmt.languages import primary
 from specmt.types import Span, Tagged
 
@@ -43,7 +43,13 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
     for key, node in _scalars(root, ""):
         said = str(node.value).strip()
         is_one = "\n" not in said or node.style not in ("|", ">")  # lines and paragraphs would be lost
-        if key in keys and is_one and node.tag == TEXT and any(map(str.isalpha, said)):
+        if (
+            key in keys
+            and is_one
+            and node.tag == TEXT
+            and not is_glued(text, node, start)
+            and any(map(str.isalpha, said))
+        ):
             span = start_of(text, node, start), start + node.end_mark.index
             line = text.count("\n", 0, span[0]) + 1
 

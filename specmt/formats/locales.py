@@ -24,7 +24,7 @@ from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.inline import written as joined
 from specmt.formats.plurals import CATEGORIES, plural_forms
-from specmt.formats.scalars import IN_QUOTES, TEXT, composed, quoted, start_of, written
+from specmt.formats.scalars import IN_QUOTES, TEXT, composed, is_glued, quoted, start_of, written
 from specmt.formats.values import is_code
 from specmt.languages import is_code as is_language
 from specmt.languages import primary
@@ -135,8 +135,7 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: str, write: Callable[[str], list[Edit]]) -> Iterator[Segment]:
         value = str(node.value)
         core = value.strip()
-        is_glued = self._text.startswith("&", start_of(self._text, node))  # `&x:y`, an anchor and `:y` to PyYAML alone
-        if node.tag != TEXT or is_glued or _is_read(core, path, is_data=self._is_data):
+        if node.tag != TEXT or is_glued(self._text, node) or _is_read(core, path, is_data=self._is_data):
             self.parts.append(Part(node.start_mark.index, node.end_mark.index, "no text"))
             return
         line = self._lines(node.start_mark.index)

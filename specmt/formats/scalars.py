@@ -13,7 +13,7 @@ LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """What reads YAML; libyaml has the same places and takes a tenth of the time."""
 
 TEXT: Final = "tag:yaml.org,2002:str"
-_PROPERTIES: Final = re.compile(r"(?:[&!][^\s,\[\]{}]*(?:\s|#[^\n]*\n)+)*")
+_PROPERTIES: Final = re.compile(r"(?:(?:&[\w-]+|![^\s,\[\]{}]*)(?:\s|#[^\n]*\n)+)*")
 """An anchor and a tag before a scalar."""
 
 _NO_TEXT: Final = re.compile(r"[\W\d]|(?i:true|false|null|yes|no|on|off|[yn])\Z")
@@ -42,6 +42,11 @@ def start_of(text: str, node: yaml.ScalarNode, offset: int = 0) -> int:
     match = _PROPERTIES.match(text, offset + node.start_mark.index, offset + node.end_mark.index)
     assert match is not None
     return match.end()
+
+
+def is_glued(text: str, node: yaml.ScalarNode, offset: int = 0) -> bool:
+    """Returns whether a scalar stands right behind its anchor, `&x:y`, as PyYAML alone reads it."""
+    return text.startswith("&", start_of(text, node, offset))
 
 
 def written(said: str, node: yaml.ScalarNode, raw: str, *, flow: bool = False) -> str:

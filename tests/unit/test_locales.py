@@ -126,5 +126,7 @@ def test_forms_of_languages() -> None:
 
 def test_an_anchor_that_its_text_stands_right_behind_stays() -> None:
     data = "de:\n  a: &x:Haus\n  b: *x\n  c: &y Baum\n  d: *y\n"
-    assert texts(data) == ["Baum"]
+    assert texts(data) == texts(data.replace(":Haus", ":Das Haus")) == ["Baum"]
+    page = b"---\ntitle: &x:Das Haus\nother: *x\n---\n\nBaum\n"
+    assert [each.source.text for each in read("markdown", page).segments] == ["Baum"]
     assert answer(data, "TREE").endswith(data[4:].replace("Baum", "TREE"))
