@@ -39,14 +39,14 @@ _LINE: Final = re.compile(
         | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{BRACES})?
         | \[![\w|-]+\][+-]?(?:[ \t]+(?P<alert>.*))?
         | (?:(?:{MACRO})[ \t]*)+ | {ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
-        | /{{3,}}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
-        | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
+        | /{{3,}}[ \t]*(?:html[ \t]*\|.*|[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
+        | \^{{3,}} | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
         | \+{{3}}(?:[ \t]*\{{.*\}})? | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
     re.VERBOSE,
 )
 """A line that is markup, and the text in it."""
 
-_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=+")
+_LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=+^")
 HEADER: Final = re.compile(
     r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
         | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
@@ -56,15 +56,16 @@ HEADER: Final = re.compile(
 
 _DEFINITION: Final = re.compile(r":[ \t]+(?=\S)")
 _OF_PANDOC: Final = re.compile(
-    r"(?::|\|(?=[ \t])|(?:\#|[a-z]|[ivx]{2,5})[.)]|[A-Z](?:\)|\.(?=[ ]{2}))|\((?:@[\w-]*|\w{1,4})\))[ \t]+"
+    r"(?::|[Tt]able:|\|(?=[ \t])|(?:\#|[a-z]|[ivx]{2,5})[.)]|[A-Z](?:\)|\.(?=[ ]{2}))|\((?:@[\w-]*|\w{1,4})\))[ \t]+"
     r"(?=\S)(?![A-Za-z]\.)"
 )
-"""How definitions, lines of verse, and items of lists begin that only Pandoc knows."""
+"""How definitions, captions, lines of verse, and items of lists begin that only Pandoc knows."""
 
 _MOST_TERMS: Final = 4
 _NAMED: Final = re.compile(r"%[ \t]+(?P<title>.*)")
 _DASHES: Final = re.compile(r"-{3,}[ \t]*")
 _COLUMNS: Final = re.compile(r"-{2,}(?:[ \t]+-{2,})+[ \t]*")
+_GRID: Final = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
 COLUMNS: Final = "its columns are where dashes are"
 """Why a table of Pandoc is left."""
 
@@ -114,6 +115,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler.before("escape", "escapes", escapes)
     inline.ruler.before("link", "macro_link", macro_link)
     block.before("fence", "line", _line, interrupts)
+    block.before("table", "grid", _grid)
     if dialect != "gfm":
         deflist_plugin(markdown)
         block.before("fence", "indented", _indented, interrupts)
@@ -284,6 +286,17 @@ def _columns(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     token = state.push("kept", "", 0)
     token.map, token.info = [line, end + is_wide], COLUMNS
     state.line = token.map[1]
+    return True
+
+
+def _grid(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads tables that are drawn with ``+``, ``-`` and ``|``."""
+    if silent or state.is_code_block(line) or not _GRID.fullmatch(_source(state, line)):
+        return False
+    end = next((each for each in range(line + 1, last) if _source(state, each)[:1] not in ("+", "|")), last)
+    token = state.push("kept", "", 0)
+    token.map, token.info = [line, end], COLUMNS
+    state.line = end
     return True
 
 

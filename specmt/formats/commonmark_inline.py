@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
-from markdown_it.common.utils import unescapeAll
+from markdown_it.common.utils import normalizeReference, unescapeAll
 from markdown_it.helpers import parseLinkDestination
 from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_inline import StateInline
@@ -39,6 +39,7 @@ _INLINE: Final = re.compile(
         | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{{1,500}}?(?<!`)(?P=ticks)(?!`))
         | (?P<icon>(?<![^\W_])(?<!:):[a-z][\w+]*(?:[_-][\w+]+)*:(?![^\W_]|:))
         | (?P<text>(?<![\w:]):[a-z][\w-]*\[(?P<said>[^\[\]\n]{{1,300}})\](?![(\[:])(?:{BRACES})?)
+        | (?P<span>\[(?P<marked>[^\[\]\n]{{1,300}})\](?={ATTRIBUTES}){BRACES})
         | (?P<critic>\{{(?:(?P<change>\+\+|==)|--|~~|>>)(?P<edit>[^{{}}]{{1,1000}}?)(?:\+\+|==|--|~~|<<)\}})
         | (?P<keys>\+\+(?:[\w"-]+\+)*[\w"-]+\+\+)""",
     re.VERBOSE | re.DOTALL,
@@ -123,7 +124,7 @@ class _Destination:
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
 _BRACKETS: Final = re.compile(r"\[{16,}")
-_TEXT_END: Final = re.compile(r"[\n$&*<\[\\\]^_`{~]|!(?=\[)|\+(?=\+)|:(?=[a-z])")
+_TEXT_END: Final = re.compile(r"[\n$&*<\[\\\]^_`{~]|!(?=\[)|\+(?=\+)|=(?==\})|:(?=[a-z])")
 """Where something may begin that is no text; theirs stops at each mark, and all rules are tried there."""
 
 _ESCAPES: Final = re.compile(r"(?:\\[!-'*-/:-@\[-`{-~]){16,}")  # math begins with \(
@@ -226,14 +227,16 @@ def kept_inline(state: StateInline, silent: bool) -> bool:
     kind, end = next(name for name, said in match.groupdict().items() if said is not None), match.end()
     if kind == "wiki" and state.src[end : end + 1] in ("(", "["):
         return False
+    if kind == "span" and normalizeReference(match["marked"]) in state.env.get("references", ()):
+        return False
     bar = match[0].find("|")
     if not silent and kind == "wiki" and bar > 0 and not match[0].startswith("!"):
         _pair(state, "wiki", state.pos + bar + 1, end - 2)
     elif not silent and kind == "role" and (said := _NAMED.fullmatch(match[0])):
         start = state.pos
         _pair(state, "role", start + said.start(1), start + said.end(1))
-    elif not silent and (kind in ("script", "text") or match["change"]):
-        inside = {"text": "said", "critic": "edit"}.get(kind)
+    elif not silent and (kind in ("script", "span", "text") or match["change"]):
+        inside = {"span": "marked", "text": "said", "critic": "edit"}.get(kind)
         _pair(state, kind, *(match.span(inside) if inside else (state.pos + 1, end - 1)))
     elif not silent and kind == "note":
         token = state.push("note", "", 0)

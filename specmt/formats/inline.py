@@ -18,6 +18,7 @@ from specmt.formats.icu import Branch, split
 from specmt.types import Span, Tag, Tagged
 
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
+_GAP: Final = re.compile(r"[ \t]+(?![\r\n])")
 _MOST_DEEP: Final = 100
 _LETTER: Final = re.compile(r"\{t(x*)")
 _DIRECTION: Final = re.compile(
@@ -272,7 +273,10 @@ class Inline:
                 add(f"{{{letter}{count}}}")
                 tags[-1].append(Tag(start, size, item.span))
             else:
-                tags[-1].append(Tag(size, size, item.span))
+                start, end = item.span
+                if self._collapses and text and text[-1].endswith(" ") and (space := _GAP.match(self.source, end)):
+                    end = min(space.end(), items[number + 1].span[1])  # else only one of two spaces would be written
+                tags[-1].append(Tag(size, size, (start, end)))
         return Tagged("".join(text), tuple(tags[0]))
 
 

@@ -63,7 +63,11 @@ def _end(state: StateBlock | StateInline, place: int, most: int) -> int | None:
     left = state.env.setdefault("left", 8 * len(state.src))
     if left < 0:
         return None
-    end = (_tag if state.src[place] == "<" else _braced)(state.src, place, most)
+    if state.src.startswith("<!--", place):  # which Docusaurus reads, too
+        found = state.src.find("-->", place + 4, most)
+        end = found + 3 if found >= 0 else None
+    else:
+        end = (_tag if state.src[place] == "<" else _braced)(state.src, place, most)
     if end is None:
         state.env["left"] = left - (most - place)
     return end
@@ -76,7 +80,8 @@ def jsx_inline(state: StateInline, silent: bool) -> bool:
     if end is None:
         return False
     if not silent:
-        token = state.push("html_inline" if char == "<" else "kept", "", 0)
+        is_tag = char == "<" and state.src[state.pos + 1] != "!"
+        token = state.push("html_inline" if is_tag else "kept", "", 0)
         token.info, token.content = "expression", state.src[state.pos : end]
     state.pos = end
     return True

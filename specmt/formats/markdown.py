@@ -49,7 +49,9 @@ _BLOCKS: Final = frozenset(_BLOCK_NAMES.split())
 _VOID: Final = frozenset(("img", "wbr", "input"))
 _NOTE: Final = re.compile(r"^[ \t>]*\[\^[^\]\s]+\]:", re.MULTILINE)
 _TASK: Final = re.compile(r"\[[ xX]\](?=\s)")
-_SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\s*\Z""")
+_SENTENCE_END: Final = re.compile(r"""(?:[.!?:;…]["'”’»)\]*_`]*|\{:?[ ]*[.#][^{}]*\})\s*\Z""")
+"""How a line ends behind which there is another text, as behind a button with its class."""
+
 _PRE: Final = re.compile(r"<(/?)pre\b", re.IGNORECASE)
 _TARGET: Final = re.compile(r"\](?:\(|\[[^\]])")
 """What is behind the text of a link that is not named by it."""
@@ -273,7 +275,7 @@ class _Page:
             name = kind if kind != "html_inline" else _name_of(child.content)
             if kind == "html_inline":
                 images += self._texts_of_tag(span)
-            elif kind in ("image", "link_close") or child.info == "attributes":
+            elif kind in ("image", "link_close", "span_close") or child.info in ("attributes", "icon"):
                 images += self._attributes(span, _LISTED_TEXT)
             is_break = kind == "hardbreak" or name in _BLOCKS
             if is_break and not opened:

@@ -137,6 +137,7 @@ class _Reader:
                 if before and _ROLE.search(before[0]):
                     said = said[said.rfind("<") :]
                 self._open[-1].add((*sorted(self._inlines), _plain(said)))
+                self._open[-1].said += "`" if name == "code" else ""  # lest what is around it be one text
             self._inlines.pop()
         self.parser.CharacterDataHandler = None
 

@@ -124,6 +124,15 @@ CASES = {
         "Das {--Da--} {~~ist~>war~~}{>>so<<} {++neue++} {==Haus==}\n",
         "DAS {--Da--} {~~ist~>war~~}{>>so<<} {++NEUE++} {==HAUS==}\n",
     ),
+    "mark of changes": ("Das {==Haus==}{>>so<<}. Da\n", "DAS {==HAUS==}{>>so<<}. DA\n"),
+    "span": (
+        'Das [Haus]{.a} und [*da*]{: .b title="Titel"} [c]{.d}\n\n[c]: e\n',
+        'DAS [HAUS]{.a} UND [*DA*]{: .b title="TITEL"} [c]{.d}\n\n[c]: e\n',
+    ),
+    "attributes between spaces": ("Das $$a$$ {#b} ist da\n", "DAS $$a$$ {#b} IST DA\n"),
+    "attributes of an icon": ('Das :a-b:{ .c title="Haus" } da\n', 'DAS :a-b:{ .c title="HAUS" } DA\n'),
+    "math of GitLab": ("Das $`a`$ ist, und $`b`$ da\n", "DAS $`a`$ IST, UND $`b`$ DA\n"),
+    "selector": ("/// html | div.haus\nDas\n///\n", "/// html | div.haus\nDAS\n///\n"),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
     "empty link": ("Das [](#a) ist\n", "DAS [](#a) IST\n"),
     "break of MyST": ('+++ {"so": 1}\n\nDas\n', '+++ {"so": 1}\n\nDAS\n'),
@@ -156,6 +165,8 @@ def test_mdx() -> None:
     assert shouted(source, "a.mdx") == expected
     later = 'Das Haus\n\nimport A from "b"\n\nvon hier \\<-> da\n'
     assert shouted(later, "a.mdx") == 'DAS HAUS\n\nimport A from "b"\n\nVON HIER \\<-> DA\n'
+    comments = "<!-- truncate -->\n\n{} <!-- so --> {}\n\n<!-- so\n\nso -->\n"
+    assert shouted(comments.format("Das", "da"), "a.mdx") == comments.format("DAS", "DA")
     assert shouted("Das {haus} da\n") == "DAS {haus} DA\n"
 
 
@@ -166,13 +177,30 @@ def test_what_is_of_one_dialect() -> None:
     assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
 
 
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("[Das](a){: .b }\n[Haus](c){: .b }\n", ["Das", "Haus"]),
+        (":::{card} Das\nDa\n^^^\nHaus\n+++\nDort\n:::\n", ["Das", "Da", "Haus", "Dort"]),
+    ],
+)
+def test_what_is_a_text_of_its_own(page: str, texts: list[str]) -> None:
+    assert [each.source.text for each in read(page).segments] == texts
+
+
 def test_marks_of_lists_of_pandoc_may_be_long() -> None:
     document = read("(@ein-mark) Das Haus\n\n(1) Da\n    so\n", dialect="pandoc")
     assert [each.source.text for each in document.segments] == ["Das Haus", "Da so"]
 
 
 @pytest.mark.parametrize(
-    "table", ["so  so\n--- ---\nso\n\n", "-----\nso so\n-- --\n\nso so\n-----\n", "--- --\nso so\n\n"]
+    "table",
+    [
+        "so  so\n--- ---\nso\n\n",
+        "-----\nso so\n-- --\n\nso so\n-----\n",
+        "--- --\nso so\n\n",
+        "+----+---+\n| so | s |\n+====+===+\n| so | s |\n+----+---+\n",
+    ],
 )
 def test_tables_that_are_columns_of_characters_stay_and_are_told(table: str) -> None:
     page = f"Das\n\n---\n\n{table}Da\n"

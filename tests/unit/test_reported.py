@@ -286,6 +286,8 @@ nein
 | «Der Vers»
 | «im Lied»
 
+Table: «Die Unterschrift» {#tbl-a}
+
 \newpage
 
 «z. B. ein Haus»
