@@ -99,7 +99,7 @@ def _of_two(
     :raises UsageError: their format is not known.
     :raises InputNotFoundError: one of them is not there.
     """
-    known = find_tasks([source], source, settings.format).tasks
+    known = find_tasks([source], source, settings.format, language=languages[0]).tasks
     with reading(open_input(target), str(target)):
         pass
     terms = None if glossary is None else read_terms(glossary)

@@ -77,7 +77,7 @@ def named(
     """Returns the translations that the user names."""
     from specmt.models.folder import find
 
-    file_format = documents.file_format or _lines(sources)
+    file_format = documents.file_format or _lines(sources, loading["source"])
     tasks, left = find_tasks([*sources], into, file_format, language=loading["source"], columns=documents.column)
     if left and not quiet:
         note(say_left(left))
@@ -170,6 +170,7 @@ def _of_format(plans: PlanOptions, file_format: str) -> PlanOptions:
     return plans if file_format in CATALOGUES else replace(plans, obsolete=None)
 
 
-def _lines(sources: Sequence[Path]) -> str | None:
+def _lines(sources: Sequence[Path], language: str | None) -> str | None:
     """Returns the format of the only file if that is one of lines, which other commands do not take for a document."""
-    return "text" if len(sources) == 1 and is_lines(sources[0].name) and not sources[0].is_dir() else None
+    is_one = len(sources) == 1 and not sources[0].is_dir()
+    return "text" if is_one and is_lines(sources[0].name, language) else None

@@ -102,10 +102,14 @@ def find_tasks(
         head = b"" if path is None else _head(path)
         ordered = file_format or (None if path is None or said is None else said(path))
         known = ordered or (None if path is None else format_of(str(path), head))
-        if not is_many and ordered is None and (path is None or (is_lines(path.name) and not has_magic(head))):
+        if (
+            not is_many
+            and ordered is None
+            and (path is None or (is_lines(path.name, language) and not has_magic(head)))
+        ):
             return Found([], [])
         if known is None:
-            raise UsageError(_unknown(path, head))
+            raise UsageError(_unknown(path, head, language))
         found.append((path, Path("-" if path is None else path.name), known, head))
     if is_many and output is None:
         raise UsageError("`output` must be a folder for several files, but is left out.")
@@ -128,8 +132,8 @@ def is_in_project(paths: Iterable[Path]) -> bool:
     return any((each / "specmt.toml").is_file() for path in paths for each in (path, *path.absolute().parents))
 
 
-def _unknown(path: Path | None, head: bytes) -> str:
-    if path is None or (is_lines(path.name) and not has_magic(head)):
+def _unknown(path: Path | None, head: bytes, language: str | None) -> str:
+    if path is None or (is_lines(path.name, language) and not has_magic(head)):
         return f"{STDIN if path is None else path}: has an unknown format; `--file-format` says it."
     if not path.exists():
         raise InputNotFoundError(f"{path}: no such file.")

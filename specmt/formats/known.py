@@ -73,10 +73,19 @@ _SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose"
 _JSON_KEY: Final = rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")"
 
 
-def is_lines(name: str) -> bool:
-    """Whether a name is one of lines of text: without a suffix, or with the code of a language, each with ``.gz``."""
+_OF_PROGRAMS: Final = frozenset(["am", "as", "bak", "cs", "el", "la", "mk", "ml", "pl", "ps", "pt", "so", "sv", "ts"])
+"""Codes of languages that end the names of other files, too, as ``.cs`` those of C#."""
+
+
+def is_lines(name: str, language: str | None) -> bool:
+    """Whether a name is one of lines of text: without a suffix, or with the code of a language, each with ``.gz``.
+
+    :param language: that is translated from, if that is known
+    """
     suffix = PurePath(name.lower().removesuffix(".gz")).suffix[1:]
-    return suffix in ("", "txt", "src", "ref", "hyp") or (is_code(suffix) and suffix != "ts")
+    if suffix in _OF_PROGRAMS:
+        return suffix != "ts" and language is not None and suffix == primary(language)
+    return suffix in ("", "txt", "src", "ref", "hyp") or is_code(suffix)
 
 
 def xml_format(head: bytes) -> str | None:

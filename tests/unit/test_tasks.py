@@ -31,6 +31,8 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
     for each in (name, f"{name}.gz"):
         assert find_tasks([tmp_path / each], None, None).tasks == []
     assert find_tasks([None], None, None).tasks == []
+    put(tmp_path, {"a.cs": b"Dum\n"})
+    assert find_tasks([tmp_path / "a.cs"], None, None, language="cs").tasks == []
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,8 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
         ("docker-compose.yml", b"services:\n  de:\n    image: a\n", "YAML"),
         ("app.ts", b"import { a } from 'b'\nconst c = <TS>d\n", "TypeScript"),
         ("a.tex", b"Haus\n", "LaTeX"),
+        ("a.cs", b"class Haus {}\n", ".cs"),
+        ("de.yml.bak", b"de:\n  a: Haus\n", ".bak"),
         ("a.php", b"<?php\nreturn ['a' => 'Haus'];", "PHP"),
         ("a.xml", b'<?xml version="1.0"?>\n<!-- <resources> -->\n<project><name>Haus</name></project>', "XML"),
         ("a.unknown", b"Haus", ".unknown"),
