@@ -90,6 +90,9 @@ def find_tasks(
         if path is not None and path.is_dir():
             before = len(found)
             for each in _walk(path, output):
+                if not each.is_file():
+                    left.append((each, "a pipe or broken link"))
+                    continue
                 head = _head(each)
                 known = file_format or (said and said(each)) or format_in_folder(each.relative_to(path), head, language)
                 if known is None or (known == "csv" and not columns) or (is_binary(head) and known == "text"):

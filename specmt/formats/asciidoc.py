@@ -22,12 +22,14 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, wrap_alike, written
+from specmt.languages import primary
 from specmt.types import Span, Tagged
 
 _DELIMITER: Final = re.compile(r"(?:(?P<code>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}[^`]*)|={4,}|\*{4,}|_{4,}|--|~{4,})\Z")
 _TABLE: Final = re.compile(r"[|,:!]={3,}\Z")
 _COMMENT: Final = re.compile(r"//(?!/)")
 _CONDITIONAL: Final = re.compile(r"\\?(?:ifn?def|ifeval|endif|include)::[^\[]*\[.*\]\Z")
+_LANGUAGE: Final = re.compile(r"^:lang:[ \t]+([\w-]+)", re.MULTILINE)
 _ENTRY: Final = re.compile(r":!?\w[^:\n]*:(?:\s|\Z)")
 _ATTRIBUTES: Final = re.compile(r"\[(?:\[.*\]|(?=[\w.#%,\"'{\]])(?=(?P<style>[^\],.#%]*)).*)\]\Z")
 _TITLE: Final = re.compile(r"\.(?=\.?[^ \t.])")
@@ -86,7 +88,13 @@ def read(data: bytes, options: FormatOptions) -> Document:
     page = _Page(text)
     page.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(text, 0, len(text))], is_page=True)
     page.segments += unread_segments(text, page.parts, page.lines)
-    return TextDocument(text, encoding, page.segments, parts=page.parts)
+
+    def finish(_: object) -> Iterator[Edit]:
+        language = _LANGUAGE.search(text)
+        if language is not None and primary(language[1]) == primary(options.source):
+            yield Edit(*language.span(1), [options.target])
+
+    return TextDocument(text, encoding, page.segments, finish=finish, parts=page.parts)
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[re.Match[str]]:

@@ -45,27 +45,29 @@ _ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 _ROOTS: Final = {b"resources": "android", b"xliff": "xliff", b"tmx": "tmx", b"TS": "qt"}
 _CODE: Final = rb"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
 _LANGUAGES: Final = {
-    "html": (rb"""(?i)<html[^>]*\slang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
-    "json": (rb"""\A[^\w]*@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
+    "asciidoc": (rb"(?m)^:lang:[ \t]+(%b)[ \t]*\r?$", rb"(?!)"),
+    "html": (rb"""(?i)<html[^>]*\s(?:xml:)?lang\s*=\s*["']?(%b)["'\s>]""", rb"(?!)"),
+    "json": (rb"""\"@@locale"\s*:\s*"(%b)\"""", rb"(?!)"),
     "markdown": (
         rb"\A(?:\xef\xbb\xbf)?(?:---|\+\+\+)[ \t]*\r?\n(?:(?!---|\+\+\+|\.\.\.).*\n)*?"
         rb"""(?:lang|language|locale)[ \t]*[:=][ \t]*["']?(%b)["']?[ \t]*\r?\n""",
         rb"(?!)",
     ),
-    "po": (rb'"X-Source-Language: *(%b) *\\n"', rb'"Language: *(%b) *\\n"'),
+    "po": (rb'(?:"|\\n)X-Source-Language: *(%b) *\\n', rb'(?:"|\\n)Language: *(%b) *\\n'),
     "qt": (rb"""<TS[^>]*\ssourcelanguage\s*=\s*["'](%b)["']""", rb"""<TS[^>]*\slanguage\s*=\s*["'](%b)["']"""),
-    "xcstrings": (rb"""\A\s*\{\s*"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),
+    "xcstrings": (rb"""\"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),
     "yaml": (rb"""(?m)^["']?(%b)["']?:[ \t]*(?:#.*)?\r?$""", rb"(?!)"),
     "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),
     "xliff": (
         rb"""\s(?:source-language|srcLang)\s*=\s*["'](%b)["']""",
         rb"""\s(?:target-language|trgLang)\s*=\s*["'](%b)["']""",
     ),
+    "xml": (rb"""\A[^<]*(?:<[?!][^<]*)*<[A-Za-z][^<>]*\sxml:lang\s*=\s*["'](%b)["']""", rb"(?!)"),
 }
 """Where documents say the languages that they are in, and are to be translated into."""
 
 _YAML_KEY: Final = rb"""(?m)^["']?([\w.-]+)["']?[ \t]*:(?=\s)(?:[ \t]*(?:#.*)?\r?$)?(.?)"""
-_PHP_TEXTS: Final = rb"(?m)^\s*\$(?:string|lang|_|_LANG|txt)\s*(?:\[|\+?=)|^return\s*(?:\[|array\b)"
+_PHP_TEXTS: Final = rb"(?m)^\s*\$(?:string|lang|_|_LANG|txt)\s*(?:\[|\+?=)|^(?:<\?php\s+)?return\s*(?:\[|array\b)"
 _PHP_CODE: Final = rb"(?m)^\s*(?:(?:abstract|final)\s+)?(?:class|function|trait|interface)\s"
 _SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose", "mkdocs", "package", "tsconfig"))
 """Names of files of settings, which a folder that is named as a language may have, too."""
@@ -90,11 +92,16 @@ def is_lines(name: str, language: str | None) -> bool:
 
 def xml_format(head: bytes) -> str | None:
     """Returns the format of XML whose root element has it alone."""
-    place = 0
+    head, place = _readable(head), 0
     while ahead := _PROLOG.match(head, place):
         place = ahead.end()
     found = _ROOT.match(head, place)
     return _ROOTS.get(found[1]) if found else None
+
+
+def _readable(head: bytes) -> bytes:
+    """Returns how a file begins in UTF-8, where it is in UTF-16."""
+    return head.decode("utf-16", "ignore").encode() if head.startswith(_MARKS[:2]) else head
 
 
 def kind_of(name: str, head: bytes) -> str:
@@ -141,6 +148,7 @@ def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
 
 def said_languages(file_format: str, head: bytes) -> tuple[str | None, str | None]:
     """Returns the languages that a document says it is in, and is to be translated into."""
+    head = _readable(head)
     found: list[str | None] = []
     for pattern in _LANGUAGES.get(file_format, ()):
         match = re.search(pattern.replace(b"%b", _CODE), head)

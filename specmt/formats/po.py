@@ -346,11 +346,11 @@ class _Style:
         if self._lacks_forms:
             fields["Plural-Forms"] = self._forms
         for name, value in fields.items():
-            found = re.compile(rf'"{name}:[ ]?((?:[^"\\]|\\[^n])*)\\n"').search(self._text, start, end)
+            found = re.compile(rf'(?:"|\\n){name}:([ ]?)((?:[^"\\]|\\[^n])*)\\n').search(self._text, start, end)
             if found is None:
                 yield Edit(end, end, [f'{self._end}"{name}: {value}\\n"'])
-            elif found[1] != value and not (name == "Language" and found[1].startswith(value)):
-                yield Edit(found.start(1), found.end(1), [value if found[0][len(name) + 2] == " " else f" {value}"])
+            elif found[2] != value and not (name == "Language" and found[2].startswith(value)):
+                yield Edit(*found.span(2), [value if found[1] else f" {value}"])
         for was, value in (("nplurals=INTEGER; plural=EXPRESSION;", self._forms), ("charset=CHARSET", "charset=UTF-8")):
             place = self._text.find(was, start, end)
             if place >= 0:

@@ -183,3 +183,9 @@ def test_lines_stay_where_each_end_of_one_is_a_hard_break(head: str) -> None:
     document = read("asciidoc", page.encode())
     assert [each.source.text for each in document.segments][-3:] == ["Ein Haus", "und ein Hof", "am Meer"]
     assert document.write({}, print) == page.encode()
+
+
+def test_the_language_of_a_page_becomes_that_of_the_translation() -> None:
+    page = b"= Haus\n:lang: de-AT\n\nDas\n"
+    assert translate(read("asciidoc", page)) == b"= HAUS\n:lang: en\n\nDAS\n"
+    assert translate(read("asciidoc", page, source="fr")) == b"= HAUS\n:lang: de-AT\n\nDAS\n"

@@ -260,6 +260,8 @@ def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
     header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
     assert '"Plural-Forms: nplurals=3; plural=(n==1' in shout("po", header + plural, "cs")
     assert "Plural-Forms" not in shout("po", header + 'msgid "a"\nmsgstr ""\n', "cs")
+    whole = 'msgid ""\nmsgstr "Project: a\\nLanguage: cs\\nTeam: b\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    assert shout("po", whole, "cs").count("Language:") == 1
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "a.md": b"Haus", "app.xml": b"<resources/>", "units.xml": XLIFF, "b.arb": b"{}", "de.json": b'{"a": "Haus"}',
         "locales/de/common.json": b"{}", "messages_de.json": b"{}", "all.json": b'{"de": {"a": "Haus"}}',
         "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
-        "lang/de/auth.php": b"<?php\nreturn ['a' => 'b'];", "app_en.ts": TS,
+        "lang/de/auth.php": b"<?php\nreturn ['a' => 'b'];", "lang/de/a.php": b"<?php return ['a' => 'b'];",
+        "app_en.ts": TS,
         "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
     }  # fmt: skip
     left = {
@@ -89,11 +90,16 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "t.csv": b"a;b\n", "i.png": b"\x89PNG",
     }  # fmt: skip
     put(tmp_path, read | left)
+    (tmp_path / "gone.md").symlink_to("nowhere.md")
     found = find_tasks([tmp_path], tmp_path / "out", None, language="de")
     assert {str(task.source.relative_to(tmp_path)) for task in found.tasks if task.source} == set(read)
-    assert {str(path.relative_to(tmp_path)) for path, _ in found.left} == set(left)
+    assert {str(path.relative_to(tmp_path)) for path, _ in found.left} == {*left, "gone.md"}
     said = say_left(found.left)
-    assert "pom.xml (XML)" in said and "mkdocs.yml (YAML)" in said and said.endswith("1 of a PNG image")
+    assert (
+        "pom.xml (XML)" in said
+        and "mkdocs.yml (YAML)" in said
+        and said.endswith("1 of a PNG image, 1 of a pipe or broken link")
+    )
     assert "src/en.json" in {
         str(t.name)[len(str(tmp_path)) + 1 :] for t in find_tasks([tmp_path], Path("o"), None).tasks
     }
@@ -110,10 +116,17 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         ("xliff", b'<xliff srcLang="de" trgLang="en">', ("de", "en")),
         ("xliff", b'<file source-language="" target-language="">', (None, None)),
         ("po", b'msgid ""\nmsgstr ""\n"Language: fr\\n"\n', (None, "fr")),
+        ("po", b'msgid ""\nmsgstr "Project: a\\nLanguage: fr\\nTeam: b\\n"\n', (None, "fr")),
         ("po", b'"Language: \\n"\n"X-Source-Language: de\\n"', ("de", None)),
         ("html", b"<!DOCTYPE html><HTML class=a lang=de-AT>", ("de-AT", None)),
         ("html", b"<html hreflang=en>", (None, None)),
+        ("html", b'<html xmlns="a" xml:lang="de">', ("de", None)),
+        ("xml", b'<?xml version="1.0"?><!-- a --><topic id="a" xml:lang="de"><p xml:lang="en">', ("de", None)),
+        ("xml", b'<topic><p xml:lang="en">', (None, None)),
+        ("asciidoc", b"= Haus\n:lang: de\n", ("de", None)),
+        ("xliff", '<xliff srcLang="de" trgLang="en">'.encode("utf-16"), ("de", "en")),
         ("json", b'{"@@locale": "de", "a": ""}', ("de", None)),
+        ("json", b'{"a": "", "@@locale": "de"}', ("de", None)),
         ("qt", b'<!DOCTYPE TS>\n<TS version="2.1" language="pt_BR" sourcelanguage="de">', ("de", "pt_BR")),
         ("yaml", b"# a\n---\npt-BR: # b\n  a: b\n", ("pt-BR", None)),
         ("yaml", b"a:\n  b: c\n", (None, None)),
