@@ -11,10 +11,15 @@ _COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%
 """Tags and placeholders, which a text may be full of."""
 
 _LONGEST: Final = 200
+_WORD: Final = r"(?:[A-Za-z][a-z]{5,}|[A-Z]{6,}|[A-Za-z\d]{1,5})"
+_COMPOUND: Final = rf"(?=(?:\S*[/-])?[A-Z][a-z]{{3}}){_WORD}(?:[/-]{_WORD})+"
+"""Words, figures and abbreviations between hyphens; a hash has longer parts that are neither."""
+
 _CODE: Final = re.compile(
     rf"""(?=\S*[\w@/$])(?:
         :[a-z_]\w* | \S*[@_$=]\S* | \S*\w\.\w\S* | (?:\w+:/)?/\S* | \#\w+ | [a-z]{{4,}}(?:/[a-z.+-]{{4,}})+
-        | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | (?=\S*\d)(?=\S*[A-Za-z])[\w+/-]{{20,}} | [\da-f-]{{16,}}
+        | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | [a-z]+(?:-[a-z]+)+-\d+
+        | (?!{_COMPOUND}\Z)(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z\d_+/-]{{20,}} | [\da-f-]{{16,}}
         | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*
           (?:yyyyMM[dHms]*|{FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{FIELD})+)[^a-zA-Z]*
         | (?:application|audio|font|image|text|video)/[\w.+-]+ | true | false | [a-z]{{2}}-[A-Z]{{2}}

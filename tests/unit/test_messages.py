@@ -312,13 +312,32 @@ def test_android_has_the_forms_of_the_target() -> None:
         "user.name",
         "text/html",
         "/api",
+        "btn-primary-2",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfi",
+        "4F9d2c71-Aaaa-Bbbb-0123456789ab",
+        "projects/my-project-123/topics",
     ],
 )
 def test_what_programs_read_is_no_text(code: str) -> None:
     assert shout("json", f'{{"a": "{code}"}}') == f'{{"a": "{code}"}}'
 
 
-@pytest.mark.parametrize("text", ["Add", "on/off", "sign-in", "<b>x</b>", "so {user_name}!", "done.", "x a_b", "mm"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Add",
+        "on/off",
+        "sign-in",
+        "<b>x</b>",
+        "so {user_name}!",
+        "done.",
+        "x a_b",
+        "mm",
+        "2-Wege-Synchronisierung",
+        "E2E-Gedächtnisstütze",
+        "24/7-Kundenservice-Hotline",
+    ],
+)
 def test_what_people_read_is_text(text: str) -> None:
     (segment,) = read_document(f'{{"a": "{text}"}}'.encode(), "a", "json", FormatOptions()).segments
     assert segment.source.text == text
