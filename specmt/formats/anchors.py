@@ -14,9 +14,10 @@ from specmt.formats.inline import render
 from specmt.types import Span, Tagged
 
 _TARGET: Final = re.compile(
-    r"""\]\([ \t]*<?(?P<inline>[^\s<>()]+) | \]:[ \t]*<?(?P<reference>[^\s<>]+)
+    r"""\]\([ \t]*<?(?P<inline>[^\s<>()]+)
+        | ^[ \t>*+-]*\[(?!\^)(?:\\.|[^\[\]\\])*\]:[ \t]*<?(?P<reference>[^\s<>]+)
         | \b(?:src|href)=["'](?P<tag>[^"'{}\s]+)["']""",
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
 _WITH_TARGETS: Final = frozenset(("link target", "link definition", "image", "tag", "HTML", "JSX"))
 _FRAGMENT: Final = re.compile(r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#]*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)""")

@@ -56,7 +56,9 @@ _KEYS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
-ITEM: Final = re.compile(r"[ \t>]*(?:(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?!:)\S.*?:{2,4}(?=\s))")
+ITEM: Final = re.compile(
+    r"[ \t>]*(?:\[\^[^\]\s]+\]:(?=\s)|(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?!:)\S.*?:{2,4}(?=\s))"
+)
 _ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)([^|\n]*)")
 """How a row of a table begins, and its first cell."""
 
@@ -71,8 +73,11 @@ _COMMA: Final = re.compile(r"[ \t]*,")
 _REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z)")
 """What ends a line without beginning a block: nothing, or a remark on what is before it."""
 
-_AROUND_TEXT: Final = re.compile(r"[ \t]*(>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))")
-"""What is before the text of a block of Markdown: marks of a quotation, or the kind of an admonition with a title."""
+_AROUND_TEXT: Final = re.compile(
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(\[[ xX]\](?=[ \t])|>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))"
+)
+"""What is before the text of a block of Markdown: the box of a task, marks of a quotation, or the kind of an admonition
+with a title."""
 
 COLONS: Final = re.compile(r"[ \t>]*:{3,}(?P<opens>[^\S\n]*\S)?")
 """How a line of Markdown begins that opens a container, or ends one."""

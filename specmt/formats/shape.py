@@ -219,7 +219,9 @@ def compare(
     for number, (one, other) in enumerate(zip(source, target, strict=False)):
         if (one.kind, one.depth, one.attributes) != (other.kind, other.depth, other.attributes):
             before = source[number - 1] if number else one
-            yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {other.kind}")
+            others = [f"{key}={value}" for key, value in other.attributes if (key, value) not in one.attributes]
+            what = " ".join([other.kind, *others]) if (one.kind, one.depth) == (other.kind, other.depth) else other.kind
+            yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {what}")
             return
         inlines = _retargeted(one.inlines, targets) if targets else one.inlines
         if inlines != other.inlines:

@@ -97,9 +97,9 @@ def _is_next(made: Sequence[str], after: str) -> bool:
 
 
 def _are_items(text: str, after: str) -> bool:
-    """Whether blocks are items of a list, or rows of a table."""
+    """Whether blocks are items of a list, rows of a table, or notes."""
     one, other = ITEM.match(text), ITEM.match(after)
-    alike = [(each[0][-1] == "|", each[0].count(">")) for each in (one, other) if each is not None]
+    alike = [("[^" in each[0], each[0][-1] == "|", each[0].count(">")) for each in (one, other) if each is not None]
     return len(alike) == 2 and alike[0] == alike[1] and _HEADED.search(after) is None
 
 

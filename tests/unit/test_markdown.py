@@ -420,6 +420,9 @@ FAULTS = [
 @pytest.mark.parametrize(("source", "target"), FAULTS)
 def test_the_check_finds_what_is_wrong(source: str, target: str) -> None:
     assert list(compare(blocks_of(source), blocks_of(target)))
+    assert not any(
+        re.search(r"(\w+) would be read as \1$", each.text) for each in compare(blocks_of(source), blocks_of(target))
+    )
     assert not list(compare(blocks_of(source), blocks_of(source)))
 
 

@@ -504,6 +504,7 @@ def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
         ("!!! tip\n    Eins.\n", "Eins.\n", "One.\n"),
         ('!!! tip "Eins."\n', '!!! warning "Eins."\n', '!!! warning "One."\n'),
         ("> - Eins.\n", ">> - Eins.\n", ">> - One.\n"),
+        ("- [ ] Eins.\n", "- [x] Eins.\n", "- [x] One.\n"),
     ],
 )
 def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, tmp_path: Path) -> None:
@@ -543,6 +544,8 @@ def test_what_is_new_has_the_line_breaks_of_the_translation(tmp_path: Path) -> N
         ("- Eins.\n\n- Zwei.\n\nEnde.\n", "- Eins.\n\n- Zwei.\n\n- Drei.\n\nEnde.\n"),
         ("| Eins |\n|--|\n| Zwei |\n\nEnde.\n", "| Eins |\n|--|\n| Zwei |\n| Drei |\n\nEnde.\n"),
         ("| Eins |\n|--|\n| Zwei |\n", "| Eins |\n|--|\n| Zwei |\n\n| Drei |\n|--|\n| Vier |\n"),
+        ("Null.[^1]\n\n[^1]: Eins.\n", "Null.[^1]\n\n[^1]: Eins.\n[^2]: Zwei.\n"),
+        ("- Eins.\n\nEnde.\n", "- Eins.\n\n[^1]: Zwei.\n\nEnde.\n"),
         ("- Eins.\n\nEnde.\n", "- Eins.\n\n| Drei |\n|--|\n| Vier |\n\nEnde.\n"),
     ],
 )
@@ -550,6 +553,15 @@ def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_pat
     pair = Pair(tmp_path, "page.md")
     pair.update(old)
     assert pair.update(new) == new.upper()
+
+
+def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, "page.md")
+    pair.update("Null.[^1]\n\n[^1]: Eins ist da.\n")
+    pair.edit("EINS IST DA", "One is there")
+    said = pair.update("Null.[^1][^2]\n\n[^1]: Eins ist da.\n[^2]: Zwei.\n")
+    assert said == "NULL.[^1][^2]\n\n[^1]: One is there.\n[^2]: ZWEI.\n"
+    assert not pair.remarks
 
 
 @pytest.mark.parametrize(
