@@ -11,6 +11,7 @@ from typing import Final
 
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNumbers, Part, Segment, State, TextDocument
 from specmt.formats.encoding import Encoding, decode, spellings, unescape
+from specmt.formats.front import FRONT, front_matter, language_in
 from specmt.formats.icu import has_choice
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
@@ -55,9 +56,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
     text, encoding = _decode(data)
     page = _Page(text, options)
     page.seen = page.templates.masked(0, len(text))
-    segments = list(page.segments(html_tokens(page.seen)))
+    front = FRONT.match(text)  # pages of Jekyll, Hugo and Eleventy have it
+    segments = [] if front is None else list(front_matter(text, front, options.keys))
+    if front is not None:
+        page.parts.append(Part(0, front.end(), "front matter"))
+    segments += page.segments(html_tokens(page.seen, 0 if front is None else front.end()))
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
+        yield from language_in(text, front, options)
         for span, said in page.languages:
             if raw := text[slice(*span)]:  # none where the attribute has no value
                 yield Edit(*span, [quoted(said, raw[0]) if raw[0] in "\"'" else said])

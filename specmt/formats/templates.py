@@ -18,7 +18,7 @@ _MOST: Final = 4000
 
 _CLOSING: Final = {
     "{%": "%}", "{#": "#}", "{{{": "}}}", "{{": "}}", "{!!": "!!}", "<%": "%>", "<?": "?>", "${": "}", "#{": "}",
-    "<#--": "-->", "<!--": "-->", "<": ">", "[[": "]]",
+    "<#--": "-->", "<!--": "-->", "<": ">", "[[": "]]", "[(": ")]", "[%": "%]", "{*": "*}",
 }  # fmt: skip
 _CONTROL: Final = r"\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DEFINE|EVENT|/?(?:ko\b|wp:))"
 _IN_BRACKETS: Final = r"(?:\s[^\[\]\n]{1,200}\s|[\w.$()!]{1,200})\]\]"
@@ -26,9 +26,10 @@ _IN_BRACKETS: Final = r"(?:\s[^\[\]\n]{1,200}\s|[\w.$()!]{1,200})\]\]"
 
 _OPENING: Final = re.compile(
     rf"""(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])
-        |\[\[(?={_IN_BRACKETS})|(?P<message>\{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
+        |\[\[(?={_IN_BRACKETS})|\[\[(?=[$\#*@~]\{{)|\[\((?=[$\#*]\{{)|\[%(?=[-+=~]?[\s\w\#])|\{{\*
+        |(?P<message>\{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
         |(?P<directive>(?:\}}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{{2,20}})\b[ \t]*(?P<open>\()?)|\}}
-        |(?P<brace>\{{(?=[/\#:@$]?[A-Za-z]))""",
+        |(?P<brace>\{{(?=[/\#:@$]?[A-Za-z]|\.\.\.)|(?<==)\{{)""",
     re.VERBOSE,
 )
 _ANGULAR: Final = re.compile(r"(?<![\w@])@(?:if|for|switch|defer)\s*(?:\([^\n]{1,500}?\)\s*)?\{")
@@ -40,6 +41,7 @@ _BRACED: Final = re.compile(r"\{/(?:if|foreach|for|section|block|each|await|key|
 """What tells pages of which tags have one brace."""
 
 _BRACKET: Final = re.compile(r"[(){}]")
+_STEP: Final = re.compile(r"[(>]|</?[#@]")
 _BLOCK: Final = re.compile(r"[^{}<>@]{0,200}\{")
 _KEPT: Final = re.compile(
     r"""\{%[-+~]?\s*(blocktrans(?:late)?|comment|highlight|javascript|schema|style|stylesheet|trans(?=[^"']*\Z))\b"""
@@ -48,8 +50,12 @@ _KEPT: Final = re.compile(
 
 _VALUE: Final = re.compile(
     r"""\{%[-+~]?\s*(?:trans|translate|t|_|url|static|now)\b|\{\{(?![-~{\s]*(?:[\#/^>!]
-        |(?:if|else|end|with|range|define|block|template|break|continue)\b))|\{!!|<%[=-]|<\?(?:=|php\s+(?:echo|print|_e)\b)
-        |[$\#]\{|\[\[|\{(?![%\#{!/:]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)|@(?:lang|yield|json|choice)\b""",
+        |(?:if|else|end|with|range|define|block|template|break|continue|yield|outlet)\b
+        |(?:include|partial(?:Cached)?|super|parent|caller|form_\w+)\s*[("']))|\{!!
+        |<%=(?![^%]*\bdo\b\s*(?:\||-?%>))|<%-(?!\s*(?:if|unless|else|elsif|end|case|when)\b|[^%]*\bdo\b\s*(?:\||-?%>))
+        |<\?(?:=|php\s+(?:echo|print|_e)\b)|[$\#]\{|\[\[|\[\(|\[%[-+=~]?(?!\#|\s*(?!GET)[A-Z]{2,}\b)
+        |\{(?![%\#{!/:*]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)
+        |@(?:lang|yield|json|choice)\b""",
     re.VERBOSE,
 )
 """Tags that show a value."""
@@ -128,6 +134,8 @@ class Templates:
         if mark:
             # PHP may go on to the end of a file.
             place = self._find(_CLOSING[mark], match.end()) + len(_CLOSING[mark])
+            if mark == "<" and place:
+                place = self._end_of_directive(match.end(), min(last, match.end() + _MOST))
             if not match.end() < place <= (last if mark == "<?" else min(last, match.end() + _MOST)):
                 return last if text.startswith("<?php", match.start()) else None
             if mark == "{{{" and self._is_in_message(match.start()):  # a brace before another tag
@@ -136,7 +144,7 @@ class Templates:
             while mark == "{{" and depth > 0 and place < last and text[place] == "}":
                 place, depth = place + 1, depth - 1
             return place
-        if match["brace"]:
+        if match["brace"] or (match[0][0] == "}" and self._is_in_message(match.start())):
             return None
         if self._is_angular and match[0].startswith("@let"):
             return text.find(";", match.end(), min(last, match.end() + _MOST)) + 1 or None
@@ -145,6 +153,12 @@ class Templates:
             block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
             return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
         return end if self._is_blade and match[0][0] == "@" else None
+
+    def _end_of_directive(self, place: int, last: int) -> int:
+        """Returns where a tag of FreeMarker ends, in which > may be in parentheses; 0 where it does not."""
+        while (step := _STEP.search(self._text, place, last)) is not None and step[0] == "(":
+            place = self._closing.get(step.end(), step.end())
+        return step.end() if step is not None and step[0] == ">" else 0
 
     def _is_in_message(self, place: int) -> bool:
         return self._message[0] < place < self._message[1]
