@@ -57,7 +57,7 @@ _KEYS: Final = {
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 ITEM: Final = re.compile(
-    r"[ \t>]*(?:\[\^[^\]\s]+\]:(?=\s)|(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?!:)\S.*?:{2,4}(?=\s))"
+    r"[ \t>]*(?:\[\^[^\]\s]+\]:(?=\s)|(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?![:>])\S.*?:{2,4}(?=\s))"
 )
 _ROW: Final = re.compile(r"[ \t>]*\|(?!=|[ \t]*:?-)([^|\n]*)")
 """How a row of a table begins, and its first cell."""

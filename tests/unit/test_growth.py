@@ -13,7 +13,7 @@ import pytest
 from specmt.documents import translate_documents
 from specmt.errors import DataError
 from specmt.formats import names, read_document
-from specmt.formats.blocks import blocks_in
+from specmt.formats.blocks import ITEM, blocks_in
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.shape import blocks_of
@@ -400,3 +400,7 @@ NESTED = [
 @pytest.mark.parametrize(("name", "before", "opening", "closing", "after"), NESTED)
 def test_time_is_linear_in_depth(name: str, before: str, opening: str, closing: str, after: str) -> None:
     assert_linear(lambda depth: take(name, before + depth * opening + "x" + depth * closing + after), 120)
+
+
+def test_time_of_marks_before_an_item_is_linear() -> None:
+    assert_linear(lambda size: ITEM.match("> " * size), 2000)
