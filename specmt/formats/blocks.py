@@ -56,6 +56,9 @@ _KEYS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_NOTES: Final = re.compile(r"(?:\[\^[^\]\s]+\])+")
+"""Marks of notes, which at the end of a text are none of it."""
+
 ITEM: Final = re.compile(
     r"[ \t>]*(?:\[\^[^\]\s]+\]:(?=\s)|(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?![:>])\S.*?:{2,4}(?=\s))"
 )
@@ -375,6 +378,8 @@ def content(
         markup += [each for each in targets_in(text) if not any(each in other for other in markup)]
     if texts and block.kind in ("item", "paragraph") and (before := _AROUND_TEXT.match(text)) is not None:
         markup.append(before[1].rstrip())
+    if texts and (behind := _NOTES.match(inner.text, max(each.span[1] for each in segments), block.end)) is not None:
+        markup.append(behind[0])
     row = _ROW.match(text) if block.kind == "item" else None
     return Content(texts, tuple(markup), "" if row is None else row[1].strip())
 

@@ -559,8 +559,8 @@ def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(tmp_path: Path) -
     pair = Pair(tmp_path, "page.md")
     pair.update("Null.[^1]\n\n[^1]: Eins ist da.\n")
     pair.edit("EINS IST DA", "One is there")
-    said = pair.update("Null.[^1]\n\n[^1]: Eins ist da.\n[^2]: Zwei.\n")
-    assert said == "NULL.[^1]\n\n[^1]: One is there.\n[^2]: ZWEI.\n"
+    said = pair.update("Null.[^1][^2]\n\n[^1]: Eins ist da.\n[^2]: Zwei.\n")
+    assert said == "NULL.[^1][^2]\n\n[^1]: One is there.\n[^2]: ZWEI.\n"
     assert not pair.remarks
 
 
