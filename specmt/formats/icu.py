@@ -19,6 +19,7 @@ _ANY: Final = re.compile(_CHOICE.replace("select|", "select|choice|"))
 _TOKEN: Final = re.compile(rf"'[{{}}][^']*'|{_CHOICE}|[{{}}]")
 _KEY: Final = re.compile(rf"{_S}(=\d+|[\w.-]+){_S}")
 _BLANK: Final = re.compile(_S)
+_SYNTAX: Final = re.compile(rf"(?=[^{{}}]*[{{}}])(?:{_CHOICE.replace('?P<kind>', '?:')}|{_KEY.pattern}\{{|[ {{}}#])*")
 _ORDINAL: Final = re.compile(r"#\w{0,3}\.?")
 """As in 1st."""
 
@@ -79,6 +80,11 @@ class Branch:
             return False
         is_last = self is self.choice.branches[-1]
         return is_last or self.choice.kind != "plural" or self.name not in CATEGORIES or self.name in ("zero", *forms)
+
+
+def is_syntax(text: str) -> bool:
+    """Whether a part of a message is nothing but what plurals and selects are written by."""
+    return _SYNTAX.fullmatch(" ".join(text.split())) is not None
 
 
 def has_choice(text: str) -> bool:

@@ -154,4 +154,6 @@ def said_languages(file_format: str, head: bytes) -> tuple[str | None, str | Non
         match = re.search(pattern.replace(b"%b", _CODE), head)
         code = match[1].decode() if match else ""
         found.append(code if is_code(code) else None)
-    return (found[0], found[1]) if found else (None, None)
+    source, target = found or (None, None)
+    # What is in one language alone, as Symfony's catalogue of the source, is yet to be translated into another.
+    return source, None if source and target and primary(source) == primary(target) else target

@@ -9,6 +9,7 @@ from html import unescape
 from typing import Final
 
 from specmt.formats.document import LineNumbers, Part, Segment, TextDocument, unread_segments
+from specmt.formats.icu import is_syntax
 from specmt.formats.inline import singles
 from specmt.formats.markup import xml_tokens
 from specmt.types import Span
@@ -71,7 +72,7 @@ def _left(text: str, segments: Iterable[Segment], pattern: re.Pattern[str]) -> I
             reasons.append("" if said == "text" else said)
         if token.kind not in ("text", "cdata") or not any(map(str.isalpha, unescape(text[token.start : token.end]))):
             yield Part(token.start, token.end, "markup")
-        elif reason or _overlaps(seen, token.start, token.end):
+        elif reason or _overlaps(seen, token.start, token.end) or is_syntax(text[token.start : token.end]):
             yield Part(token.start, token.end, reason.replace("_", " "))
 
 

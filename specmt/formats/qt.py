@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from specmt.formats.accelerators import hide
@@ -56,13 +57,16 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = LineNumbers(text)
     segments: list[Segment] = []
     parts: list[Part] = []
+    root = next(token for token in tokens if token.kind in ("open", "empty"))
+    said = {primary(_attribute(text, root, each)) for each in ("sourcelanguage", "language")}
+    is_one = len(said) == 1 and said != {""}  # then what is there is no translation yet
     for outer in children(tokens, ("context", "message")):
         inner = outer.elements if outer.name == "context" else [outer]
         context = next((plain_text(text, each.inner) for each in inner if each.name == "name"), "")
         for message in inner:
             if message.name == "message":
-                segments += _message(text, message, context, lines, options, parts)
-    root = next(token for token in tokens if token.kind in ("open", "empty"))
+                found = _message(text, message, context, lines, options, parts)
+                segments += (replace(each, state="new", target="") for each in found) if is_one else found
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
         language = options.target.replace("-", "_")

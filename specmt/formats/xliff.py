@@ -42,12 +42,14 @@ from specmt.formats.markup import (
     xml_unescape,
 )
 from specmt.formats.plurals import plural_forms
+from specmt.languages import primary
 from specmt.types import Tagged
 
 _PAIRS: Final = frozenset(("g", "mrk", "pc"))
 _HALVES: Final = {"bpt": "open", "ept": "close", "bx": "open", "ex": "close", "sc": "open", "ec": "close"}
 """Elements that open and close a pair without being around it."""
 
+_LANGUAGES: Final = ("source-language", "target-language"), ("srcLang", "trgLang")
 _UNTRANSLATED: Final = frozenset(("new", "needs-translation"))
 
 
@@ -57,6 +59,9 @@ class _Unit:
 
     token: Token
     source: Element
+    text: Element
+    """The source, or a target in the same language, which says what the source may only be a name of."""
+
     target: Element | None
     segmented: Element | None
     """The source, cut into segments already."""
@@ -86,6 +91,8 @@ class _Reader:
         self._options = options
         self._lines = LineNumbers(text)
         self._is_two = False
+        self._is_one = False
+        """Whether the targets are in the language of the source."""
         self._languages: list[Token] = []
         self._forms = plural_forms(options.target)
         self._units: list[_Unit] = []
@@ -120,6 +127,8 @@ class _Reader:
                 ids = {}
             if name == ("xliff" if self._is_two else "file"):
                 self._languages.append(token)
+                said = [value_of(text, attributes[each]) for each in _LANGUAGES[self._is_two] if each in attributes]
+                self._is_one = len(said) == 2 and primary(said[0]) == primary(said[1])
             if name in ("trans-unit", "unit") and "id" in attributes:
                 known = value_of(text, attributes["id"])
                 if known in ids:
@@ -137,22 +146,27 @@ class _Reader:
         known = {local(each.name): each for each in elements}
         if "source" not in known or known["source"].first.kind == "empty":
             return
-        segmented = known.get("seg-source")
+        segmented, target = known.get("seg-source"), known.get("target")
+        if is_one := self._is_one and target is not None and plain_text(self._text, target.inner) != "":
+            segmented = None
         unit = _Unit(
             tokens[0],
             known["source"],
-            known.get("target"),
+            target if target is not None and is_one else known["source"],
+            target,
             segmented,
             [] if segmented is None else list(self._segs(segmented.inner)),
             [each for each in elements if local(each.name) == "alt-trans"],
         )
         found = [
             segment
-            for element in unit.parts or [unit.source]
+            for element in unit.parts or [unit.text]
             for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms, entities=True)
         ]
         if unit.parts:
             self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))
+        elif unit.text is not unit.source:
+            self.parts.append(Part(unit.source.start, unit.source.end, "in the target, in the same language"))
         unit.count = len(found)
         for segment in found:
             self._units.append(unit)
@@ -168,7 +182,7 @@ class _Reader:
 
     def _segment(self, unit: _Unit, segment: Segment, *, is_branch: bool) -> Segment:
         text = self._text
-        existing = "" if unit.target is None else plain_text(text, unit.target.inner)
+        existing = "" if unit.target in (None, unit.text) else plain_text(text, unit.target.inner)
         source = plain_text(text, unit.source.inner)
         states = unit.token if self._is_two else unit.target and unit.target.first
         said = states.attributes(text).get("state") if states is not None else None
@@ -187,7 +201,7 @@ class _Reader:
         attributes = unit.token.attributes(text)
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(text, key)
-        raw = [text[slice(*each.inside)] for each in (unit.source, unit.target) if existing and each is not None]
+        raw = text[slice(*unit.text.inside)], text[slice(*unit.target.inside)] if unit.target and existing else ""
         if is_branch:
             existing, near = "", ()
         line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
@@ -196,7 +210,7 @@ class _Reader:
             "target": meant(existing),
             "context": context,
             "near": near,
-            "written": (*raw,) if raw else segment.written,
+            "written": raw,
             "start": unit.source.start,
         }
         return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]
@@ -212,14 +226,15 @@ class _Reader:
             unit = self._units[numbers[0]]
             edits = [edit for number in numbers for edit in self._said[number]]
             is_whole = len(numbers) == unit.count and all(written[number].is_whole for number in numbers)
-            content = edited(self._text, edits, (unit.segmented or unit.source if unit.parts else unit.source).inside)
+            content = edited(self._text, edits, (unit.segmented or unit.source if unit.parts else unit.text).inside)
             is_fuzzy = self._options.is_fuzzy(written[number] for number in numbers)
             yield from self._target(unit, content, is_whole=is_whole, is_fuzzy=is_fuzzy)
-        name = "trgLang" if self._is_two else "target-language"
+        source, target = _LANGUAGES[self._is_two]
         for token in self._languages:
-            if name not in token.attributes(self._text):
-                place = token.start + 1 + len(token.name)
-                yield Edit(place, place, [f" {name}={quoted(self._options.target)}"])
+            attributes = token.attributes(self._text)
+            said = [primary(value_of(self._text, attributes[each])) for each in (source, target) if each in attributes]
+            if target not in attributes or said == [primary(self._options.source)] * 2:
+                yield from self._attribute(token, target, self._options.target)
 
     def _target(self, unit: _Unit, content: str, *, is_whole: bool, is_fuzzy: bool) -> Iterator[Edit]:
         """Yields the edits that write a target and its state."""

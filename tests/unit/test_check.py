@@ -285,6 +285,14 @@ def test_nothing_is_said_of_what_people_write(file_format: str, source: str, sai
     assert not found(tmp_path, file_format, [(source, said)])
 
 
+def test_tags_and_spaces_at_the_ends_of_units_are_no_new_text(tmp_path: Path) -> None:
+    unit = "<trans-unit id='1'><source><x id='1'/>Das Haus </source>{}</trans-unit>"
+    unit = f"<xliff><file><body>{unit}</body></file></xliff>"
+    for name, said in (("de.xlf", ""), ("en.xlf", "<target><x id='1'/>The house </target>")):
+        (tmp_path / name).write_text(unit.format(said))
+    assert not list(check_pair(Pair(tmp_path / "de.xlf", tmp_path / "en.xlf", "xliff", Settings(), RULES)))
+
+
 def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
     for path in (source := tmp_path / "a.md", target := tmp_path / "en" / "a.md"):

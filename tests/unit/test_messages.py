@@ -11,6 +11,7 @@ import pytest
 from specmt.documents import LEFT, translate_documents
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
+from specmt.formats.known import said_languages
 from specmt.formats.manual import find_marks
 from specmt.options import DecodingOptions
 from tests.documents import Shouting, read, run, translate
@@ -66,6 +67,46 @@ def test_branches_are_texts_in_every_format(source: str, target: str, wanted: st
     assert _UNIT.format(source, said) in shout("xliff", _UNIT.format(source, ""), target).replace(
         f' target-language="{target}"', ""
     )
+
+
+def test_what_plurals_and_selects_are_written_by_is_known_between_tags() -> None:
+    source = '{n, plural, =1 {<x id="A"/>} other {<x id="A"/> files}}'
+    (done,) = run(Shouting(), ("xliff", _UNIT.format(source, "")), source="en", target="de")
+    assert f">{source.replace('files', 'FILES')}</target>" in done.data.decode() and not done.summary.warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        (
+            "xliff",
+            '<xliff><file source-language="en" target-language="en-US"><body>'
+            "<trans-unit id='1'><source>a.b</source><target>c <g>d</g></target></trans-unit>"
+            "<trans-unit id='2'><source>e</source><target/></trans-unit></body></file></xliff>",
+            '<xliff><file source-language="en" target-language="de"><body>'
+            "<trans-unit id='1'><source>a.b</source><target state=\"translated\">C <g>D</g></target></trans-unit>"
+            "<trans-unit id='2'><source>e</source><target state=\"translated\">E</target></trans-unit>"
+            "</body></file></xliff>",
+        ),
+        (
+            "xliff",
+            '<xliff version="2.0" srcLang="en" trgLang="en"><file><unit id="1"><segment state="final"><source>a.b'
+            "</source><target>c</target></segment></unit></file></xliff>",
+            '<xliff version="2.0" srcLang="en" trgLang="de"><file><unit id="1"><segment state="translated"><source>a.b'
+            "</source><target>C</target></segment></unit></file></xliff>",
+        ),
+        (
+            "qt",
+            '<TS language="en_US" sourcelanguage="en"><context><message><source>a</source><translation>a</translation>'
+            "</message></context></TS>",
+            '<TS language="de" sourcelanguage="en"><context><message><source>a</source><translation>A</translation>'
+            "</message></context></TS>",
+        ),
+    ],
+)
+def test_what_is_in_one_language_alone_is_yet_to_be_translated(name: str, text: str, wanted: str) -> None:
+    assert said_languages(name, text.encode()) == ("en", None)
+    assert shout(name, text) == wanted
 
 
 @pytest.mark.parametrize(
