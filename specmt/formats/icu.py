@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,10 @@ from specmt.formats.glued import Item, apart
 from specmt.formats.plurals import CATEGORIES
 from specmt.types import Span
 
-_S: Final = r"(?:\s|\\[nrt])*"
+_S: Final = r"(?:\s|\\[nrt\r\n])*"
+_QUOTED: Final = re.compile(r"(?<!=)'(?:[{}#]|\{[^{}'\n]{1,100}\})'")
+"""What is no mark in a message, or stands in it for a value, between its quotes."""
+
 _CHOICE: Final = rf"\{{{_S}[\w.-]+{_S},{_S}(?P<kind>plural|select|selectordinal){_S},(?:{_S}offset:\d+)?"
 _COMPLEX: Final = re.compile(_CHOICE)
 _ANY: Final = re.compile(_CHOICE.replace("select|", "select|choice|"))
@@ -85,6 +88,11 @@ class Branch:
 def is_syntax(text: str) -> bool:
     """Whether a part of a message is nothing but what plurals and selects are written by."""
     return _SYNTAX.fullmatch(" ".join(text.split())) is not None
+
+
+def find_quoted(text: str, span: Span) -> Iterator[Item]:
+    """Yields marks that a message quotes: without the quotes, or with others, they would mean something else."""
+    return (Item("opaque", match.span()) for match in _QUOTED.finditer(text, *span))
 
 
 def has_choice(text: str) -> bool:

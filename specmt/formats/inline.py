@@ -14,7 +14,7 @@ from specmt.errors import DataError
 from specmt.formats.document import KEPT, Edit, Pieces, Segment, State, Tell
 from specmt.formats.encoding import ENTITY, spellings
 from specmt.formats.glued import Item, apart, glue, pair
-from specmt.formats.icu import Branch, split
+from specmt.formats.icu import Branch, find_quoted, split
 from specmt.types import Span, Tag, Tagged
 
 _SPACE: Final = re.compile(r"[ \t\r\n\f]+")
@@ -423,6 +423,7 @@ def in_place(
     inline.apart(_directions)
     if entities:
         inline.apart(fenced)
+        inline.apart(find_quoted)
     spell, line = (inline.read_entities(), inline.read_breaks()) if entities else (str, str)
     write_as: Callable[[str], str] = encode if spell is line is str else lambda text: encode(line(spell(text)))
     reason = ""

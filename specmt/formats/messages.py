@@ -51,7 +51,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 _REFERENCE: Final = re.compile(
-    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|'[{}]'|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
+    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
     r"|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
 )
 """What is copied, links of i18next and Vue too, and marks of wikis for words that stand out."""
@@ -192,7 +192,7 @@ class _Reader:
 
 
 def _nested(text: str, span: Span) -> Iterator[Item]:
-    """Yields references of i18next to other messages, braces that ICU quotes, and marks and links of wikis."""
+    """Yields references of i18next to other messages, and marks and links of wikis."""
     mark = link = ""
     for match in _REFERENCE.finditer(text, *span):
         if match["copied"]:

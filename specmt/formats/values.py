@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from specmt.formats.icu import has_choice
 from specmt.names import FIELD
 
 _COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%\w+%")
@@ -52,5 +53,7 @@ def is_code(said: str, key: str = "") -> bool:
     is_known = (_CLASSES.fullmatch(key) and _STYLES.fullmatch(said)) or _CHOSEN.fullmatch(f"{key}={said}")
     if is_known or _DOCUMENT.fullmatch(said):
         return True
+    if has_choice(said):
+        return False
     said = _COPIED.sub("", said).strip() if len(said) <= _LONGEST else said
     return not any(map(str.isalpha, said)) or (len(said) <= _LONGEST and _CODE.fullmatch(said) is not None)

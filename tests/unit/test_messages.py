@@ -51,6 +51,12 @@ def shout(name: str, text: str, target: str = "de") -> str:
         ),
         ("{n, selectordinal, one {#st} other {#th}}", "de", "{n, selectordinal, one {#st} other {#th}}"),
         ("{n, plural, other {a '{' b}}", "ja", "{n, plural, other {A '{' B}}"),
+        (
+            "{n,plural,=1{own}other{# ins}} it's '{own}' '#'",
+            "de",
+            "{n,plural,=1{OWN}other{# INS}} IT'S '{own}' '#'",
+        ),
+        ("{n,plural,=1{own}other{# ins}}", "de", "{n,plural,=1{OWN}other{# INS}}"),
         ("{n, plural, other {files}", "de", "{n, plural, other {files}"),
         ("{n, plural, other {files}} }", "de", "{n, plural, other {files}} }"),
     ],
@@ -382,6 +388,17 @@ def test_what_programs_read_is_no_text(code: str) -> None:
 def test_what_people_read_is_text(text: str) -> None:
     (segment,) = read_document(f'{{"a": "{text}"}}'.encode(), "a", "json", FormatOptions()).segments
     assert segment.source.text == text
+
+
+def test_a_plural_over_several_lines_of_properties() -> None:
+    text = "a={n, plural, \\\n  one {eins} \\\n  other {\\\n zwei}}\n"
+    assert shout("properties", text) == text.replace("eins", "EINS").replace("zwei", "ZWEI")
+
+
+def test_what_icu_quotes_is_so_in_every_catalogue() -> None:
+    assert "own '{x}' '#'" in shout("po", "msgid \"own '{x}' '#'\"\nmsgstr \"\"\n").lower()
+    (segment,) = read("po", b'msgid "own \'{x}\' it\'s"\nmsgstr ""\n', target="de").segments
+    assert segment.source.text == "own {t1} it's"
 
 
 def test_a_path_has_no_line_break() -> None:
