@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from specmt.text.judge import judge
+from specmt.text.numbers import convert_letterless
 from specmt.text.placeholders import find_copied
 
 _END: Final = re.compile(r"(\.\.\.|[.。!！?？:：;；,，、…–—-])[\s\"'”“’‘»«›‹)\]}]*$")
@@ -28,8 +29,11 @@ def check(source: str, translation: str, languages: tuple[str, str]) -> list[str
     """Returns what a translation lacks, and what differs: numbers, what must be copied, the end, the length."""
     if not translation.strip():
         return ["the translation is empty"] if source.strip() else []
+    has_letters = any(map(str.isalpha, source))
+    if not has_letters and translation == convert_letterless(source, *languages):
+        return []
     problems = judge(source, translation, languages, copied=find_copied(source))
-    if not any(map(str.isalpha, source)):
+    if not has_letters:
         if not problems and sorted(_FREE.sub("", source)) != sorted(_FREE.sub("", translation)):
             problems.append("a text without letters is changed")
         return problems

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from specmt.languages import primary
-from specmt.text.numbers import TIME, Number, find_numbers, target_form
+from specmt.text.numbers import TIME, Number, find_numbers, target_form, time_of
 from specmt.text.placeholders import Unlearnt, find_copied
 from specmt.text.words import WORDS
 
@@ -106,6 +106,8 @@ def _told(show: Callable[[str], str], lacking: Counter[str], total: Counter[str]
 def _judge_numbers(source: str, said: str, languages: tuple[str, str]) -> list[str]:
     """Compares numbers by what they say, then by what they may say, then part by part, and then with words."""
     before, after = find_numbers(source, languages[0]), find_numbers(said, languages[1])
+    if primary(languages[0]) == "en" != primary(languages[1]) and _HALVES.search(said) is None:
+        before = [_counted_on(each) for each in before]
     had, has = (Counter(number.value for number in numbers) for numbers in (before, after))
     if had == has:
         return []
@@ -127,6 +129,12 @@ def _judge_numbers(source: str, said: str, languages: tuple[str, str]) -> list[s
     return _told(show, lost, all_lost, _MISSING) + _told(show, invented, all_new, _NEW)
 
 
+def _counted_on(number: Number) -> Number:
+    """Returns an English number with the hours of a time up to 24: 6 p.m. is 18 Uhr, and 6 Uhr only in the evening."""
+    time = time_of(number, "en")
+    return number if time in (None, number.value) else number._replace(value=str(time), parts=False)
+
+
 def _leftovers(
     numbers: Iterable[Number], more: Counter[str], text: str, language: str, target: str = ""
 ) -> list[_Said]:
@@ -142,8 +150,11 @@ def _leftovers(
             more[number.value] -= 1
             form = target_form(number, language, target) if target else number.text
             end = number.span[1] - len(number.after)
+            is_sure = primary(language) == "en" and number.value[0] != "?"
+            time = time_of(number, language) if is_sure else None  # it says which half of the day it means
             readings = (
-                *_readings(number.value, are_times, to_twelve),
+                *_readings(number.value, are_times, to_twelve and time is None),
+                *_readings(time or number.value, are_times, False),
                 *_years(number.value, number.after, text[max(0, number.span[0] - 1) : number.span[0]]),
                 *_scaled(number.value, text, end, primary(language)),
                 f"={form}",

@@ -17,6 +17,7 @@ _ADDRESS: Final = r"(?:[12]?\d\d?\.){3}[12]?\d\d?(?![.\d])"
 _NUMBER: Final = rf"""
       (?P<parts>                                                            # several numbers that stay together:
           \d\d?([./-])\d\d?\2\d\d(?:\d\d)?(?!\d) | \d{{4}}([./-])\d\d?\3\d\d?(?!\d)         # dates
+        | \d\d?\.{_SPACE}\d\d?\.{_SPACE}\d{{4}}(?!\d)
         | \d\d?\.\d\d?\.(?=[-–,;)]|{_SPACE}[-–(a-zäöü\d])                                   # 12.03. um
         | \d{{1,3}}(?::\d{{1,3}}){{1,2}}(?:[.,]\d+)?                                          # times, scores
         | \d+(?:/\d+)+ | \d+(?:-\d+){{2,}} )
@@ -52,7 +53,7 @@ _SIGNS: Final = ("$", "£", "¥", "€")
 _UNIT: Final = "[$£¥€%‰]|CHF|EUR|GBP|JPY|USD"
 _RUN: Final = rf"\d+(?:[.,'’]\d+|{_SPACE}\d{{3}}(?!\d))*"
 _AMOUNT: Final = (
-    rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?:({_SPACE}?)({_UNIT}))?"
+    rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?!\w)(?:({_SPACE}?)({_UNIT}))?"
 )
 _NEVER: Final = re.compile("(?!)")
 _WORD: Final = re.compile(r"[\dA-Za-zÀ-ÖØ-öø-ɏ_]*")
@@ -127,18 +128,24 @@ def _parse(digits: str, match: re.Match[str], point: str) -> tuple[tuple[str, ..
 def target_form(number: Number, source: str, target: str) -> str:
     """Returns how one language writes a number of another: 1.234,56 as 1,234.56, a date digit for digit."""
     here, there = primary(source), primary(target)
-    time = TIME.fullmatch(number.value.lstrip("?")) if here in _CLOCK and here != there else None
-    clock = _CLOCK[here].match(number.after) if time else None
-    if time and clock:
-        hour = int(time[1]) % 12 + 12 * (clock["pm"] is not None) if here == "en" else int(time[1])
-        minutes = time[2] or ("" if there == "de" else "00")
-        return f"{hour}{':' * bool(minutes)}{minutes}{' Uhr' * (there == 'de')}"
+    if here != there and (time := time_of(number, source)):
+        return f"{time} Uhr" if there == "de" else time if ":" in time else f"{time}:00"
     point = _point(target)
     if point == _point(source):
         return number.text
     digits = ("." if point == "," else ",").join(number.groups) + (number.decimals and point + number.decimals)
     digits = digits.rstrip(".") if point == "." else digits  # 12.03. in German
     return number.before + digits + _AFTER.get((here, there), {}).get(number.after, number.after)
+
+
+def time_of(number: Number, language: str) -> str | None:
+    """Returns the time that a number is, with hours up to 24: 18 or 18:30; ``None`` if it says none."""
+    clock = _CLOCK[primary(language)].match(number.after) if primary(language) in _CLOCK else None
+    time = TIME.fullmatch(number.value.lstrip("?")) if clock else None
+    if not (time and clock):
+        return None
+    hour = int(time[1]) % 12 + 12 * (clock["pm"] is not None) if primary(language) == "en" else int(time[1])
+    return f"{hour}:{time[2]}" if time[2] else str(hour)
 
 
 def convert_letterless(text: str, source: str, target: str) -> str:

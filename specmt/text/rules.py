@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from specmt.text.judge import judge
 from specmt.text.layout import split_columns, split_prefix
 from specmt.text.lexicon import Lexicon
 from specmt.text.marks import match_ends, match_quotes
-from specmt.text.numbers import convert_letterless, find_numbers, target_form
+from specmt.text.numbers import TIME, convert_letterless, find_numbers, target_form
 from specmt.text.parts import Copied, Part, sentences
 from specmt.text.placeholders import (
     Literal,
@@ -63,6 +64,9 @@ _ENDS: Final = re.compile(rf"(?:(?!{ANSI})[\s{INVISIBLE}])*")
 _NOTHING: Final = re.compile(rf"[{INVISIBLE}]")
 _PERCENT: Final = re.compile(r" ?%(?!\w)")
 _ORDINAL: Final = re.compile(r"%([1-9][0-9]{0,5})(st|nd|rd|th)(?!\w)")
+_HALF: Final = re.compile(r"(?:%([1-9][0-9]{0,5})|(?<![\d.:%])(?:1[3-9]|2[0-3])[:.][0-5]\d)( ?[ap]\.?m\b)")
+"""What models say behind a time, and nobody does behind one after 12 o'clock."""
+
 _NAME: Final = re.compile(r"(?<!\w)(?=\w{0,100}[^\x00-\x7f])(?![a-zß-öø-ÿ])[^\W\d_]\w*")
 _STAND_IN: Final = re.compile(r"%[1-9][0-9]{0,5}")
 _LAST_STAND_IN: Final = re.compile(r"%[1-9][0-9]{0,5}\Z")
@@ -201,6 +205,7 @@ class Rules:
         """
         said = match_ends(part.text, match_quotes(part.text, said, self.languages[1]))
         said = _ORDINAL.sub(lambda match: f"%{match[1]}{_ordinal(part.copied, int(match[1]), match[2])}", said)
+        said = _HALF.sub(partial(_without_half, part.copied), said)
         for form, space, unit in part.units:
             said = re.sub(rf"(?<![\d.,]){re.escape(form)} (?={unit})", form + space, said, count=1)
         for number in _CLOSING.findall(part.text) if part.copied else ():
@@ -398,6 +403,13 @@ def _ordinal(copied: list[Copied], number: int, ending: str) -> str:
     if not digits[-1:].isdigit():
         return ending
     return "th" if digits[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+
+
+def _without_half(copied: list[Copied], match: re.Match[str]) -> str:
+    """Returns a time with the half of the day that it is in, but where it has more than 12 hours: 14:30."""
+    held = int(match[1]) if match[1] else 0
+    time = TIME.fullmatch(copied[held - 1].target) if 0 < held <= len(copied) else None
+    return match[0].removesuffix(match[2]) if not held or (time and int(time[1]) > 12) else match[0]
 
 
 def _hidden(text: str) -> str:

@@ -27,6 +27,10 @@ DE_EN = "de", "en"
         ("Zweitausend Schafe und achthunderttausend Ziegen", "2,000 sheep and 800,000 goats"),
         ("10 000 Schritte", "10,000 steps"),
         ("Um 19 Uhr und um 14.30 Uhr", "At 7 pm and 2:30 p.m."),
+        ("Um 0:05 Uhr und um 12:45 Uhr", "At 12:05 am and 12:45 pm"),
+        ("Um 8 Uhr abends und um sechs Uhr nachmittags", "At 8 p.m. and 6 p.m."),
+        ("Von 18 bis 19 Uhr", "From 6 to 7 p.m."),
+        ("Am 1. 2. 1970", "On 1 February 1970"),
         ("Von 11 bis 17 Uhr", "From 11.00 a.m. to 5 p.m."),
         ("Um 12:15 Uhr GMT", "At 12.15 GMT"),
         ("Am 20.05.1995 und am 3.10.1990", "On May 20, 1995 and 03/10/1990"),
@@ -74,6 +78,20 @@ def test_numbers_lost_changed_or_new_are_named(source: str, said: str, problems:
     new = [f"the number {each[1:]} is in the translation only" for each in problems if each[0] == "+"]
     assert judge(source, said, DE_EN) == [*lost, *new]
     assert judge(source, said, DE_EN, numbers=False) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("At 6 p.m.", "Um 6 Uhr"),
+        ("From 6 to 7 p.m.", "Von 6 bis 7 Uhr"),
+        ("At 6:30 pm", "Um 6.30 Uhr"),
+        ("At 12:05 am", "Um 12:05 Uhr"),
+        ("Dinner at 8 p.m., then at 7 a.m.", "Abendessen um 20 Uhr, dann um 19 Uhr"),
+    ],
+)
+def test_hours_of_the_other_half_of_the_day_are_refused(source: str, said: str) -> None:
+    assert judge(source, said, ("en", "de")) != []
 
 
 def test_a_decimal_point_in_german_is_refused_where_something_is_measured() -> None:

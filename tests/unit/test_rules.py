@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -120,6 +121,15 @@ def test_no_broken_character_is_written() -> None:
 def test_ordinals_have_the_ending_of_their_number() -> None:
     translation, _, _ = ask("Am 22 und 11 Tag", lambda text: text.replace("22", "").replace("%1", "%1th"))
     assert translation == "Am 22nd und 11 Tag"
+
+
+def test_no_time_after_twelve_says_the_half_of_the_day() -> None:
+    assert ask("Um 14:30 Uhr", lambda text: text.replace("14:30 Uhr", "14:30pm"))[0] == "Um 14:30"
+    say = {"14:30 Uhr": "2", "%1": "%1 p.m", "%2": "%2 a.m"}
+    assert (
+        ask("Um 14:30 Uhr, 9 Uhr", lambda text: "".join(say.get(t, t) for t in re.split(r"(14:30 Uhr|%\d)", text)))[0]
+        == "Um 14:30, 9:00 a.m"
+    )
 
 
 def test_the_best_hypothesis_that_will_do_counts() -> None:
