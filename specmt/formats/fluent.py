@@ -32,8 +32,10 @@ from specmt.types import Tagged
 _KEYS: Final = re.compile(r"(?:^|[.-])(?:(?:access|command)?key|shortcut|style)$", re.IGNORECASE)
 """What is no text: keys of the keyboard and CSS."""
 
-_PARAGRAPH: Final = re.compile(r"\n(?:[ \t]*\r?\n)+|\n(?=[ \t]+(?:[-–•]|\d{1,3}[.)])[ \t])")
-"""Where a paragraph or an item of a list begins."""
+_PARAGRAPH: Final = re.compile(
+    r"\n(?:[ \t]*\r?\n)+|\n(?=[ \t]+(?:[-–•]|\d{1,3}[.)])[ \t])|(?<=[.!?:…])[ \t]{0,9}\r?\n(?=[ \t]+\S)"
+)
+"""Where a paragraph or an item of a list begins, or a line behind one that ends a sentence."""
 
 _BRACE: Final = re.compile(r'\{\s*"([{}])"\s*\}')
 """A brace that is text."""

@@ -430,6 +430,15 @@ def test_fluent_keeps_keys_paragraphs_and_what_selectors_ask_for() -> None:
     assert ".accesskey = A" in shout("fluent", "m =\n    .label = ab\n    .accesskey = z\n")
 
 
+def test_a_line_of_fluent_behind_a_sentence_is_a_text_of_its_own() -> None:
+    text = b"a = Es gilt:\n    Das Haus ist { $n }\n    Jahre alt.\n    Ja!\n"
+    assert [each.source.text for each in read("fluent", text).segments] == [
+        "Es gilt:",
+        "Das Haus ist {t1} Jahre alt.",
+        "Ja!",
+    ]
+
+
 @pytest.mark.parametrize("text", ["a = b\n{ $c } d =\n    e\n", "a = {\n\n $c } b\n", "a = { $c \n} Ein Haus\n"])
 def test_lines_of_fluent_stay_its_own(text: str) -> None:
     shout("fluent", shout("fluent", text))
