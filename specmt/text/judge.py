@@ -27,6 +27,9 @@ _APOSTROPHES: Final = ("'", "’", "‘")
 _MISSING: Final = "not in the translation"
 _NEW: Final = "in the translation only"
 _ZERO: Final = re.compile(r"^0(?=[1-9]$)")
+_COMPOUND: Final = re.compile(r"(?<=\w)-[A-ZÄÖÜ][a-zäöüß]+\Z")
+"""What makes a German word of something that is copied: @property-Dekorator."""
+
 _has_digit: Final = re.compile(r"\d").search
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -92,7 +95,13 @@ def judge(
 
 def _lacking(tokens: Counter[str], others: Counter[str], text: str) -> Counter[str]:
     """Returns what is to be copied that another text lacks; within a word, as in x.xml-Dateien, it is there, too."""
-    return Counter({each: count for each, count in (tokens - others).items() if text.count(each) < tokens[each]})
+    return Counter(
+        {
+            each: count
+            for each, count in (tokens - others).items()
+            if text.count(each) < tokens[each] and ((word := _COMPOUND.sub("", each)) == each or not others[word])
+        }
+    )
 
 
 def _told(show: Callable[[str], str], lacking: Counter[str], total: Counter[str], where: str) -> list[str]:

@@ -48,6 +48,7 @@ from tests.sessions import FakeModel, fake_translator
         ("IBAN DE89 3704 0044 0532 0130 00 gilt", "IBAN %1 gilt", ["DE89 3704 0044 0532 0130 00"]),
         ("0xDEADBEEF, #ff8800, d338109", "%1, %2, %3", ["0xDEADBEEF", "#ff8800", "d338109"]),
         ("Zu #Klima/Wende und #neu.", "Zu %1 und %2.", ["#Klima/Wende", "#neu"]),
+        ("An @a-b/c-d, @a/c.", "An %1, %2.", ["@a-b/c-d", "@a/c"]),
         (
             "Als dd.MM.yyyy oder EEEE, d. MMMM yyyy",
             "Als %1 oder %2",
