@@ -50,7 +50,10 @@ _MARKS: Final = {"~": "sub", "^": "sup"}
 _FIGURE: Final = re.compile(r"(?=.*[\d*†‡§¶®™©°′″+−])[\[(\d*†‡§¶®™©°′″+−-][\d*†‡§¶®™©°′″+−,;\[\]()–-]{0,11}")
 _SIGNED: Final = re.compile(r"\d{0,2}[+−-]|[+−-]\d{1,3}")
 _LOW: Final = re.compile(r"[^\W_]{1,8}")
-_HIGH: Final = re.compile(r"[^\W\d_]|[,;–-]|TM|SM|M[CRD]")
+_ONE: Final = r"(?:\d{0,2}[^\W\d_]|\d{1,3})"
+_HIGH: Final = re.compile(
+    rf"[\[(]?{_ONE}(?:[,;–-]\s?{_ONE}){{0,9}}[\])]?|\[[^\[\]\d]{{1,12}}\d{{1,3}}\]|[*†‡§¶](?:\s?[*†‡§¶]){{0,9}}|[,;–-]|TM|SM|M[CRD]"
+)
 _ENDING: Final = re.compile(r"[a-zà-ÿ]{2,4}")
 _NUMBER: Final = re.compile(r"(?<![^\W_])(?:\d{1,4}|[ivxlc]{1,6}|[IVXLC]{1,6}|[a-z])\Z")
 """What is before the ending of an ordinal: 1<sup>st</sup>, n<sup>te</sup>."""

@@ -39,11 +39,13 @@ VOID: Final = frozenset(_VOID_NAMES.split())
 _ENDS_ITSELF: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
 """Elements that end where the next one begins, or the one that they are in ends."""
 
-_TEXTS: Final = ("alt", "title", "placeholder", "aria-label", "label")
+_TEXTS_NAMES: Final = "alt title placeholder label aria-label aria-description aria-placeholder aria-roledescription"
+_TEXTS: Final = (*_TEXTS_NAMES.split(), "aria-valuetext")
 _BLANK: Final = "&(?:nbsp|#0*(?:9|10|13|32|160));"
 """What is left out at both ends of a text, beside white space."""
 
-_META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
+_META_NAMES: Final = "description title og:title og:description og:image:alt twitter:title twitter:description"
+_META: Final = frozenset((*_META_NAMES.split(), "twitter:image:alt"))
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii", "iso8859-1"))
 

@@ -35,6 +35,8 @@ def shown(html: str) -> str:
         ("Die <b>Studie</b><sup>a</sup>, die da", "Die Studie, die da"),
         ("Es kostet 1.234,5<sup>1</sup> Euro", "Es kostet 1.234,5 Euro"),
         ("Die Gr&ouml;&szlig;e<sup>1</sup> ist", "Die Größe ist"),
+        ("Das Wort<sup>a, b</sup> ist<sup>[c]</sup> da<sup>3a</sup>", "Das Wort ist da"),
+        ("Das Haus.<sup>[Anm. 1]</sup> Und<sup>† ‡</sup> so", "Das Haus. Und so"),
         ("Windows<sup>®</sup> ist da", "Windows ist da"),
         ("Acme<sup>TM</sup> ist da", "Acme ist da"),
         # Endings of ordinals are copied with them.

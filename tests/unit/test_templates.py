@@ -76,6 +76,7 @@ def test_what_is_no_whole_template_is_left() -> None:
         ("<p>Ein <picture><img alt='Bild'></picture> da", "<p>EIN <picture><img alt='BILD'></picture> DA"),
         ("<p>A&ndash;B &hellip; &quot;&#8222; e\xa0f", "<p>A&ndash;B &hellip; &quot;&#8222; E&nbsp;F"),
         ("<p title='&bdquo;a&#39;'>&auml; &amp; ü", "<p title='&bdquo;A&#39;'>Ä &amp; Ü"),
+        ("<p aria-description='Ja' aria-valuetext=Ja aria-labelledby=nein><meta property='og:image:alt' content='Ja'>", "<p aria-description='JA' aria-valuetext=\"JA\" aria-labelledby=nein><meta property='og:image:alt' content='JA'>"),
         ("<img alt=Bild title=x1>", '<img alt="BILD" title="X1">'),
         ("<iframe src=a><p>nein</p></iframe>da", "<iframe src=a><p>nein</p></iframe>DA"),
         ("<p>a </ x> b", "<p>A </ x> B"),
