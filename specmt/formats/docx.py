@@ -254,7 +254,7 @@ class _Paragraph:
                     continue
                 fields = 0  # one that ends in another paragraph
             found = runs.get(node.start)
-            if node.name in _INVISIBLE:
+            if node.name in _INVISIBLE or (node.name == "w:r" and found is None and self._is_unseen(node)):
                 waiting.append(node)
                 if opened is None:
                     end_pair()
@@ -339,6 +339,12 @@ class _Paragraph:
         if used is not None and used[1] == "r" and self._is_code(used[2]):
             return None
         return _Run(node.start, node.end, head, _NO_STYLE.sub("", _NO_STYLE.sub("", style)))
+
+    @staticmethod
+    def _is_unseen(node: Element) -> bool:
+        """Whether a run has nothing in it, or a hyphen that shows at the end of a line alone."""
+        shown = (child for child in node.elements if child.name != "w:rPr")
+        return all(child.name in _UNSEEN and child.end <= child.inside[0] for child in shown)
 
     @staticmethod
     def _is_text(child: Element) -> bool:

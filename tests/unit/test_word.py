@@ -99,6 +99,17 @@ def test_hyphens_of_word_are_hyphens() -> None:
     assert re.sub("<[^>]*>", "", unpack(done.data, "word/document.xml")) == "E-MAILS AN VEREINE"
 
 
+@pytest.mark.parametrize(
+    "unseen", ["<w:softHyphen/>", "<w:rPr><w:b/></w:rPr>", "", "<w:lastRenderedPageBreak/>", "<w:rPr/><w:t/>"]
+)
+def test_runs_of_word_without_anything_stand_for_no_word(unseen: str) -> None:
+    data = in_word(f"<w:p>{r('Wort')}<w:r>{unseen}</w:r>{r('spiele sind gut.')}</w:p>")
+    (segment,) = read_document(data, "a", "docx", FormatOptions()).segments
+    assert segment.source.text == "Wortspiele sind gut."
+    (done,) = run(Shouting(), ("docx", data))
+    assert f"<w:r>{unseen}</w:r>" in unpack(done.data, "word/document.xml")
+
+
 def test_a_paragraph_of_opendocument_ends_at_breaks_and_keeps_code() -> None:
     automatic = '<style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>'
     body = (
