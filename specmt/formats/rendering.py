@@ -90,10 +90,13 @@ class Writer:
         said = re.sub(r"\s", "", said)
         for pattern in self._patterns:
             pieces = render(translation, partial(_escape, pattern, self._spelt, in_table=in_table))
-            if is_first and isinstance(pieces[0], str) and _BLOCK.match(pieces[0]):
-                number = re.match(r"\d+", pieces[0])
+            first = pieces[0]
+            begins = _BLOCK.match(first) if is_first and isinstance(first, str) else None
+            # Where that is no markup in the source, it is none here.
+            if begins and not self._text.startswith(begins[0], span[0]):
+                number = re.match(r"\d+", begins[0])
                 cut = number.end() if number else 0
-                pieces[0] = f"{pieces[0][:cut]}\\{pieces[0][cut:]}"
+                pieces[0] = f"{begins.string[:cut]}\\{begins.string[cut:]}"
             children = self._parse(self._raw(pieces))
             if _shape(children) == shape and _said(children) == said:
                 return self._wrapped(span, pieces)

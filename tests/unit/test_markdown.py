@@ -132,6 +132,7 @@ CASES = {
     "attributes between spaces": ("Das $$a$$ {#b} ist da\n", "DAS $$a$$ {#b} IST DA\n"),
     "attributes of an icon": ('Das :a-b:{ .c title="Haus" } da\n', 'DAS :a-b:{ .c title="HAUS" } DA\n'),
     "math of GitLab": ("Das $`a`$ ist, und $`b`$ da\n", "DAS $`a`$ IST, UND $`b`$ DA\n"),
+    "bars that are no table": ("||Das||\n", "||DAS||\n"),
     "selector": ("/// html | div.haus\nDas\n///\n", "/// html | div.haus\nDAS\n///\n"),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
     "empty link": ("Das [](#a) ist\n", "DAS [](#a) IST\n"),
