@@ -64,6 +64,9 @@ _ENDS: Final = re.compile(rf"(?:(?!{ANSI})[\s{INVISIBLE}])*")
 _NOTHING: Final = re.compile(rf"[{INVISIBLE}]")
 _PERCENT: Final = re.compile(r" ?%(?!\w)")
 _ORDINAL: Final = re.compile(r"%([1-9][0-9]{0,5})(st|nd|rd|th)(?!\w)")
+_NO_ORDINAL: Final = re.compile(r"(?<=[./:]\d)(?:st|nd|rd|th)(?!\w)|(?<=[./:]\d\d)(?:st|nd|rd|th)(?!\w)")
+"""What a model may say behind a date or a time: 12.03th."""
+
 _HALF: Final = re.compile(r"(?:%([1-9][0-9]{0,5})|(?<![\d.:%])(?:1[3-9]|2[0-3])[:.][0-5]\d)( ?[ap]\.?m\b)")
 """What models say behind a time, and nobody does behind one after 12 o'clock."""
 
@@ -206,6 +209,9 @@ class Rules:
         said = match_ends(part.text, match_quotes(part.text, said, self.languages[1]))
         said = _ORDINAL.sub(lambda match: f"%{match[1]}{_ordinal(part.copied, int(match[1]), match[2])}", said)
         said = _HALF.sub(partial(_without_half, part.copied), said)
+        said = _NO_ORDINAL.sub("", said)
+        if len(part.text) == 1 and said.lower() == part.text.lower():  # a variable, a unit
+            said = part.text
         for form, space, unit in part.units:
             said = re.sub(rf"(?<![\d.,]){re.escape(form)} (?={unit})", form + space, said, count=1)
         for number in _CLOSING.findall(part.text) if part.copied else ():
@@ -400,6 +406,8 @@ def _parted(line: str) -> tuple[str, str, str]:
 def _ordinal(copied: list[Copied], number: int, ending: str) -> str:
     """Returns the ending of an English ordinal whose digits have a stand-in, for which a model has to guess it."""
     digits = copied[number - 1].target if number <= len(copied) else ""
+    if _NO_ORDINAL.search(f"{digits}th"):
+        return ""
     if not digits[-1:].isdigit():
         return ending
     return "th" if digits[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")

@@ -68,7 +68,8 @@ def test_what_is_around_the_text_comes_back(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"), [("5s", 0), ("{x}s", 0), ("{x} / 3m", 0), ("90s", 1), ("{x}er", 1), ("I", 1)]
+    ("line", "asked"),
+    [("5s", 0), ("{x}s", 0), ("{x} / 3m", 0), ("90s", 1), ("{x}er", 1), ("I", 1)],
 )
 def test_a_letter_at_a_number_is_no_text(line: str, asked: int) -> None:
     translation, seen, _ = ask(line)
@@ -121,6 +122,13 @@ def test_no_broken_character_is_written() -> None:
 def test_ordinals_have_the_ending_of_their_number() -> None:
     translation, _, _ = ask("Am 22 und 11 Tag", lambda text: text.replace("22", "").replace("%1", "%1th"))
     assert translation == "Am 22nd und 11 Tag"
+    assert ask("Am 12.03. um 8", lambda text: text.replace("12.03.", "12.03th"))[0] == "Am 12.03 um 8"
+    held = ask("Am 12.03. um 8", lambda text: text.replace("12.03.", "").replace("%1", "%1th"))
+    assert held[0] == "Am 12.03 um 8"
+
+
+def test_a_letter_alone_stays_as_it_is() -> None:
+    assert ask("c", str.upper)[0] == "c"
 
 
 def test_no_time_after_twelve_says_the_half_of_the_day() -> None:
