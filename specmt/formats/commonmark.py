@@ -89,6 +89,12 @@ _KEPT_BLOCK: Final = (
 )
 """How blocks begin and end that are left as they are, and what they are."""
 
+_MOST_LINES: Final = 20
+"""How many lines a macro may have that text is behind; each is looked through."""
+
+_BEHIND: Final = re.compile(r"[%>]\}+[ \t]*\S")
+"""The end of a macro, and what is behind it."""
+
 
 @cache
 def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
@@ -183,10 +189,15 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     for first, closing, kind in _KEPT_BLOCK:
         if first.match(said) is None or first in unclosed:
             continue
-        end = line if closing.search(said, 2) and said[2:].strip() != "$$" else line + 1
-        while line < end < last and closing.search(_source(state, end)) is None:
+        found = closing.search(said, 2) if said[2:].strip() != "$$" else None
+        end = line
+        while found is None and end + 1 < last:
             end += 1
-        if end < last:
+            found = closing.search(_source(state, end))
+        is_part = end < line + _MOST_LINES and not any(map(state.isEmpty, range(line, end)))
+        if found is not None and is_part and _BEHIND.search(found.string, found.start()):
+            continue  # of a paragraph
+        if found is not None:
             if not silent:
                 token = state.push("kept", "", 0)
                 token.map, token.info = [line, end + 1], kind

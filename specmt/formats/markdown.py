@@ -289,7 +289,12 @@ class _Page:
                 inline.mark(*span)
             elif kind == "kept":
                 is_edge = number in (0, len(found) - 1)
-                take = {"mark": inline.mark, "attributes": inline.point, "icon": inline.point if is_edge else None}
+                take = {
+                    "mark": inline.mark,
+                    "attributes": inline.point,
+                    "id": inline.point,
+                    "icon": inline.point if is_edge else None,
+                }
                 (take.get(child.info) or inline.opaque)(*span)
             elif kind.endswith("_open") or (kind == "html_inline" and not child.content.startswith("</")):
                 if child.content.endswith("/>") or not (kind != "html_inline" or closings.get(name, (0,))[-1] > number):

@@ -132,6 +132,11 @@ CASES = {
     "attributes between spaces": ("Das $$a$$ {#b} ist da\n", "DAS $$a$$ {#b} IST DA\n"),
     "attributes of an icon": ('Das :a-b:{ .c title="Haus" } da\n', 'DAS :a-b:{ .c title="HAUS" } DA\n'),
     "math of GitLab": ("Das $`a`$ ist, und $`b`$ da\n", "DAS $`a`$ IST, UND $`b`$ DA\n"),
+    "raw in a text": (
+        "{% raw %}{{ so }}{% endraw %} da\n\nDas {% comment %}so{% endcomment %} hier\n\n{{< a\n b=c >}} Haus\n",
+        "{% raw %}{{ so }}{% endraw %} DA\n\nDAS {% comment %}so{% endcomment %} HIER\n\n{{< a\n b=c >}} HAUS\n",
+    ),
+    "ids of blocks": ("Das Haus ^ein-haus\n\n- Da ^b\n\n^allein\n", "DAS HAUS ^ein-haus\n\n- DA ^b\n\n^allein\n"),
     "bars that are no table": ("||Das||\n", "||DAS||\n"),
     "selector": ("/// html | div.haus\nDas\n///\n", "/// html | div.haus\nDAS\n///\n"),
     "keys": ("Das ++ctrl+a++ da\n", "DAS ++ctrl+a++ DA\n"),
