@@ -92,7 +92,7 @@ _KEPT_BLOCK: Final = (
 _MOST_LINES: Final = 20
 """How many lines a macro may have that text is behind; each is looked through."""
 
-_BEHIND: Final = re.compile(r"[%>]\}+[ \t]*\S")
+_BEHIND: Final = re.compile(r"[%>]\}+(?!\})[ \t]*\S")
 """The end of a macro, and what is behind it."""
 
 
