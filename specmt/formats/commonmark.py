@@ -21,6 +21,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from specmt.formats.commonmark_inline import (
     ATTRIBUTES,
     BRACES,
+    INCLUDE,
     MACRO,
     InlineParser,
     brackets,
@@ -34,10 +35,10 @@ from specmt.formats.jsx import jsx_block, jsx_inline
 
 _LINE: Final = re.compile(
     rf""":{{3,}}[ \t]*(?:{BRACES}|[\w.:-]+)?(?:\[(?P<label>[^\[\]\n]*)\])?[ \t]*(?:{BRACES}[ \t]*)?
-            (?P<title>[^\n{{]*?)[ \t]*(?:{BRACES})?[ \t]*:*
+            (?:(?:[\w:-]+="[^"\n]*"[ \t]*)+|(?P<title>[^\n{{]*?))[ \t]*(?:{BRACES})?[ \t]*:*
         | ==[ \t]+(?P<tab>\S.*)
         | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{BRACES})?
-        | \[![\w|-]+\][+-]?(?:[ \t]+(?P<alert>.*))?
+        | \[![\w|-]+(?:[ \t][^\[\]\n]*)?\][+-]?(?:[ \t]+(?P<alert>.*))? | {INCLUDE}
         | (?:(?:{MACRO})[ \t]*)+ | {ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
         | /{{3,}}[ \t]*(?:html[ \t]*\|.*|[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
         | \^{{3,}} | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
@@ -170,7 +171,9 @@ def _push_line(state: StateBlock, line: int, match: re.Match[str]) -> None:
     """Pushes a line of markup, and the text in it as inline content."""
     state.push("line", "", 0).map = [line, line + 1]
     title = next((name for name, said in match.groupdict().items() if said and said.strip()), None)
-    quoted = () if title else re.finditer(r'\b(?:title|caption|alt|content(?=="[^"\n]* ))="([^"\n]*)"', match[0])
+    quoted = (
+        () if title else re.finditer(r'\b(?:title|caption|alt|alt-text|content(?=="[^"\n]* ))="([^"\n]*)"', match[0])
+    )
     for span in [match.span(title)] if title else [each.span(1) for each in quoted]:
         token = state.push("inline", "", 0)
         said = match.string[slice(*span)]
@@ -191,6 +194,8 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
             continue
         found = closing.search(said, 2) if said[2:].strip() != "$$" else None
         end = line
+        if silent and said.startswith("$$") and _is_in_math(state, line):
+            continue
         while found is None and end + 1 < last:
             end += 1
             found = closing.search(_source(state, end))
@@ -211,6 +216,14 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         _push_line(state, line, match)
         state.line = _options(state, line + 1, last) if _MYST.match(said) else line + 1
     return True
+
+
+def _is_in_math(state: StateBlock, line: int) -> bool:
+    """Whether a paragraph has math that is not closed in the lines before one."""
+    first = line
+    while first > max(state.line, line - _MOST_LINES) and not state.isEmpty(first - 1):
+        first -= 1
+    return sum(_source(state, each).count("$$") for each in range(first, line)) % 2 > 0
 
 
 def _options(state: StateBlock, line: int, last: int) -> int:

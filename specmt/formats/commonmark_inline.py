@@ -27,6 +27,9 @@ MACRO: Final = "|".join(
     )
 )
 BRACES: Final = r"""\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}"""
+INCLUDE: Final = r"\[!\w[\w-]{0,40}[ ]?\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)\]"
+"""A part of another page, as Microsoft writes it."""
+
 ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){BRACES}"""
 _INLINE: Final = re.compile(
     rf"""(?P<code>\{{%-?\s*(?P<raw>raw|comment|highlight)\b(?:(?!%\}}).){{0,200}}%\}}.{{0,1000}}?\{{%-?\s*end(?P=raw)\s*-?%\}})
@@ -38,6 +41,7 @@ _INLINE: Final = re.compile(
         | (?P<mark>\[\^[^\]\s]{{1,300}}\]) | (?P<note>\^\[[^\[\]]{{1,1000}}\](?![(\[]))
         | (?P<script>(?<=[^\W_])(?:\^[\w+−-]{{1,20}}\^|~[\w+−-]{{1,20}}~(?!~)))
         | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{{1,500}}?(?<!`)(?P=ticks)(?!`))
+        | (?P<include>{INCLUDE})
         | (?P<id>(?<!\S)\^[A-Za-z0-9-]{{1,80}}(?=\s*\Z))
         | (?P<icon>(?<![^\W_])(?<!:):[a-z][\w+]*(?:[_-][\w+]+)*:(?![^\W_]|:))
         | (?P<text>(?<![\w:]):[a-z][\w-]*\[(?P<said>[^\[\]\n]{{1,300}})\](?![(\[:])(?:{BRACES})?)
@@ -232,7 +236,8 @@ def kept_inline(state: StateInline, silent: bool) -> bool:
     if kind == "span" and normalizeReference(match["marked"]) in state.env.get("references", ()):
         return False
     bar = match[0].find("|")
-    if not silent and kind == "wiki" and bar > 0 and not match[0].startswith("!"):
+    is_titled = kind == "wiki" and match[0][0] == "[" and match[0].count("|") == 1 and match[0][bar + 1 : -2].strip()
+    if not silent and is_titled:
         _pair(state, "wiki", state.pos + bar + 1, end - 2)
     elif not silent and kind == "role" and (said := _NAMED.fullmatch(match[0])):
         start = state.pos

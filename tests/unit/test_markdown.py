@@ -132,6 +132,14 @@ CASES = {
     "attributes between spaces": ("Das $$a$$ {#b} ist da\n", "DAS $$a$$ {#b} IST DA\n"),
     "attributes of an icon": ('Das :a-b:{ .c title="Haus" } da\n', 'DAS :a-b:{ .c title="HAUS" } DA\n'),
     "math of GitLab": ("Das $`a`$ ist, und $`b`$ da\n", "DAS $`a`$ IST, UND $`b`$ DA\n"),
+    "pages of Microsoft": (
+        '> [!div class="a"]\n> [Das](a.md)\n\n[!INCLUDE [so](b.md)]\nDa [!INCLUDE [so](b.md)] ist\n\n'
+        ':::image type="a" alt-text="Haus" b="c":::\n\n::: moniker range=">=a"\n',
+        '> [!div class="a"]\n> [DAS](a.md)\n\n[!INCLUDE [so](b.md)]\nDA [!INCLUDE [so](b.md)] IST\n\n'
+        ':::image type="a" alt-text="HAUS" b="c":::\n\n::: moniker range=">=a"\n',
+    ),
+    "math that goes on": ("Das $$\nso\n$$\n\nHaus $$a$$\n", "DAS $$\nso\n$$\n\nHAUS $$a$$\n"),
+    "wiki links with options": ("[[a.png|so|so]] das [[b|]] und [[c|da]]\n", "[[a.png|so|so]] DAS [[b|]] UND [[c|DA]]\n"),
     "raw in a text": (
         "{% raw %}{{ so }}{% endraw %} da\n\nDas {% comment %}so{% endcomment %} hier\n\n{{< a\n b=c >}} Haus\n",
         "{% raw %}{{ so }}{% endraw %} DA\n\nDAS {% comment %}so{% endcomment %} HIER\n\n{{< a\n b=c >}} HAUS\n",
