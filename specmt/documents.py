@@ -17,8 +17,10 @@ from specmt.formats.nested import texts_in
 from specmt.options import DecodingOptions
 from specmt.text.likeness import like_pairs
 from specmt.text.memory import Pair
+from specmt.text.placeholders import find_tokens
 from specmt.text.segment import split_sentences
 from specmt.text.tags import Alignment, carry, guess, is_emptied
+from specmt.text.view import plain
 from specmt.types import Line, Stats, Tagged, Translation
 
 _MOST_KNOWN: Final = 200_000
@@ -33,6 +35,7 @@ _ATTRIBUTE: Final = re.compile(
 """What is read in a tag of a message, which is copied."""
 
 _WORD: Final = re.compile(r"\S+")
+_SENTENCE_MARK: Final = re.compile(r"[.!?…:;](?=\S*\s)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +309,7 @@ def _plan_segment(
     parts: list[tuple[_Said, str]] = []
     fresh: list[_Said] = []
     reused = 0
-    for sentence, separator in [(text, "")] if language is None else split_sentences(text, language):
+    for sentence, separator in [(text, "")] if language is None else _sentences(text, language):
         if sentence in selection.known:
             parts.append((_Said(selection.known[sentence], is_there=True), separator))
             reused += 1
@@ -321,6 +324,26 @@ def _plan_segment(
         parts.append((said, separator))
     origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
     return _Plan(number, parts, origin), fresh
+
+
+def _sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Returns a text in sentences, none of which ends in what is copied, as in ``${n > 1 ? 'some' : 'one'}``."""
+    cut = split_sentences(text, language)
+    copied = [each for each in find_tokens(plain(text)) if " " in each.text] if len(cut) > 1 else []
+    if not copied:
+        return cut
+    pieces: list[str] = []
+    place = 0
+    for each in copied:
+        pieces += [text[place : each.start], _SENTENCE_MARK.sub("x", text[each.start : each.end])]
+        place = each.end
+    hidden = "".join([*pieces, text[place:]])
+    place, found = 0, list[tuple[str, str]]()
+    for sentence, space in split_sentences(hidden, language):
+        end = place + len(sentence)
+        found.append((text[place:end], space))
+        place = end + len(space)
+    return found
 
 
 def _hold(pending: _Pending, once_more: Again) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from specmt.types import Tag, Tagged
+from specmt.types import Span, Tag, Tagged
 
 if TYPE_CHECKING:
     from specmt.text.tags import Alignment
@@ -27,6 +27,12 @@ def take_markers(line: str) -> Tagged:
             text += match["text"]
             tags.append(Tag(start, len(text), match.span("open"), match.span("close")))
     return Tagged(text + line[done:], tuple(tags))
+
+
+def marks_in(line: str) -> list[Span]:
+    """Returns where the placeholders of these pairs are."""
+    tags = take_markers(line).tags
+    return sorted(span for tag in tags for span in (tag.open, tag.close) if span is not None)
 
 
 def put_markers(tagged: Tagged, line: str, translation: str, alignment: Alignment | None = None) -> str:

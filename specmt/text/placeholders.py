@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from specmt.names import BLOCKS
+from specmt.text.markers import marks_in
 from specmt.text.patterns import BREAKS, HINT, NAME, VOID, token_pattern
 from specmt.text.view import View, plain
 from specmt.types import Span
@@ -21,7 +22,7 @@ Unlearnt: TypeAlias = Callable[[str], set[str]]
 _STAND_IN: Final = re.compile(r"%([1-9][0-9]{0,5})")
 _DIGITS: Final = re.compile("[0-9]*")
 _SPACE: Final = re.compile(r"\s*")
-_TAG: Final = re.compile(f"<(/?)({NAME})")
+_TAG: Final = re.compile(rf"<(/?)({NAME}|\d{{1,3}})")
 _WORD: Final = re.compile(r"[^\W\d_]*")
 _BEFORE: Final = re.compile(r"[^\W\d_]{0,3}\Z")
 _ENDING: Final = re.compile(r"(?:st|nd|rd|th|s)(?!\w)")
@@ -129,9 +130,18 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     :param unlearnt: finds the characters that the model has not learnt; words with them are copied
     """
     place = 0
+    marks = [
+        Token(*span, "printf" if text[span[0]] == "%" else "braces", text[slice(*span)]) for span in marks_in(text)
+    ]
+    pieces: list[str] = []  # beside words these read like others, as in %shere%s
+    for mark in marks:
+        pieces += [text[place : mark.start], " " * len(mark.text)]
+        place = mark.end
+    rest, place = "".join([*pieces, text[place:]]) if marks else text, 0
     found = (
-        [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(text)] if HINT.search(text) else []
+        [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(rest)] if HINT.search(rest) else []
     )
+    found = sorted([*found, *marks]) if marks else found
     found = [token for token in found if token.kind != "arrow" or _is_lone(token, text)]
     if unlearnt is None or text.isascii() or not (strange := unlearnt(text)):
         yield from found

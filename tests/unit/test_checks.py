@@ -33,6 +33,8 @@ ENDS = "the source ends with {}, the translation with {}".format
         ("5 €, 3 % und £2, -4", "5 euros, 3 percent and 2 pounds, minus 4", []),
         ("Bei -5 °C", "At 5 °C", ["'-' at a number is not in the translation"]),
         ("%s und %d", "%d and %s", ["placeholders without a number are in another order"]),
+        ("Hier %1$sklicken%2$s, %sdort%s", "Click %1$shere%2$s, %sthere%s", []),
+        ("Hier %sklicken%s", "Click here", ["'%s' is not in the translation"]),
         ("Siehe http://a.de/b.", "See it.", ["'http://a.de/b' is not in the translation"]),
         ("Grün", "Gr\ufffdn", ["the character '\ufffd' is in the translation only"]),
         ("Ja?", "Yes.", [ENDS("'?'", "'.'")]),

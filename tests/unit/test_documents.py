@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
 import shutil
@@ -15,7 +16,7 @@ import polib
 import pysubs2
 import pytest
 
-from specmt.documents import LEFT, Selection, translate_documents
+from specmt.documents import LEFT, Selection, sentences_of, translate_documents
 from specmt.errors import DataError, UsageError
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
@@ -375,3 +376,9 @@ def test_a_segment_that_a_document_cannot_hold_is_translated_again_in_parts() ->
     assert done.summary.kept == 0
     (done,) = run(Shouting(answers | {"Drei": ""}, aligns=False), ("markdown", page))
     assert b"Drei <?php echo 1; ?> vier" in done.data and done.summary.kept == 2  # and what is before it
+
+
+def test_no_sentence_ends_in_what_is_copied() -> None:
+    texts = ["Es kostet ${x ?? 0} mehr.", "Der <i data-x='Ja. Nein'>Preis</i> steigt.", "Gut."]
+    document = read_document(json.dumps({"a": "  ".join(texts)}).encode(), "a", "json", FormatOptions())
+    assert [line.text for line in sentences_of([("a", document)])] == texts

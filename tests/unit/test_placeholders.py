@@ -36,6 +36,7 @@ from tests.sessions import FakeModel, fake_translator
         ("An a.b@c.de oder www.c.de/x", "An %1 oder %2", ["a.b@c.de", "www.c.de/x"]),
         ("{name} hat %s und %(n)d und ${X}", "%1 hat %2 und %3 und %4", ["{name}", "%s", "%(n)d", "${X}"]),
         ("Noch {n, plural, one {# Datei} other {# {x}}}!", "Noch %1!", ["{n, plural, one {# Datei} other {# {x}}}"]),
+        ("Für ${x ?? 0} und #{a || 'b'}", "Für %1 und %2", ["${x ?? 0}", "#{a || 'b'}"]),
         ("Öffne /etc/ssh/sshd_config.", "Öffne %1.", ["/etc/ssh/sshd_config"]),
         ("In C:\\Temp\\log.txt und ~/x/y", "In %1 und %2", ["C:\\Temp\\log.txt", "~/x/y"]),
         ("In C:\\Max Muster\\x oder D:\\y und so", "In %1 oder %2 und so", ["C:\\Max Muster\\x", "D:\\y"]),
@@ -94,6 +95,7 @@ def test_what_must_be_copied_gets_a_stand_in(text: str, seen: str, literals: lis
     [
         ('Lies <a href="u">das <b>x</b></a>.', [("Lies %1.", [['<a href="u">', "das <b>x</b>", "</a>"]], "")]),
         ("Lies [das](u) und **dies**", [("Lies %1 und %2", [["[", "das", "](u)"], ["**", "dies", "**"]], "")]),
+        ("<0>Hier</0> <2/> 3 <4", [("%1 %2 3 <4", [["<0>", "Hier", "</0>"], ["<2/>"]], "")]),
         ("<p>Eins <br/>zwei</p>", [("", [], "<p>"), ("Eins", [], " <br/>"), ("zwei", [], "</p>"), ("", [], "")]),
         ("<b>a</b>{x}<i>c</i>7", [("%1", [["<b>", "a", "</b>{x}<i>", "c", "</i>7"]], "")]),
         ("Das <select>-Element, <b> und <p>.", [("Das %1-Element, %2 und %3.", [["<select>"], ["<b>"], ["<p>"]], "")]),
