@@ -240,8 +240,14 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     if _EXAMPLE.match(one) and _EXAMPLE.match(other):
         return
     found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
-    target = f"{raw[1]} {raw[1].translate(_SEPARATORS)}"  # where it may be in code
-    lost = [match for match in found if match["missing"] and not _whole(match["number"]).search(target)]
+    is_changed = any(not match["missing"] for match in found)
+    targets = raw[1], raw[1].translate(_SEPARATORS)  # where it may be in code
+    lost = []
+    for match in found if any(match["missing"] for match in found) else ():
+        whole = _whole(match["number"])
+        there = max(len(whole.findall(each)) for each in targets)
+        if match["missing"] and there < (len(whole.findall(raw[0])) if is_changed else 1):
+            lost.append(match)
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
         yield Problem("number", match[0])
 

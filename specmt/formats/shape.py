@@ -218,11 +218,13 @@ def compare(
     """
     for number, (one, other) in enumerate(zip(source, target, strict=False)):
         if (one.kind, one.depth, one.attributes) != (other.kind, other.depth, other.attributes):
-            before = source[number - 1] if number else one
+            is_same = (one.kind, one.depth) == (other.kind, other.depth)
+            before = one if is_same or not number else source[number - 1]
             others = [f"{key}={value}" for key, value in other.attributes if (key, value) not in one.attributes]
-            what = " ".join([other.kind, *others]) if (one.kind, one.depth) == (other.kind, other.depth) else other.kind
+            what = " ".join([other.kind, *others]) if is_same else other.kind
             yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {what}")
-            return
+            if not is_same:
+                return
         inlines = _retargeted(one.inlines, targets) if targets else one.inlines
         if inlines != other.inlines:
             lost, new = Counter(inlines) - Counter(other.inlines), Counter(other.inlines) - Counter(inlines)

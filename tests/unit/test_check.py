@@ -344,6 +344,7 @@ def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
         ),
         ("markdown", "Turm:\n\n```md\n[Der Turm](a/b.md)\n```", "Tower:\n\n```md\n[The tower](a/c.md)\n```", "code"),
         ("yaml", "Das betrifft 100 Orte.", "This concerns all places.", "number"),
+        ("yaml", "Ruf (555) 12 an, Fax (555) 13.", "Call (55) 12, fax (555) 13.", "number"),
         ("yaml", "Der <b>Turm", "The </b> <b>tower", "tag"),
         ("html", '<p><a href="/turm">Der Turm</a></p>', "<p>The tower</p>", "link"),
         ("html", '<p>Der <a href="/turm">Turm</a></p>', '<p>The <a href="">tower</a></p>', "link"),

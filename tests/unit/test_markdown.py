@@ -440,6 +440,11 @@ def test_the_check_finds_what_is_wrong(source: str, target: str) -> None:
     assert not list(compare(blocks_of(source), blocks_of(source)))
 
 
+def test_the_check_goes_on_behind_what_has_other_attributes() -> None:
+    source, target = blocks_of("- [ ] a\n- `b`\n\n# c\n\n`d`\n"), blocks_of("- [x] a\n- `e`\n\n## c\n\n`f`\n")
+    assert [fault.lines for fault in compare(source, target)] == [(1, 1), (2, 2), (4, 4), (6, 6)]
+
+
 def test_code_that_names_pre_does_not_begin_it() -> None:
     document = read("In `<pre>` steht Code.\n\nText mit <pre>.\n\ncode\n\n</pre>\n\nUnd Schluss.\n")
     said = [each.source.text for each in document.segments if each.state != "skipped"]
