@@ -36,7 +36,8 @@ def find_marks(text: str, span: Span) -> Iterator[Item]:
             found.append(Item("open", match.span(), str(kind)))
         elif opened and found[opened[-1]].name == _OPENING[str(kind)]:
             first = found[opened[-1]]
-            is_literal = first is found[-1] and _LITERAL.fullmatch(text, first.span[1], match.start())
+            is_bare = all(found[number].kind == "opaque" for number in range(opened[-1] + 1, len(found)))
+            is_literal = is_bare and _LITERAL.fullmatch(text, first.span[1], match.start())
             if _CODE.match(text, first.span[0]) or (is_literal and kind != "unquote"):
                 found[opened.pop() :] = [Item("opaque", (first.span[0], match.end()))]
             else:

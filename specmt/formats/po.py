@@ -134,8 +134,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 yield from style.message(message)
         for entry in {id(message.entry): message.entry for message in messages}.values():
             yield from style.flag(entry, is_sure=id(entry) not in doubtful)
-        if header is not None:
-            yield from style.head(header)
+        yield from style.head(header) if header is not None else style.first() if written else ()
 
     return TextDocument(text, encoding, hide(segments), finish=finish)
 
@@ -272,7 +271,7 @@ class _Style:
             if state == "translated" and "fuzzy" in entry.flags:
                 state = "fuzzy"
             near = ((former, target),) if former and target else ()
-            is_message = any(part.written[0] for part in parts)
+            is_message = any(part.written[0] or part.source.tags for part in parts)
             written = (value.text, target) if is_message else ("", "")
             if len(parts) > 1:
                 target, near = "", ()
@@ -333,6 +332,20 @@ class _Style:
             yield Edit(*entry.flags_span, [f"#, {rest}{self._end}"] if rest else [])
             if entry.former_span is not None:
                 yield Edit(*entry.former_span, [])
+
+    def first(self) -> Iterator[Edit]:
+        """Yields a header for a catalogue that has plural forms and none, with which gettext cannot do."""
+        fields = {
+            "PO-Revision-Date": self._moment,
+            "Language": self._options.target.replace("-", "_"),
+            "MIME-Version": "1.0",
+            "Content-Type": f"text/plain; charset={self._encoding.codec.upper()}",
+            "Content-Transfer-Encoding": "8bit",
+            "Plural-Forms": self._forms,
+        }
+        said = "".join(f'"{name}: {value}\\n"{self._end}' for name, value in fields.items())
+        if self._lacks_forms:
+            yield Edit(0, 0, [f'msgid ""{self._end}msgstr ""{self._end}{said}{self._end}'])
 
     def head(self, header: _Entry) -> Iterator[Edit]:
         """Yields the language, the date, and what a template leaves open."""

@@ -293,6 +293,15 @@ def test_tags_and_spaces_at_the_ends_of_units_are_no_new_text(tmp_path: Path) ->
     assert not list(check_pair(Pair(tmp_path / "de.xlf", tmp_path / "en.xlf", "xliff", Settings(), RULES)))
 
 
+def test_marks_of_manual_pages_are_no_new_text(tmp_path: Path) -> None:
+    head = (
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "Use B<the> house, I<5>"\nmsgstr "{}"\n'
+    )
+    for name, said in (("a.po", ""), ("b.po", "Nehmen Sie B<das> Haus, I<5>")):
+        (tmp_path / name).write_text(head.format(said))
+    assert not list(check_pair(Pair(tmp_path / "a.po", tmp_path / "b.po", "po", Settings(), RULES)))
+
+
 def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
     for path in (source := tmp_path / "a.md", target := tmp_path / "en" / "a.md"):

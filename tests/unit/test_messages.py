@@ -6,6 +6,7 @@ import html
 import json
 from textwrap import indent
 
+import polib
 import pytest
 
 from specmt.documents import LEFT, translate_documents
@@ -287,6 +288,7 @@ def test_properties() -> None:
 
 def test_marks_of_manual_pages_are_tags() -> None:
     text = r"B<See also> the I<file> E<lt>or B<-a, --all>; \fBLarge words\fR, 1 E<lt> 2 > C<a-E<gt>b c> \(lqso\(rq B<1"
+    text = text.replace("B<1", "B<E<lt>x.hE<gt>> B<1")
     assert [(item.kind, text[slice(*item.span)]) for item in find_marks(text, (0, len(text)))] == [
         ("open", "B<"),
         ("close", ">"),
@@ -299,6 +301,7 @@ def test_marks_of_manual_pages_are_tags() -> None:
         ("opaque", "C<a-E<gt>b c>"),
         ("open", r"\(lq"),
         ("close", r"\(rq"),
+        ("opaque", "B<E<lt>x.hE<gt>>"),
     ]
 
 
@@ -307,6 +310,11 @@ def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
     header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
     assert '"Plural-Forms: nplurals=3; plural=(n==1' in shout("po", header + plural, "cs")
     assert "Plural-Forms" not in shout("po", header + 'msgid "a"\nmsgstr ""\n', "cs")
+    alone = shout("po", f"# a\n{plural}")  # gettext cannot do with it where there is no header
+    assert (
+        alone.startswith('msgid ""\nmsgstr ""\n"PO-Revision-Date:') and alone.count("nplurals=2; plural=(n != 1)") == 1
+    )
+    assert polib.pofile(alone)[0].msgstr_plural == {0: "A FILE", 1: "%d FILES"}
     whole = 'msgid ""\nmsgstr "Project: a\\nLanguage: cs\\nTeam: b\\n"\n\nmsgid "a"\nmsgstr ""\n'
     assert shout("po", whole, "cs").count("Language:") == 1
 
