@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from specmt.errors import DataError
@@ -14,7 +15,7 @@ from specmt.formats.document import (
     Edit,
     FormatOptions,
     Part,
-    Pieces,
+    RefusedError,
     Segment,
     Tell,
     TextDocument,
@@ -22,8 +23,8 @@ from specmt.formats.document import (
     unread_segments,
 )
 from specmt.formats.encoding import Encoding, decode
-from specmt.formats.inline import Inline, wrap_alike, written
-from specmt.formats.rst_inline import Found, Writer, fill, find, normal, plain, unescape
+from specmt.formats.inline import Inline
+from specmt.formats.rst_inline import fill, find, normal, unescape
 from specmt.formats.rst_lines import (
     ADORNMENT,
     ANONYMOUS,
@@ -35,16 +36,14 @@ from specmt.formats.rst_lines import (
     OPTIONS,
     SIMPLE,
     VERSE,
-    Line,
     Lines,
-    mark_of,
 )  # fmt: skip
-from specmt.formats.rst_names import BODIES, DOCINFO, LEFT, NO_TEXT, TEXT_OPTION, TITLED, VERSIONS
-from specmt.formats.rst_tables import Table, grid_table, simple_table, width
+from specmt.formats.rst_names import BODIES, DIALECT, DOCINFO, HEADER, LEFT, NO_TEXT, TEXT_OPTION, TITLED, VERSIONS
+from specmt.formats.rst_tables import Table, grid_table, simple_table, value_table, width
+from specmt.formats.rst_writing import Title, Writes
 from specmt.types import Span, Tagged
 
 _MOST_DEEP: Final = 60
-_MAY_START: Final = re.compile(r"(?![!-/:-@\[-`{-~]+\Z)")
 _NOTE: Final = re.compile(r"\[[^\]]+\](?:\s+|\Z)")
 _TARGET: Final = re.compile(r"_(?:`((?:[^`\\]|\\.)+)`|((?:[^:\\]|\\.|:(?!\s|\Z))+)):(?:\s|\Z)|__:(?:\s|\Z)")
 _DIRECTIVE: Final = re.compile(r"(?P<subst>\|[^|]+\|\s+)?(?P<name>(?:(?!_)\w)+(?:[-._+:](?:(?!_)\w)+)*)\s?::(?:\s+|\Z)")
@@ -201,7 +200,7 @@ class _Page:
     def _title(self, first: int, number: int, under: int) -> int:
         """Reads the title of a section, with a line over it or not; these grow with it."""
         lines = self._lines
-        surround = _Title(self._text, self._names, lines[first], lines[number], lines[under], self._ending)
+        surround = Title(self._text, self._names, lines[first], lines[number], lines[under], self._ending)
         self._take((lines[number].first, lines[number].end), surround=surround)
         self._titles += len(self._segments) <= 2
         return under + 1
@@ -285,10 +284,10 @@ class _Page:
         has_no_argument = name in BODIES or (line.is_blank and name not in TITLED)
         for n in range(options, blank):
             self._option(n, blank, is_marked=name != "toctree")
+        if name == "csv-table":
+            self._values(first, options, blank, last)
+            return
         if (LEFT.search(name) and name not in BODIES) or name == "toctree":
-            if name == "csv-table" and first < options:
-                self._take((self._lines[first].first, self._lines[options - 1].end))
-                first = options
             for n in range(blank, last) if name == "toctree" else ():
                 if entry := _ENTRY.match(self._lines.raw(n)):
                     start = self._lines[n].first
@@ -307,7 +306,40 @@ class _Page:
             if name in VERSIONS or name in TITLED:
                 self._take((start, end), is_first=False)
             self._leave(first, options, "argument")
-        self._body(blank, last, column)
+        if name == "glossary":
+            self._glossary(blank, last, column)
+        else:
+            self._body(blank, last, column)
+
+    def _glossary(self, number: int, last: int, column: int) -> None:
+        """Reads a glossary, of which the terms stay, as roles name them."""
+        lines = self._lines
+        terms = [n for n in range(number, last) if not lines[n].is_blank and lines[n].column <= column]
+        for term, end in pairwise([*terms, last]):
+            start = self._leave(term, end if EXPLICIT.match(lines.raw(term)) else term + 1, "term")
+            self._body(start, end, lines.indent(start, end))
+
+    def _values(self, first: int, options: int, body: int, last: int) -> None:
+        """Reads a table of values that a delimiter parts.
+
+        :param first: where the title may be
+        """
+        lines, delimiter = self._lines, ","
+        if first < options:
+            self._take((lines[first].first, lines[options - 1].end))
+        for n in range(options, body):
+            match = DIALECT.match(lines.raw(n))
+            delimiter = delimiter if match is None else match["delimiter"] or ""
+        table = partial(value_table, delimiter=delimiter)
+        for n in range(options, body):
+            if match := HEADER.match(lines.raw(n)):
+                end = next((m for m in range(n + 1, body) if FIELD.match(lines.raw(m))), body)
+                self._cut(n, match.end(), lines.indent(n + 1, end), "option")
+                # In a header, docutils read quotes in quotes otherwise before 0.22.
+                self._drawn(n, end, table, lines[n].column, never='"\\')
+        while body < last and lines[body].is_blank:
+            body += 1
+        self._drawn(body, last, table, lines.indent(body, last))
 
     def _option(self, number: int, last: int, *, is_marked: bool) -> None:
         """Leaves an option of a directive, but for those that are texts."""
@@ -335,7 +367,7 @@ class _Page:
         self,
         whole: Span,
         *,
-        surround: _Title | None = None,
+        surround: Title | None = None,
         is_first: bool = True,
         is_term: bool = False,
         literal: bool = False,
@@ -360,23 +392,35 @@ class _Page:
             return
         tagged, span = taken
 
-        edits = _Writes(text, whole, marks, span, surround, is_first, is_term, literal)
+        edits = Writes(text, whole, marks, span, surround, is_first, is_term, literal)
         self._segments.append(Segment(tagged, self._number(span[0]), edits))
 
     def _table(self, number: int, last: int) -> int:
-        """Reads a table; each cell is a page of its own."""
+        """Reads a table that is drawn; returns the number of the line behind it."""
         is_grid = self._lines.raw(number).startswith("+")
         end = self._lines.paragraph_end(number, last) if is_grid else self._simple_end(number, last)
-        indent = self._lines[number].column
+        self._drawn(number, end, grid_table if is_grid else simple_table, self._lines[number].column)
+        return end
+
+    def _drawn(
+        self, number: int, end: int, read: Callable[[Sequence[str]], Table | None], indent: int, never: str = ""
+    ) -> None:
+        """Reads a table; each cell is a page of its own.
+
+        :param never: the characters that a translation may not have
+        """
+        if number >= end:
+            return
         lines = [self._lines[each] for each in range(number, end)]
         rows = [
             " " * (line.column - indent) * (not line.is_blank) + self._text[line.first : line.end] for line in lines
         ]
         table = None
         if not any("\t" in row for row in rows) and all(line.is_blank or line.column >= indent for line in lines):
-            table = (grid_table if is_grid else simple_table)(rows)
+            table = read(rows)
         if table is None:
-            return self._leave(number, end, "a table that cannot be drawn anew")
+            self._leave(number, end, "a table that cannot be drawn anew")
+            return
         cells: list[tuple[TextDocument, int]] = []
         for cell in table.cells:
             line = self._number(self._lines[number].first) + cell.top
@@ -384,12 +428,13 @@ class _Page:
             document = inner.document(Encoding("utf-8"))
             cells.append((document, len(self._segments)))
             for segment in document.segments:
-                own = Segment(segment.source, segment.line, _checked(segment), segment.state, reason=segment.reason)
+                own = Segment(
+                    segment.source, segment.line, _checked(segment, never), segment.state, reason=segment.reason
+                )
                 self._segments.append(own)
         self._leave(number, end, "table")
         span = self._lines[number].first, self._lines[end - 1].end
         self._tables.append(_Drawn(span, table, cells))
-        return end
 
     def _simple_end(self, number: int, last: int) -> int:
         borders = 0
@@ -399,71 +444,6 @@ class _Page:
                 if borders == 3 or (borders == 2 and (end + 1 == last or self._lines[end + 1].is_blank)):
                     return end + 1
         return self._lines.paragraph_end(number, last)
-
-
-@dataclass(slots=True)
-class _Title:
-    """Writes a title. Pages may be nothing but these and texts: both are smaller than functions with what they need."""
-
-    text: str
-    names: Mapping[str, int]
-    over: Line
-    """The line over it, or itself."""
-    line: Line
-    under: Line
-    ending: str
-    """That of lines."""
-
-    def __call__(self, pieces: Pieces, raw: str, inner: Span) -> Edit:
-        text, line, start, last = self.text, self.line, self.over, self.under
-        title = text[line.first : line.end]
-        name = normal(plain(title, find(title, 0, len(title))))
-        room = last.end - last.first - width(title)
-        own = width(raw) + line.column - start.column
-        size = width(raw) + room if 0 <= room <= 2 else max(own, last.end - last.first)
-        drawn = text[last.first] * max(size, 3)
-        is_named = self.names.get(name) == 0 and normal(plain(raw, find(raw, 0, len(raw)))) != name
-        label = f".. _`{name}`:{self.ending * 2}{' ' * start.column}" if is_named else ""
-        above: Pieces = [drawn, (start.end, inner[0])] if start is not line else [(line.first, inner[0])]
-        return Edit(start.first, last.end, [label, *above, *pieces, (inner[1], last.first), drawn])
-
-
-@dataclass(slots=True)
-class _Writes:
-    """Writes the translation of a text with inline markup."""
-
-    text: str
-    whole: Span
-    marks: Sequence[Found]
-    span: Span
-    surround: _Title | None
-    is_first: bool
-    is_term: bool
-    literal: bool
-
-    def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
-        text, whole = self.text, self.whole
-        writer = Writer(text, whole, self.marks, self.span)
-        pieces = writer.pieces(translation)
-        start, end = writer.span
-        if self.is_term:
-            pieces = [piece.replace(" : ", " \\: ") if isinstance(piece, str) else piece for piece in pieces]
-        before, after = text[whole[0] : start], text[end : whole[1]]
-        said = written(text, pieces)
-        mark = mark_of(said + after) if self.is_first and not before else None
-        if self.literal and not after and not said.endswith(":"):
-            pieces.append(" :")
-        elif not self.literal and not after and said.endswith("::"):
-            pieces[-1] = f"{written(text, pieces[-1:])[:-1]}\\:"
-        if self.surround is None:
-            pieces = wrap_alike(pieces, text, (start, end), " \t", _MAY_START)
-        # A line alone may be an item though it was none with others under it.
-        is_alone = self.surround is None and "\n" not in written(text, pieces)
-        if mark is not None and (is_alone or mark_of(text[slice(*whole)]) is not mark):
-            pieces.insert(0, "\\")
-        if self.surround is None:
-            return [Edit(start, end, pieces)]
-        return [self.surround(pieces, (before + written(text, pieces) + after).expandtabs(), (start, end))]
 
 
 def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:
@@ -489,11 +469,13 @@ def _line_in_cell(first: int, text: str, place: int) -> int:
     return first + text.count("\n", 0, place)
 
 
-def _checked(segment: Segment) -> Callable[[Tagged, Tell], list[Edit]]:
+def _checked(segment: Segment, never: str) -> Callable[[Tagged, Tell], list[Edit]]:
     """Returns what refuses a translation that a cell cannot hold, which is written with its table."""
 
     def edits(translation: Tagged, tell: Tell) -> list[Edit]:
-        list(segment.edits(translation, tell))
+        said = [piece for edit in segment.edits(translation, tell) for piece in edit.pieces if isinstance(piece, str)]
+        if any(char in piece for piece in said for char in never):
+            raise RefusedError("it has a quotation mark or a backslash")
         return []
 
     return edits

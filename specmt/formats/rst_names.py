@@ -40,3 +40,9 @@ LEFT: Final = re.compile(
 
 TEXT_OPTION: Final = re.compile(r":(?:alt|caption|subtitle):\s+")
 """Options that are text."""
+
+HEADER: Final = re.compile(r":header:\s+")
+"""The option that is the first row of a table of values."""
+
+DIALECT: Final = re.compile(r":(?:delim:\s*(?P<delimiter>[^\w\s\"])\Z|(?:delim|escape|quote|keepspace):)")
+"""The options that say how values are parted; without a delimiter in one that is not read."""

@@ -1,4 +1,4 @@
-"""Grid tables and simple tables of reStructuredText: their cells, and how they are drawn with other texts."""
+"""Tables of reStructuredText, drawn or of values: their cells, and how they are written with other texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _HEADER: Final = re.compile(r"\+=[=+]+=\+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell: the lines that it is between, from the left and from the top, and what is in it."""
+    """A cell: the lines that it is between, from the left and from the top, and what is in it.
+
+    Of values, left and right are where in the text of the table it is.
+    """
 
     top: int
     left: int
@@ -239,3 +242,36 @@ class _Simple:
                 continue
             number += 1
         return out
+
+
+def value_table(rows: Sequence[str], delimiter: str) -> Table | None:
+    """Returns a table of values; ``None`` without a delimiter, or where a quote is not closed."""
+    text, end = "\n".join(rows), re.escape(delimiter)
+    value = re.compile(rf' *(?P<said>"(?P<quoted>[^"]*(?:""[^"]*)*)"|(?![" ])[^{end}\n]*)(?:[{end}\n]|\Z)')
+    cells: list[Cell] = []
+    line, place = 0, 0
+    while place < len(text):
+        match = value.match(text, place)
+        if match is None or not delimiter:
+            return None
+        said = match["said"] if match["quoted"] is None else match["quoted"].replace('""', '"')
+        cells.append(Cell(line, match.start("said"), line, match.end("said"), 0, said))
+        line += text.count("\n", place, match.end())
+        place = match.end()
+    return _Values(text, delimiter, cells)
+
+
+@final
+class _Values:
+    def __init__(self, text: str, delimiter: str, cells: list[Cell]) -> None:
+        self.cells = cells
+        self._text, self._delimiter = text, delimiter
+
+    def draw(self, contents: Sequence[str]) -> list[str]:
+        out, place = [], 0
+        for cell, said in zip(self.cells, contents, strict=True):
+            if said != cell.text:
+                in_quotes = self._text[cell.left] == '"' or any(char in said for char in f'"\n{self._delimiter}')
+                out += [self._text[place : cell.left], '"' + said.replace('"', '""') + '"' if in_quotes else said]
+                place = cell.right
+        return "".join([*out, self._text[place:]]).split("\n")

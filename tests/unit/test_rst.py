@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from docutils import nodes
@@ -228,3 +228,60 @@ def test_what_cannot_be_drawn_anew_is_left_for_a_named_reason() -> None:
     document = read("rst", page)
     assert not document.segments and translate(document) == page
     assert [part.reason for part in document.parts] == ["a table that cannot be drawn anew"] * 2  # type: ignore[attr-defined]
+
+
+VALUES = """
+.. csv-table:: Ein Titel
+   :header: "Wort", Bild,
+      Ton
+   :widths: 1, 2, 3
+
+   Haus, "Hof, *Tor*", ``nein``
+   "Tür ""Eins"" da", 1.99, "Ein Satz.
+
+   Noch einer"
+   , - Dach und,
+"""
+
+
+@pytest.mark.parametrize("way", [str.upper, "{0} {0}".format, '*a, "{}" |'.format])
+def test_docutils_reads_as_many_values(way: Callable[[str], str]) -> None:
+    document = read("rst", VALUES.encode())
+    texts = [each.source.text for each in document.segments]
+    assert texts == [
+        *(
+            "Ein Titel",
+            "Wort",
+            "Bild",
+            "Ton",
+            "Haus",
+            "Hof, Tor",
+            'Tür "Eins" da',
+            "Ein Satz.",
+            "Noch einer",
+            "Dach und",
+        ),
+    ]
+    told: list[str] = []
+    said = {number: Tagged(way(text)) for number, text in enumerate(texts) if text != "Hof, Tor"}
+    written = document.write(said, lambda _, what: told.append(what)).decode()
+    assert [*blocks(written)] == [*blocks(VALUES)] and len(told) == 3 * ('"' in way(""))
+    assert document.write({}, print).decode() == VALUES
+
+
+@pytest.mark.parametrize(
+    "table", ['\n   "a" b\n', "   :delim: x\n\n   ja x ja\n", '   :escape: \\\n\n   "ja"\n', '\n   "a\n', '\n     "a\n']
+)
+def test_values_that_are_parted_otherwise_are_left(table: str) -> None:
+    document = read("rst", f".. csv-table:: 1\n{table}".encode())
+    assert not document.segments
+    assert "a table that cannot be drawn anew" in {part.reason for part in document.parts}  # type: ignore[attr-defined]
+
+
+def test_terms_of_a_glossary_are_what_roles_name() -> None:
+    page = ".. glossary::\n   :sorted:\n\n   nein\n   auch : nein\n      Ein :term:`nein`.\n\n      Noch ein Satz.\n\n"
+    page += "   .. nein\n      nein\n   nein\n      Das :term:`Tor <nein>`.\n"
+    written = translate(read("rst", page.encode())).decode()
+    assert written == page.replace("Ein", "EIN").replace("Noch ein Satz", "NOCH EIN SATZ").replace(
+        "Das :term:`Tor", "DAS :term:`TOR"
+    )
