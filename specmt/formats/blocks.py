@@ -56,8 +56,10 @@ _KEYS: Final = {
 
 _MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_NOTES: Final = re.compile(r"(?:\[\^[^\]\s]+\])+")
-"""Marks of notes, which at the end of a text are none of it."""
+_BEHIND_TEXT: Final = re.compile(
+    r"(?:\][(\[][^()\[\]\n]*[)\]])?[])*_]*[ \t]*((?:\[\^[^\]\s]+\]|\{:?[ ]?(?:[.#]|[\w-]+=)[^{}\n]*\})+)"
+)
+"""What is behind a text and none of it: marks of notes and attributes."""
 
 ITEM: Final = re.compile(
     r"[ \t>]*(?:\[\^[^\]\s]+\]:(?=\s)|(?:[-*+•]|\*{2,}|\.{1,5}|\d+[.)]|#\.)[ \t]|\||(?![:>])\S.*?:{2,4}(?=\s))"
@@ -77,10 +79,11 @@ _REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z
 """What ends a line without beginning a block: nothing, or a remark on what is before it."""
 
 _AROUND_TEXT: Final = re.compile(
-    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(\[[ xX]\](?=[ \t])|>[ \t>]*|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))"
+    r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?"
+    r"(\[[ xX]\](?=[ \t])|>[ \t>]*(?:\[![^\[\]\n]+\])?|(?:!!!|\?\?\?\+?)[\w \t-]*(?=\"))"
 )
-"""What is before the text of a block of Markdown: the box of a task, marks of a quotation, or the kind of an admonition
-with a title."""
+"""What is before the text of a block of Markdown: the box of a task, marks of a quotation or an alert, or the kind of
+an admonition with a title."""
 
 COLONS: Final = re.compile(r"[ \t>]*:{3,}(?P<opens>[^\S\n]*\S)?")
 """How a line of Markdown begins that opens a container, or ends one."""
@@ -378,8 +381,9 @@ def content(
         markup += [each for each in targets_in(text) if not any(each in other for other in markup)]
     if texts and block.kind in ("item", "paragraph") and (before := _AROUND_TEXT.match(text)) is not None:
         markup.append(before[1].rstrip())
-    if texts and (behind := _NOTES.match(inner.text, max(each.span[1] for each in segments), block.end)) is not None:
-        markup.append(behind[0])
+    end = max((each.span[1] for each in segments), default=0)
+    if texts and (behind := _BEHIND_TEXT.match(inner.text, end, block.end)) is not None:
+        markup.append(behind[1])
     row = _ROW.match(text) if block.kind == "item" else None
     return Content(texts, tuple(markup), "" if row is None else row[1].strip())
 

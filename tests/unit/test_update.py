@@ -505,6 +505,9 @@ def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
         ('!!! tip "Eins."\n', '!!! warning "Eins."\n', '!!! warning "One."\n'),
         ("> - Eins.\n", ">> - Eins.\n", ">> - One.\n"),
         ("- [ ] Eins.\n", "- [x] Eins.\n", "- [x] One.\n"),
+        ("> [!NOTE]\n> Eins.\n", "> [!TIP]\n> Eins.\n", "> [!TIP]\n> One.\n"),
+        ("[Eins.](a){ .b }\n", "[Eins.](a){ .c }\n", "[One.](a){ .c }\n"),
+        ("# Eins. {#a}\n", "# Eins. {#b}\n", "# One. {#b}\n"),
     ],
 )
 def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, tmp_path: Path) -> None:
