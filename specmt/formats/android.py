@@ -37,7 +37,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]*)(?=[\s/>])[^<>]*>")
 _BLOCK: Final = re.compile(r"</?(?:p|br|div|ul|ol|li|h[1-6]|table|tr|td|th|hr)\b[^<>]*>")
 _QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
-_ESCAPED: Final = {"n": "\n", "t": "\t"}
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _NOT_XML: Final = re.compile("[\0-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 """What XML cannot hold, but for its escape."""
 
@@ -78,7 +78,7 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             cdata = [token for token in each.inner if token.kind != "text" or text[token.start : token.end].strip()]
             is_raw = [token.kind for token in cdata] == ["cdata"]
             decode, encode = (_unescaped, _in_cdata) if is_raw else (_decode, _encode)
-            inline = Inline(text, decode, collapses=True, escaped=r"\\[nt]|\\u00(?:20|[aA]0)")
+            inline = Inline(text, decode, collapses=True, escaped=r"\\[nrt]|\\u00(?:20|[aA]0)")
             if is_raw:
                 place, end = cdata[0].start + len("<![CDATA["), cdata[0].end - len("]]>")
                 for match in _BLOCK.finditer(text, place, end) if resource.name != "plurals" else ():
@@ -167,7 +167,8 @@ def _in_cdata(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = text.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    text = text.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"')
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

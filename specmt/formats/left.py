@@ -51,6 +51,10 @@ _KINDS: Final = {
 _PATTERNS: Final = {kind: re.compile(rf"<(?:{pattern})(?:\b|(?<=:))", re.VERBOSE) for kind, pattern in _KINDS.items()}
 
 
+_BLANK: Final = re.compile(r"\\(?:u00(?:20|[aA]0)|[nrt])")
+"""Spaces, as Android writes them."""
+
+
 def told(document: TextDocument, file_format: str) -> TextDocument:
     """Returns a document in XML to which what of its text is not understood is added, as segments that are left."""
     document.parts += _left(document.text, document.segments, _PATTERNS[file_format])
@@ -68,9 +72,10 @@ def _left(text: str, segments: Iterable[Segment], pattern: re.Pattern[str]) -> I
         reason = reasons[-1]
         if token.kind == "open":
             match = pattern.match(text, token.start, token.end)
-            said = str(match.lastgroup) if match else reason
-            reasons.append("" if said == "text" else said)
-        if token.kind not in ("text", "cdata") or not any(map(str.isalpha, unescape(text[token.start : token.end]))):
+            why = str(match.lastgroup) if match else reason
+            reasons.append("" if why == "text" else why)
+        said = _BLANK.sub("", unescape(text[token.start : token.end])) if token.kind in ("text", "cdata") else ""
+        if not any(map(str.isalpha, said)):
             yield Part(token.start, token.end, "markup")
         elif reason or _overlaps(seen, token.start, token.end) or is_syntax(text[token.start : token.end]):
             yield Part(token.start, token.end, reason.replace("_", " "))

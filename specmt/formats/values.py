@@ -25,7 +25,8 @@ _CODE: Final = re.compile(
           (?:yyyyMM[dHms]*|{FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{FIELD})+)[^a-zA-Z]*
         | (?:application|audio|font|image|text|video)/[\w.+-]+ | true | false | [a-z]{{2}}-[A-Z]{{2}}
         | [a-z]{{2,}}(?:[A-Z][a-z]+)+ | (?:rgb|hsl)a?\([^()]*\) | (?:-?[\d.]+(?:px|pt|r?em|v[hw]|%)\s*)+
-        | (?:%[-_0^\#]?[A-Za-z]|[^%\w])*
+        | (?:%[-_0^\#]?[A-Za-z]|[^%\w])* | (?:-?[a-z]+(?:-[a-z]+)*:\ ?[^:;]+;\s?)+
+        | ([a-z]{{2,}})\ \1-[a-z\d-]+(?:\ [a-z\d-]+)*
     )""",
     re.VERBOSE,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from textwrap import indent
 
 import polib
@@ -368,6 +369,8 @@ def test_android_has_the_forms_of_the_target() -> None:
         "text/html",
         "/api",
         "btn-primary-2",
+        "btn btn-primary btn-lg",
+        "margin: 0 auto;",
         "wJalrXUtnFEMI/K7MDENG/bPxRfi",
         "4F9d2c71-Aaaa-Bbbb-0123456789ab",
         "projects/my-project-123/topics",
@@ -407,6 +410,14 @@ def test_what_icu_quotes_is_so_in_every_catalogue() -> None:
     assert "own '{x}' '#'" in shout("po", "msgid \"own '{x}' '#'\"\nmsgstr \"\"\n").lower()
     (segment,) = read("po", b'msgid "own \'{x}\' it\'s"\nmsgstr ""\n', target="de").segments
     assert segment.source.text == "own {t1} it's"
+
+
+def test_spaces_of_android_stay_behind_tags_and_as_they_are_written() -> None:
+    text = r"<string name='a'><b>eins</b> und <i>zwei</i>\u0020</string><string name='b'>drei\r\nvier</string>"
+    text = f"<resources>{text}</resources>"
+    (done,) = run(Shouting(), ("android", text))
+    assert re.sub("eins|und|zwei|drei|vier", lambda word: word[0].upper(), text) == done.data.decode()
+    assert not done.summary.warnings
 
 
 def test_a_path_has_no_line_break() -> None:
