@@ -85,8 +85,11 @@ _AROUND_TEXT: Final = re.compile(
 """What is before the text of a block of Markdown: the box of a task, marks of a quotation or an alert, or the kind of
 an admonition with a title."""
 
-COLONS: Final = re.compile(r"[ \t>]*:{3,}(?P<opens>[^\S\n]*\S)?")
-"""How a line of Markdown begins that opens a container, or ends one."""
+_CONTAINER: Final = re.compile(
+    r"[ \t>]*(?::{3,}(?P<opens>[^\S\n]*\S)?"
+    r"|\{(?:%|\{[<%])-?[ ]*(?:end|/|else\b|(?P<begins>))[^%>\n]*[%>]\}{1,2}[ \t]*\r?(?=\n|\Z))"
+)
+"""A line of Markdown that opens a container or ends one: colons, a macro alone."""
 
 _FENCES: Final = {
     "markdown": re.compile(r"[ \t>]*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"),
@@ -303,7 +306,7 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
                 around.append(mark)
         elif around and around[-1] == said_before.strip() and not is_blank:
             starts_here = True
-        is_container = is_markdown and COLONS.match(said) is not None
+        is_container = is_markdown and (opens(said) is not None or said.lstrip(" \t>").startswith("///"))
         if (starts_here or is_container) and line not in inside and not fence:
             bounds.append(line)
         if opened and line >= head and not fence:
@@ -314,6 +317,12 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
         if is_container or (is_markdown and HEADER.fullmatch(said.strip())):
             was_blank = True  # its body is a block of its own, also in the next line
     return sorted(set(bounds))
+
+
+def opens(line: str) -> bool | None:
+    """Whether a line of Markdown opens a container; ``None``: it is part of none."""
+    match = _CONTAINER.match(line)
+    return None if match is None else bool(match["opens"]) or match["begins"] is not None
 
 
 def _name(text: str, segments: Sequence[Segment], file_format: str) -> tuple[str, str]:

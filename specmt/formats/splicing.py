@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final, Literal
 
-from specmt.formats.blocks import AROUND, COLONS, ITEM, PROSE, Block, text_of
+from specmt.formats.blocks import AROUND, ITEM, PROSE, Block, opens, text_of
 from specmt.formats.commonmark import HEADER
 from specmt.formats.document import Document
 from specmt.formats.outline import TAGGED, XML
@@ -106,7 +106,6 @@ def _are_items(text: str, after: str) -> bool:
 def _is_inner(text: str, after: str) -> bool:
     """Whether no blank line is to be put between blocks of prose."""
     last = text.rstrip("\r\n").rpartition("\n")[2]
-    before, behind = COLONS.match(last), COLONS.match(after)
     return bool(
         not (text.strip() and after.strip())
         or _are_items(text, after)
@@ -115,6 +114,6 @@ def _is_inner(text: str, after: str) -> bool:
         or AROUND.match(last)
         or HEADER.fullmatch(last.strip())
         or _IN_QUOTE.fullmatch(last)
-        or (before is not None and before["opens"])
-        or (behind is not None and not behind["opens"])
+        or opens(last)
+        or opens(after) is False
     )

@@ -572,6 +572,9 @@ def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(tmp_path: Path) -
     [
         ("::: a\n\n```\nx\n```\n\n:::\n\n::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Drei."),
         ("::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
+        ("{% note %}\nEins.\n{% endnote %}\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
+        ("{{< tab >}}\nEins.\n{{< /tab >}}\n", "Eins.", "Eins.\n\nDrei."),
+        ("/// note\nEins.\n\n///\n", "Eins.", "Eins.\n\nDrei."),
         (":::note Eins\nZwei.\n\nDrei.\n:::\n", "Drei.\n:::", "Drei.\n:::\n\n:::tip\nVier.\n:::"),
         (":::{tip}\nEins.\n:::\n\nZwei.\n", ":::{tip}", ":::{note}"),
         ("> [!NOTE]\n> - Eins.\n> - Zwei.\n", "Eins.", "Drei."),
