@@ -51,10 +51,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 _REFERENCE: Final = re.compile(
-    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|\[\[[^\[\]|\n]{1,300}\]\])|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
+    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|\[\[[^\[\]|\n]{1,300}\]\]|(?<![\w:@.]):[A-Za-z_]\w+(?![\w:]))|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
     r"|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
 )
-"""What is copied, links of i18next and Vue too, and marks of wikis for words that stand out."""
+"""What is copied, links of i18next and Vue and names of Laravel too, and marks of wikis for words that stand out."""
 
 _INTERVALS: Final = re.compile(r"(?:\s*\([\dinf-]+\)\[[^\[\]]*\];?)+\s*")
 _INTERVAL: Final = re.compile(r"(?:\A|\];?)\s*(?:\([\dinf-]+\)\[|\Z)")

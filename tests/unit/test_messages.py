@@ -420,6 +420,12 @@ def test_spaces_of_android_stay_behind_tags_and_as_they_are_written() -> None:
     assert not done.summary.warnings
 
 
+def test_names_of_laravel_stay_in_json() -> None:
+    text = '{"a": "es gibt :anzahl von :Alle, :-) :D um 12:30: :ja"}'
+    want = text.replace("es gibt", "ES GIBT").replace("von", "VON").replace("um", "UM")
+    assert shout("json", text) == want
+
+
 def test_a_path_has_no_line_break() -> None:
     data = rb'{"a": "Siehe C:\\new und d:/a\\neu"}'
     (segment,) = read_document(data, "a", "json", FormatOptions()).segments
