@@ -313,7 +313,7 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
             fence = opened[1]
         elif opened and (opened[1].startswith(fence) if is_markdown else opened[1] == fence):
             fence = fence if said.strip("> \t\r\n") != opened[1] else ""
-        was_blank, said_before = is_blank, said
+        was_blank, said_before = is_blank or (is_markdown and not said.strip("> \t\r\n")), said
         if is_container or (is_markdown and HEADER.fullmatch(said.strip())):
             was_blank = True  # its body is a block of its own, also in the next line
     return sorted(set(bounds))

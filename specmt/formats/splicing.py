@@ -20,6 +20,9 @@ _FRONT_LINE: Final = re.compile(r"---[ \t]*\r?$|[\w-]+:(?:\s|$)", re.MULTILINE)
 _HEADED: Final = re.compile(r"\n[ \t>]*\|[ \t]*:?-")
 """What is below the heading of a table."""
 
+_QUOTE: Final = re.compile(r"[ \t>]*>(?![ \t]*(?:>|\[!))[ \t]?")
+"""What is in front of a text in a quotation that goes on."""
+
 _IN_QUOTE: Final = re.compile(r"[ \t>]*>[ \t]*(?:\[![^\[\]\n]*\][^\n]*)?")
 """A line of a quotation that is empty, or begins an alert of GitHub or a callout."""
 
@@ -54,7 +57,11 @@ def splice(document: Document, blocks: Sequence[Block], pieces: Sequence[int | s
         if made and not (isinstance(before, int) and piece == before + 1):
             is_between = isinstance(before, int) and later == before + 1
             is_next = file_format == "markdown" and is_between and _is_next(made, text)
-            made[-1] = made[-1].rstrip("\r\n") + ending if is_next else _joined(made[-1], text, ending, kind)
+            made[-1] = (
+                made[-1].rstrip("\r\n") + ending
+                if is_next
+                else _joined(made[-1], text, ending, kind, is_own=isinstance(before, int))
+            )
         made.append(text)
         before = piece
     if made and before != len(blocks) - 1:
@@ -74,8 +81,11 @@ def _kind(text: str, file_format: str) -> Literal["prose", "json", "php", "eleme
     return "elements" if file_format in XML | TAGGED or file_format == "strings" else "lines"
 
 
-def _joined(text: str, after: str, ending: str, kind: str) -> str:
-    """Returns a block as it stands before another one that was not behind it."""
+def _joined(text: str, after: str, ending: str, kind: str, *, is_own: bool) -> str:
+    """Returns a block as it stands before another one that was not behind it.
+
+    :param is_own: whether it was in the document, where it may have been the last of a quotation that goes on now
+    """
     body = text.rstrip("\r\n")
     is_over = body.rstrip().endswith(_ENDS.get(kind, ())) or (kind in _BEGINS and _BEGINS[kind].match(after))
     gap = text[len(body) :] or ("" if is_over else ending)
@@ -85,7 +95,10 @@ def _joined(text: str, after: str, ending: str, kind: str) -> str:
             body = code.removesuffix(",") + body[len(code) :] if kind == "json" else body
         elif not _OPENS.search(code):
             body = f"{code},{body[len(code) :]}"
-    if kind == "prose" and gap.count("\n") < 2 and not _is_inner(text, after):
+    quote = _QUOTE.match(after) if is_own and kind == "prose" else None
+    if quote is not None and body.rpartition("\n")[2].startswith(quote[0]):
+        gap = ending if _are_items(text, after) or _is_inner(text, after) else f"{ending}{quote[0].rstrip()}{ending}"
+    elif kind == "prose" and gap.count("\n") < 2 and not _is_inner(text, after):
         gap = ending * 2
     return body + gap
 

@@ -572,6 +572,9 @@ def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(tmp_path: Path) -
     [
         ("::: a\n\n```\nx\n```\n\n:::\n\n::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Drei."),
         ("::: tip\nEins.\n:::\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
+        ("> Eins.\n\nZwei.\n", "Eins.", "Eins.\n>\n> Drei.\n\n> [!TIP]\n> Vier."),
+        ("> Eins.\n>\n> Zwei.\n", "Zwei.", "Drei.\n>\n> Zwei."),
+        ("> [!NOTE]\n> Eins.\n\n> Zwei.\n", "Zwei.", "Zwei.\n>\n> - Drei."),
         ("{% note %}\nEins.\n{% endnote %}\n\nZwei.\n", "Eins.", "Eins.\n\nDrei."),
         ("{{< tab >}}\nEins.\n{{< /tab >}}\n", "Eins.", "Eins.\n\nDrei."),
         ("/// note\nEins.\n\n///\n", "Eins.", "Eins.\n\nDrei."),
