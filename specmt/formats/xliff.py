@@ -91,8 +91,9 @@ class _Reader:
         self._options = options
         self._lines = LineNumbers(text)
         self._is_two = False
-        self._is_one = False
-        """Whether the targets are in the language of the source."""
+        self._first: tuple[str, ...] = ()
+        """The languages that the first file is between, as the document is, and below those of the one that is read."""
+        self._now: tuple[str, ...] = ()
         self._languages: list[Token] = []
         self._forms = plural_forms(options.target)
         self._units: list[_Unit] = []
@@ -128,7 +129,8 @@ class _Reader:
             if name == ("xliff" if self._is_two else "file"):
                 self._languages.append(token)
                 said = [value_of(text, attributes[each]) for each in _LANGUAGES[self._is_two] if each in attributes]
-                self._is_one = len(said) == 2 and primary(said[0]) == primary(said[1])
+                self._now = tuple(map(primary, said)) if len(said) == 2 else self._first
+                self._first = self._first or self._now
             if name in ("trans-unit", "unit") and "id" in attributes:
                 known = value_of(text, attributes["id"])
                 if known in ids:
@@ -147,7 +149,8 @@ class _Reader:
         if "source" not in known or known["source"].first.kind == "empty":
             return
         segmented, target = known.get("seg-source"), known.get("target")
-        if is_one := self._is_one and target is not None and plain_text(self._text, target.inner) != "":
+        is_one = len({*self._now}) == 1 and target is not None and plain_text(self._text, target.inner) != ""
+        if is_one:
             segmented = None
         unit = _Unit(
             tokens[0],
@@ -158,6 +161,13 @@ class _Reader:
             [] if segmented is None else list(self._segs(segmented.inner)),
             [each for each in elements if local(each.name) == "alt-trans"],
         )
+        if self._now != self._first:
+            self.parts.append(Part(tokens[0].start, tokens[-1].end, "between other languages"))
+            self._units.append(unit)
+            said = Tagged(plain_text(self._text, unit.source.inner))
+            reason = f"left as it is: it is {' to '.join(self._now)}"
+            yield Segment(said, self._lines(unit.source.start), lambda *_: (), "skipped", reason=reason)
+            return
         found = [
             segment
             for element in unit.parts or [unit.text]

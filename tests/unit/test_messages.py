@@ -117,6 +117,15 @@ def test_what_is_in_one_language_alone_is_yet_to_be_translated(name: str, text: 
     assert shout(name, text) == wanted
 
 
+def test_a_file_between_other_languages_in_xliff_is_left() -> None:
+    file = '<file source-language="en" target-language="{}"><body><trans-unit><source>a</source></trans-unit></body>'
+    file += "</file>"
+    others = file.format("fr")
+    (done,) = run(Shouting(), ("xliff", f"<xliff>{file.format('de')}{others}</xliff>"), source="en", target="de")
+    assert done.data.decode().count("<target") == 1 and others in done.data.decode()
+    assert [remark.text for remark in done.summary.warnings] == ["left as it is: it is en to fr"]
+
+
 @pytest.mark.parametrize(
     ("key", "said"), [("type", "button"), ("id", "absenden"), ("target", "_blank"), ("align", "left")]
 )
