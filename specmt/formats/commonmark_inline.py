@@ -42,6 +42,7 @@ _INLINE: Final = re.compile(
         | (?P<script>(?<=[^\W_])(?:\^[\w+−-]{{1,20}}\^|~[\w+−-]{{1,20}}~(?!~)))
         | (?P<role>\{{[A-Za-z][\w:+.-]*\}}(?P<ticks>`+)(?!`).{{1,500}}?(?<!`)(?P=ticks)(?!`))
         | (?P<include>{INCLUDE})
+        | (?P<hashes>(?<=[ \t])\#+(?=[ \t]+\{{[^{{}}]*\}}\s*\Z))
         | (?P<id>(?<!\S)\^[A-Za-z0-9-]{{1,80}}(?=\s*\Z))
         | (?P<icon>(?<![^\W_])(?<!:):[a-z][\w+]*(?:[_-][\w+]+)*:(?![^\W_]|:))
         | (?P<text>(?<![\w:]):[a-z][\w-]*\[(?P<said>[^\[\]\n]{{1,300}})\](?![(\[:])(?:{BRACES})?)
@@ -130,7 +131,7 @@ class _Destination:
 _NOT_PLAIN: Final = re.compile(r"[\x00-\x20\x7f()]|\\(?= )|\\.", re.DOTALL)
 _MOST_BRACKETS: Final = 32
 _BRACKETS: Final = re.compile(r"\[{16,}")
-_TEXT_END: Final = re.compile(r"[\n$&*<\[\\\]^_`{~]|!(?=\[)|\+(?=\+)|=(?==\})|:(?=[a-z])")
+_TEXT_END: Final = re.compile(r"[\n$&*<\[\\\]^_`{~]|!(?=\[)|\+(?=\+)|=(?==\})|:(?=[a-z])|(?<!#)#(?=#*[ \t]+\{)")
 """Where something may begin that is no text; theirs stops at each mark, and all rules are tried there."""
 
 _ESCAPES: Final = re.compile(r"(?:\\[!-'*-/:-@\[-`{-~]){16,}")  # math begins with \(
@@ -227,7 +228,7 @@ def escapes(state: StateInline, silent: bool) -> bool:
 
 
 def kept_inline(state: StateInline, silent: bool) -> bool:
-    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "{$\\[!:+<^~" else None
+    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "{$\\[!:+<^~#" else None
     if match is None:
         return False
     kind, end = next(name for name, said in match.groupdict().items() if said is not None), match.end()

@@ -46,6 +46,9 @@ _KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style",
 _MARKED: Final = re.compile(rf"""translate=["']?no\b|\bnotranslate\b|{ICON}""")
 _BLOCK_NAMES: Final = "blockquote br caption center dd div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p ul"
 _BLOCKS: Final = frozenset(_BLOCK_NAMES.split())
+_POINTS: Final = frozenset(("attributes", "hashes", "id"))
+"""What is kept that is no part of a sentence."""
+
 _VOID: Final = frozenset(("img", "wbr", "input"))
 _NOTE: Final = re.compile(r"^[ \t>]*\[\^[^\]\s]+\]:", re.MULTILINE)
 _TASK: Final = re.compile(r"\[[ xX]\](?=\s)")
@@ -63,8 +66,8 @@ _JSX_TEXT: Final = re.compile(
     r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip)"
     r"""=(?:"([^"\n{}]*)"|'([^'\n{}]*)')"""
 )
-_LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
-"""The same in a list of attributes."""
+_LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|caption|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
+"""The same in a list of attributes, or in a macro."""
 
 _REASONS: Final = {
     "fence": "code", "code_block": "code", "hr": "markup", "line": "markup", "link_close": "link target",
@@ -145,6 +148,8 @@ class _Page:
                 found += self._attributes(span)
             elif token.type in ("fence", "code_block", "hr", "line") or (token.type == "kept" and token.block):
                 self._leave(span, _REASONS.get(token.type, token.info))
+                if token.info == "macro" and token.type == "kept":
+                    found += self._attributes(span, _LISTED_TEXT)
                 if token.info == COLUMNS and token.type == "kept":
                     said, line = Tagged(self._text[slice(*span)]), self._lines.number(span[0])
                     found.append(Segment(said, line, lambda *_: (), "skipped", reason=f"{KEPT}: {COLUMNS}"))
@@ -288,14 +293,8 @@ class _Page:
                 images += self._segments(content, child.children or (), start + 2, stop - 1, [])
                 inline.mark(*span)
             elif kind == "kept":
-                is_edge = number in (0, len(found) - 1)
-                take = {
-                    "mark": inline.mark,
-                    "attributes": inline.point,
-                    "id": inline.point,
-                    "icon": inline.point if is_edge else None,
-                }
-                (take.get(child.info) or inline.opaque)(*span)
+                is_point = child.info in _POINTS or (child.info == "icon" and number in (0, len(found) - 1))
+                (inline.mark if child.info == "mark" else inline.point if is_point else inline.opaque)(*span)
             elif kind.endswith("_open") or (kind == "html_inline" and not child.content.startswith("</")):
                 if child.content.endswith("/>") or not (kind != "html_inline" or closings.get(name, (0,))[-1] > number):
                     inline.opaque(*span)

@@ -140,6 +140,10 @@ CASES = {
     ),
     "math that goes on": ("Das $$\nso\n$$\n\nHaus $$a$$\n", "DAS $$\nso\n$$\n\nHAUS $$a$$\n"),
     "wiki links with options": ("[[a.png|so|so]] das [[b|]] und [[c|da]]\n", "[[a.png|so|so]] DAS [[b|]] UND [[c|DA]]\n"),
+    "hashes before attributes": ("## Das Haus ## {#a}\n\nDa # {b\n", "## DAS HAUS ## {#a}\n\nDA # {B\n"),
+    "texts of a macro in lines": (
+        '{{< figure\n  src="a"\n  caption="Das"\n>}}\n', '{{< figure\n  src="a"\n  caption="DAS"\n>}}\n'
+    ),
     "raw in a text": (
         "{% raw %}{{ so }}{% endraw %} da\n\nDas {% comment %}so{% endcomment %} hier\n\n{{< a\n b=c >}} Haus\n",
         "{% raw %}{{ so }}{% endraw %} DA\n\nDAS {% comment %}so{% endcomment %} HIER\n\n{{< a\n b=c >}} HAUS\n",
