@@ -226,9 +226,9 @@ def _is_in_math(state: StateBlock, line: int) -> bool:
     return sum(_source(state, each).count("$$") for each in range(first, line)) % 2 > 0
 
 
-def _options(state: StateBlock, line: int, last: int) -> int:
+def _options(state: StateBlock, line: int, last: int, pattern: re.Pattern[str] = _OPTION) -> int:
     """Reads the options of a directive of MyST; returns where they end."""
-    while line < last and (option := _OPTION.fullmatch(_source(state, line).rstrip())):
+    while line < last and (option := pattern.fullmatch(_source(state, line).rstrip())):
         _push_line(state, line, option)
         line += 1
     return line
@@ -352,7 +352,15 @@ def _nested(state: StateBlock, line: int, end: int, indent: int) -> None:
     state.line = end
 
 
-DIRECTIVE: Final = re.compile(r"(?P<fence>`{3,}|~{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>[^`\n]*)")
+DIRECTIVE: Final = re.compile(
+    r"(?P<fence>`{3,}|~{3,})(?:\{(?P<name>[\w:-]+)\}|[ ]?(?P<kind>admonish|ad-[\w-]+)(?![^ \t]))[ \t]*"
+    r"(?P<title>[^`\n]*)"
+)
+"""How a directive of MyST begins, or an admonition of mdBook or Obsidian, which are fences, too."""
+
+_OF_FENCE: Final = re.compile(r"title:[ \t]+(?P<title>.*)|(?:collapse|icon|color):.*")
+"""What an admonition of Obsidian says of itself."""
+
 _NAMES: Final = (
     "admonition attention caution danger error hint important note seealso tip warning dropdown card grid grid-item "
     "grid-item-card tab-set tab-item versionadded versionchanged deprecated epigraph figure margin sidebar topic aside "
@@ -365,7 +373,7 @@ OF_TEXT: Final = frozenset(_NAMES.split())
 def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads directives of MyST: ```` ```{note} Title ````."""
     match = None if state.is_code_block(line) else DIRECTIVE.fullmatch(_source(state, line).rstrip())
-    if match is None or match["name"] not in OF_TEXT:
+    if match is None or not (match["kind"] or match["name"] in OF_TEXT):
         return False
     unclosed = state.env.setdefault("unclosed", set())
     closing = re.compile(f"{match['fence'][0]}{{{len(match['fence'])},}}[ \t]*")
@@ -382,7 +390,7 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if match["name"] == "glossary":
         _glossary(state, _options(state, line + 1, end), end)
     else:
-        _nested(state, _options(state, line + 1, end), end, state.blkIndent)
+        _nested(state, _options(state, line + 1, end, _OF_FENCE if match["kind"] else _OPTION), end, state.blkIndent)
     state.push("line", "", 0).map = [end, end + 1]
     state.line = end + 1
     return True

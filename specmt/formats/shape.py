@@ -38,7 +38,7 @@ _OF_BADGE: Final = re.compile(r"""(?<=\stext=)(?:"[^"]*"|'[^']*')""")
 _DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
 _TAG: Final = re.compile(r"""<!--.{0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
-    r"^ *(?:`{3,}\{|~{3,}\{|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
+    r"^ *(?:(?:`{3,}|~{3,})(?:\{| ?ad)|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )
 _TERM: Final = re.compile(r"\A *:[ \t]+")
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
@@ -192,7 +192,7 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
             said = f"\u200b{said}"  # no block of HTML, which would hide the marks of code
         mark = _FENCE.match(said)
         directive = DIRECTIVE.match(said.strip()) if mark is not None and not fence else None
-        if directive is not None and directive["name"] in OF_TEXT:
+        if directive is not None and (directive["kind"] or directive["name"] in OF_TEXT):
             directives.append(directive["fence"])
             said = said.replace(directive["fence"], ":::", 1)
         elif not fence and directives and said.strip() == directives[-1]:

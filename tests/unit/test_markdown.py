@@ -144,6 +144,10 @@ CASES = {
     "texts of a macro in lines": (
         '{{< figure\n  src="a"\n  caption="Das"\n>}}\n', '{{< figure\n  src="a"\n  caption="DAS"\n>}}\n'
     ),
+    "admonitions that are fences": (
+        '```admonish tip title="Das"\nHaus `so`\n```\n\n~~~ad-note\ntitle: Da\nicon: so\n- ist\n~~~\n\n```adb\nso\n```\n',
+        '```admonish tip title="DAS"\nHAUS `so`\n```\n\n~~~ad-note\ntitle: DA\nicon: so\n- IST\n~~~\n\n```adb\nso\n```\n',
+    ),
     "raw in a text": (
         "{% raw %}{{ so }}{% endraw %} da\n\nDas {% comment %}so{% endcomment %} hier\n\n{{< a\n b=c >}} Haus\n",
         "{% raw %}{{ so }}{% endraw %} DA\n\nDAS {% comment %}so{% endcomment %} HIER\n\n{{< a\n b=c >}} HAUS\n",
