@@ -42,6 +42,9 @@ _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]*)")
 _LABEL: Final = re.compile(r"(?:[^\w\s*]+ )?(\*\*|__)[^*_\n]{1,80}\1:?[ \t]*(?=\n\s*[*_`]*[^\Wa-zß-ÿ])")
 """A line over a paragraph, as in ``> **Note**``."""
 
+_IMAGE_LINE: Final = re.compile(r"^[ \t]*<(?:img|input|video|br|hr)\b[^<>\n]*>[ \t]*$", re.MULTILINE)
+"""A line of its own, which is a block to cmark where it is not as far to the right as the item that it is in."""
+
 _KEPT: Final = frozenset(("code", "kbd", "samp", "var", "tt", "script", "style", "svg", "math", "pre", *ICONS))
 _MARKED: Final = re.compile(rf"""translate=["']?no\b|\bnotranslate\b|{ICON}""")
 _BLOCK_NAMES: Final = "blockquote br caption center dd div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr li ol p ul"
@@ -247,6 +250,7 @@ class _Page:
         found = [(child, base + start, base + stop) for child, start, stop in places(children, end - base)]
         cuts = all(_SENTENCE_END.search(line) for line in content.text[base:end].split("\n"))
         label = _LABEL.match(content.text, base, end)
+        image_ends = {match.end() for match in _IMAGE_LINE.finditer(content.text, base, end)}
         closings = _closings(found)
         opened: list[str] = []
         skipped = 0  # up to which token all is part of what was taken whole
@@ -268,7 +272,8 @@ class _Page:
             if kind == "softbreak":
                 place = content.text.index("\n", start)
                 inline.text(*content.span(place, place + 1))
-                if (cuts or (label and place == label.end())) and not opened:
+                is_end = cuts or (label and place == label.end()) or _IMAGE_LINE.match(content.text, place + 1)
+                if (is_end or place in image_ends) and not opened:
                     yield
                 continue
             if kind in ("html_inline", "link_open"):

@@ -148,6 +148,10 @@ CASES = {
         '```admonish tip title="Das"\nHaus `so`\n```\n\n~~~ad-note\ntitle: Da\nicon: so\n- ist\n~~~\n\n```adb\nso\n```\n',
         '```admonish tip title="DAS"\nHAUS `so`\n```\n\n~~~ad-note\ntitle: DA\nicon: so\n- IST\n~~~\n\n```adb\nso\n```\n',
     ),
+    "image in a line": (
+        '- Das Haus\n<img alt="Da" src="abcdefgh">\n\nHier\n<img src="b">\nist so\n',
+        '- DAS HAUS\n<img alt="DA" src="abcdefgh">\n\nHIER\n<img src="b">\nIST SO\n',
+    ),
     "raw in a text": (
         "{% raw %}{{ so }}{% endraw %} da\n\nDas {% comment %}so{% endcomment %} hier\n\n{{< a\n b=c >}} Haus\n",
         "{% raw %}{{ so }}{% endraw %} DA\n\nDAS {% comment %}so{% endcomment %} HIER\n\n{{< a\n b=c >}} HAUS\n",
