@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from specmt.formats.asciidoc_inline import Found, fill, find, said_with, unescape
+from specmt.formats.asciidoc_tables import Cell, Within, cells_of, separator_of
 from specmt.formats.document import (
     Document,
     Edit,
@@ -64,15 +66,9 @@ _BLOCKS: Final = (
 """How blocks begin that are no paragraphs."""
 
 _MAY_START: Final = re.compile(r"(?![-*.|=_+/`\[<:'#~•]|\w{1,3}[.)]\Z|\w+::)")
-_CELL: Final = re.compile(r"(?<!\\)\|")
-_SPEC: Final = re.compile(
-    r"(?:^|(?<=\s))(?:(?P<wide>\d{0,9})(?:\.(?P<high>\d{1,9}))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
-)
 _ID: Final = re.compile(r"\[\[([^\],]+)|\[[^\],]*#([\w:-]+)|\bid=\"?([\w:-]+)")
 _LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]+)(?=[,>\[])")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
-_COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
-_COLUMN: Final = re.compile(r"\s*(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\s*\Z")
 _HARD_BREAK: Final = " +"
 _ALL_BREAK: Final = re.compile(r"^:hardbreaks(?:-option)?:", re.MULTILINE)
 _UNBROKEN: Final = re.compile(r"(?P<said>\S.*?)(?: \+[ \t]*(?:\r?\n\s*|\Z)|\Z)", re.DOTALL)
@@ -107,7 +103,9 @@ class _Page:
         self.parts: list[Part] = []
         self.lines = LineNumbers(text)
         self._text = text
-        self._in_table = False
+        self._within: Within | None = None
+        """What it reads the cells of."""
+
         self._all_break = _ALL_BREAK.search(text) is not None
         """Whether each end of a line is a hard break."""
 
@@ -228,7 +226,7 @@ class _Page:
         edits = [
             Edit(place, place + len(title), [next(filter(None, own.groups())) if own else name]) for place in places
         ]
-        if (places or name in self._links) and own is None and not self._in_table:
+        if (places or name in self._links) and own is None and self._within is None:
             edits.append(Edit(line, line, [f"[#{name}]\n"]))
         self._take(span, more=lambda said: edits if said != title else [])
 
@@ -320,27 +318,17 @@ class _Page:
         """Reads the cells of a table."""
         raw = self._raw(lines[number])
         end = self._closing(lines, number, raw)
-        if raw[0] != "|" or self._in_table or re.search(r"\b(?:format|separator)\s*=", attributes):
-            self._leave(lines[number:end], "a table of values")
-            return end
+        name, separator = separator_of(raw, attributes)
         inside = lines[number + 1 : max(number + 1, end - 1)]
-        if not inside:
-            return end
-        first, last = inside[0][0], inside[-1][1]
-        comments = {line[0] for line in inside if _COMMENT.match(self._raw(line))}
-        bars = [match.start() for match in _CELL.finditer(self._text, first, last)]
-        columns = _Columns(attributes)
-        places: list[tuple[int, int, str]] = []  # where the mark of a cell is, and its style
-        for bar in bars:
-            line = max(self._text.rfind("\n", first, bar) + 1, first, bar - 20)
-            spec = _SPEC.search(self._text[line:bar])
-            if self._text.rfind("\n", first, bar) + 1 not in comments:
-                places.append((line + spec.start() if spec else bar, bar + 1, columns.style(spec)))
-        if not places:
-            self._leave(inside, "a table of values")
-        self._in_table = True
-        for (mark, start, style), (stop, _, _) in zip(places, [*places[1:], (last, 0, "")], strict=False):
+        cells: list[Cell] = []
+        if separator and not self._within and inside:
+            with suppress(ValueError):
+                cells = [*cells_of(self._text, inside[0][0], inside[-1][1], name, separator, attributes)]
+        if not cells:
+            self._leave(lines[number:end], "a table of values")
+        for mark, start, stop, style, in_quotes in cells:
             self.parts.append(Part(mark, start, "markup"))
+            self._within = Within(separator, in_quotes)
             content = self._text[start:stop]
             start, stop = start + len(content) - len(content.lstrip()), start + len(content.rstrip())
             if start >= stop:
@@ -352,7 +340,7 @@ class _Page:
             else:
                 for match in _UNBROKEN.finditer(self._text, start, stop):
                     self._take(match.span("said"), is_first=False)
-        self._in_table = False
+        self._within = None
         return end
 
     def _take(
@@ -380,7 +368,7 @@ class _Page:
             return
         tagged, span = taken
 
-        edits = _Writes(text, whole, span, found, self._in_table, is_first, more)
+        edits = _Writes(text, whole, span, found, self._within, is_first, more)
         self.segments.append(Segment(tagged, self.lines(span[0]), edits))
 
 
@@ -392,7 +380,7 @@ class _Writes:
     whole: Span
     span: Span
     found: Sequence[Found]
-    in_table: bool
+    within: Within | None
     is_first: bool
     more: Callable[[str], list[Edit]]
 
@@ -403,41 +391,20 @@ class _Writes:
         for number, piece in enumerate(pieces):
             if isinstance(piece, str):
                 piece = re.sub(r"(::|;;)(?=\s|\Z)", lambda match: f"&#{ord(match[1][0])};" * 2, piece)
-                piece = re.sub(r"(?<!\\)\|", r"\\|", piece) if self.in_table else piece
+                piece = self.within.encode(piece) if self.within else piece
                 pieces[number] = re.sub(r"(?<= )\+(?= |\Z)", "{plus}", piece) if is_long else piece
         raw = text[whole[0] : span[0]] + written(text, pieces) + text[span[1] : whole[1]]
         if self.is_first and span[0] == whole[0] and _begins(raw) and not _begins(text[slice(*whole)]):
             pieces.insert(0, "{empty}")
             if _begins(f"{{empty}}{raw}"):  # a mark is in its middle
                 raise RefusedError("it would be read as another block")
-        return [Edit(*span, wrap_alike(pieces, text, span, " \t", _MAY_START)), *self.more(raw)]
+        pieces = wrap_alike(pieces, text, span, " \t", _MAY_START)
+        if self.within and self.within.needs_quotes(raw):
+            return [Edit(*whole, ['"', (whole[0], span[0]), *pieces, (span[1], whole[1]), '"'])]
+        return [Edit(*span, pieces), *self.more(raw)]
 
 
 def _begins(raw: str) -> bool:
     """Whether a text would be read as another block than a paragraph."""
     line = raw.split("\n", 1)[0].rstrip()
     return any(pattern.match(line) for pattern in (*_BLOCKS, _MACRO, _TERM)) or line[:1].isspace()
-
-
-class _Columns:
-    """The columns of a table, and how many rows each is taken for by a cell."""
-
-    def __init__(self, attributes: str) -> None:
-        match = _COLUMNS.search(attributes)
-        said = (match[1] or match[2] or match[3] or "") if match else ""
-        columns = [each for each in map(_COLUMN.match, re.split("[,;]", said)) if each]
-        self._styles = [column[2] for column in columns for _ in range(min(99, int(column[1] or 1)))]
-        self._taken = [0] * len(self._styles)
-        self._column = 0
-
-    def style(self, spec: re.Match[str] | None) -> str:
-        """Returns the style of the next cell."""
-        while self._taken[self._column]:
-            self._taken[self._column] -= 1
-            self._column = (self._column + 1) % len(self._taken)
-        style = self._styles[self._column]
-        wide, high = (int(spec["wide"] or 1), int(spec["high"] or 1)) if spec and spec["what"] == "+" else (1, 1)
-        for _ in range(min(wide, len(self._taken))):
-            self._taken[self._column] += high - 1
-            self._column = (self._column + 1) % len(self._taken)
-        return spec["style"] or style if spec else style

@@ -109,6 +109,8 @@ def test_headers_and_targets_are_no_text(page: str, texts: list[str]) -> None:
         ("Haus &amp; Hof\n", "House {t1}; garden", None),  # with the end of the entity, it would be a term
         ("Haus {}\n", "`House {}", "&#96;House {}\n"),
         ("Siehe https://a.de.\n", "<{t1}>", "<https://a.de>\n"),
+        ("Bei https://a.de/b.> da\n", "There at {t1}", "There at https://a.de/b.>\n"),
+        ("Bei <https://a.de/b.> da\n", "There at <{t1}>!", "There at <https://a.de/b.>!\n"),
     ],
 )
 def test_marks_are_not_read_with_what_is_beside_them(page: str, said: str, expected: str | None) -> None:
@@ -154,7 +156,7 @@ def test_attributes_that_are_escaped_are_copied() -> None:
 
 def test_what_is_code_by_its_style_or_its_column_is_left() -> None:
     page = b"[source]\nnein\n\n[mermaid]\n--\nnein\n--\n"
-    page += b'\n[cols="1m"]\n|===\n|nein\n|===\n\n[format=csv]\n|===\nnein,nein\n|===\n'
+    page += b'\n[cols="1m"]\n|===\n|nein\n|===\n\n[format=tsv]\n|===\nnein,nein\n|===\n'
     document = read("asciidoc", page)
     assert not document.segments
     assert {part.reason for part in document.parts} == {"attributes", "code", "markup", "a table of values"}  # type: ignore[attr-defined]
@@ -189,3 +191,53 @@ def test_the_language_of_a_page_becomes_that_of_the_translation() -> None:
     page = b"= Haus\n:lang: de-AT\n\nDas\n"
     assert translate(read("asciidoc", page)) == b"= HAUS\n:lang: en\n\nDAS\n"
     assert translate(read("asciidoc", page, source="fr")) == b"= HAUS\n:lang: de-AT\n\nDAS\n"
+
+
+VALUES = """
+[format="csv",cols="1,1m"]
+|===
+Haus,nein
+"Hof, Tor",nein
+*Dach*,"nein"
+Eine ""Tür"",nein
+|===
+
+,===
+Wort,
+Noch,"Ein
+Satz"
+,===
+
+:===
+Ofen: Bad
+:===
+
+[format=csv, separator=;]
+|===
+Weg;Steg
+|===
+
+[separator=!,cols="1,a"]
+|===
+!Berg !* Tal
+|===
+"""
+
+
+@pytest.mark.skipif(shutil.which("asciidoctor") is None, reason="needs asciidoctor")
+@pytest.mark.parametrize("said", ["{}", "{0} {0}", '{}, "a": *b; c!', "'{}' d"])
+def test_asciidoctor_reads_as_many_values(said: str) -> None:
+    document = read("asciidoc", VALUES.encode())
+    texts = [each.source.text for each in document.segments]
+    assert ";".join(texts) == "Haus;Hof, Tor;Dach;Wort;Noch;Ein Satz;Ofen;Bad;Weg;Steg;Berg;Tal"
+    written = document.write({n: Tagged(said.format(text)) for n, text in enumerate(texts)}, print).decode()
+    assert shape(written) == shape(VALUES) and written.count("Haus") == said.count("{")
+
+
+@pytest.mark.parametrize(
+    "table", ['[format=csv]\n|===\n"a" b\n|===\n', "[separator=ab]\n|===\na\n|===\n", "!===\n!a\n!===\n"]
+)
+def test_values_that_are_parted_otherwise_are_left(table: str) -> None:
+    document = read("asciidoc", table.encode())
+    assert not document.segments
+    assert "a table of values" in {part.reason for part in document.parts}  # type: ignore[attr-defined]
