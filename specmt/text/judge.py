@@ -34,6 +34,16 @@ _has_digit: Final = re.compile(r"\d").search
 _DIGITS: Final = re.compile(r"\d+")
 
 
+_SAID: Final = {
+    "%": (r"\d\s?%", r"%|percent|per cent|prozent|v\. ?H\."),
+    "€": (r"\d\s?€|€\s?\d", r"€|euro?"),
+    "$": (r"\d\s?\$|\$\s?\d", r"\$|dollar|USD"),
+    "£": (r"\d\s?£|£\s?\d", r"£|pound|pfund|GBP"),
+    "-": (r"(?<![^\s(])[-−]\d", r"[-−–]\s?\d|minus|negativ|below|unter"),
+}
+"""What is beside numbers, and how translations say it."""
+
+
 def _entries(table: str) -> str:
     """Returns a pattern with a group for each entry of a table, the last one first: 14 is before 4."""
     return "|".join(f"(?P<n{key}>{words})" for key, _, words in (e.partition(":") for e in WORDS[table][::-1]))
@@ -81,7 +91,9 @@ def judge(
     :param copied: what of the source is to be copied, if that counts
     :param unlearnt: finds the characters that a translation may have only if its source has them
     """
-    problems = _judge_numbers(source, said, languages) if numbers and (_has_digit(source) or _has_digit(said)) else []
+    problems = []
+    if numbers and (_has_digit(source) or _has_digit(said)):
+        problems = _judge_numbers(source, said, languages) or [*judge_signs(source, said)]
     if copied is not None and [*copied] != (after := find_copied(said)):
         had, has = Counter(copied), Counter(after)
         problems += _told(repr, _lacking(had, has, said), had, _MISSING)
@@ -142,6 +154,14 @@ def _counted_on(number: Number) -> Number:
     """Returns an English number with the hours of a time up to 24: 6 p.m. is 18 Uhr, and 6 Uhr only in the evening."""
     time = time_of(number, "en")
     return number if time in (None, number.value) else number._replace(value=str(time), parts=False)
+
+
+def judge_signs(source: str, said: str) -> Iterator[str]:
+    """Yields the currencies, percent and minus signs at numbers that only one of two texts has."""
+    for one, other, where in ((source, said, _MISSING), (said, source, _NEW)):
+        for sign, (there, meant) in _SAID.items():
+            if sign in one and re.search(there, one) and not re.search(meant, other, re.IGNORECASE):
+                yield f"{sign!r} at a number is {where}"
 
 
 def _leftovers(

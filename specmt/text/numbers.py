@@ -53,7 +53,8 @@ _SIGNS: Final = ("$", "£", "¥", "€")
 _UNIT: Final = "[$£¥€%‰]|CHF|EUR|GBP|JPY|USD"
 _RUN: Final = rf"\d+(?:[.,'’]\d+|{_SPACE}\d{{3}}(?!\d))*"
 _AMOUNT: Final = (
-    rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?!\w)(?:({_SPACE}?)({_UNIT}))?"
+    rf"(?<![\w.,])(?:({_UNIT}){_SPACE}?)?({_RUN}(?:{_SPACE}?[-–]{_SPACE}?{_RUN})?)(?!\w|[.,]\d)"
+    rf"(?:({_SPACE}?)({_UNIT}))?"
 )
 _NEVER: Final = re.compile("(?!)")
 _WORD: Final = re.compile(r"[\dA-Za-zÀ-ÖØ-öø-ɏ_]*")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from specmt.text.alignment import links
 from specmt.text.capitals import lower_shouted, raise_again
-from specmt.text.judge import judge
+from specmt.text.judge import judge, judge_signs
 from specmt.text.layout import split_columns, split_prefix
 from specmt.text.lexicon import Lexicon
 from specmt.text.marks import match_ends, match_quotes
@@ -63,6 +63,10 @@ _SUFFIX: Final = re.compile(r"(?:%[1-9]\d{0,5}|(?<![\d.,%])(?!\d*0s)\d{1,6})[A-Z
 _ENDS: Final = re.compile(rf"(?:(?!{ANSI})[\s{INVISIBLE}])*")
 _NOTHING: Final = re.compile(rf"[{INVISIBLE}]")
 _PERCENT: Final = re.compile(r" ?%(?!\w)")
+_CURRENCY: Final = re.compile(r"(?<=\d) ?[$£¥€]")
+_CURRENCY_BEFORE: Final = re.compile(r"(?<!\w)[$£¥€] ?\Z")
+_WORD_BEHIND: Final = re.compile(r" ?[^\W\d_]")
+_MINUS: Final = re.compile(r"(?<![^\s(])[-−]\Z")
 _ORDINAL: Final = re.compile(r"%([1-9][0-9]{0,5})(st|nd|rd|th)(?!\w)")
 _NO_ORDINAL: Final = re.compile(r"(?<=[./:]\d)(?:st|nd|rd|th)(?!\w)|(?<=[./:]\d\d)(?:st|nd|rd|th)(?!\w)")
 """What a model may say behind a date or a time: 12.03th."""
@@ -338,17 +342,25 @@ class Rules:
         if self.protects and not self.stands_in:
             spans += [(token.start, token.end, None) for token in find_tokens(hidden, self.lexicon.unlearnt)]
         if self.keeps_numbers:
-            spans += self._numbers(hidden)
+            spans += self._numbers(hidden, with_signs=any(judge_signs(hidden, _hidden(said))))
         if "\ufffd" in said:  # names that the model has no letters for
             spans += [(*match.span(), None) for match in _NAME.finditer(hidden)]
         return spans
 
-    def _numbers(self, text: str) -> Iterator[Held]:
-        """Yields the numbers of a text, percent signs included, and how the translation writes them."""
+    def _numbers(self, text: str, *, with_signs: bool = False) -> Iterator[Held]:
+        """Yields the numbers of a text, percent signs included, and how the translation writes them.
+
+        :param with_signs: whether currencies and minus signs are parts of them, as where they were lost
+        """
         for number in find_numbers(text, self.languages[0]):
             (start, end), form = number.span, target_form(number, *self.languages)
             if percent := _PERCENT.match(text, end):
                 end, form = percent.end(), form + ("%" if self.languages[1].startswith("en") else percent[0])
+            elif with_signs and (currency := _currency(text, start, end)):
+                start, end = min(start, currency.start()), max(end, currency.end())
+                form = convert_letterless(text[start:end], *self.languages)
+            if with_signs and _MINUS.search(text, max(start - 2, 0), start):
+                start, form = start - 1, text[start - 1] + form
             yield start, end, form
 
     def _units(self, text: str) -> Iterator[tuple[str, str, str]]:
@@ -401,6 +413,12 @@ def _parted(line: str) -> tuple[str, str, str]:
     while end > start and (line[end - 1].isspace() or _NOTHING.match(line, end - 1)):
         end -= 1
     return line[:start], line[start:end], line[end:]
+
+
+def _currency(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Returns the currency at a number, if it has no word behind it as $5 million."""
+    before = None if _WORD_BEHIND.match(text, end) else _CURRENCY_BEFORE.search(text, max(start - 2, 0), start)
+    return before or _CURRENCY.match(text, end)
 
 
 def _ordinal(copied: list[Copied], number: int, ending: str) -> str:

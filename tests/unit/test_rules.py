@@ -131,6 +131,11 @@ def test_a_letter_alone_stays_as_it_is() -> None:
     assert ask("c", str.upper)[0] == "c"
 
 
+def test_an_amount_that_lost_its_currency_is_asked_for_with_it() -> None:
+    assert ask("Es sind 1.234,5 €.", lambda text: text.replace("1.234,5 €", "1,234.5"))[0] == "Es sind €1,234.5."
+    assert ask("Es sind -5 Grad.", lambda text: text.replace("-5", "5"))[0] == "Es sind -5 Grad."
+
+
 def test_no_time_after_twelve_says_the_half_of_the_day() -> None:
     assert ask("Um 14:30 Uhr", lambda text: text.replace("14:30 Uhr", "14:30pm"))[0] == "Um 14:30"
     say = {"14:30 Uhr": "2", "%1": "%1 p.m", "%2": "%2 a.m"}
