@@ -37,6 +37,9 @@ _JOINED: Final = 2.5
 _SPREAD: Final = 0.35
 """The standard deviation of the logarithm of the ratio of lengths."""
 
+_FEW: Final = 10
+"""So many blocks say half of how much longer one language is than another, as the lengths of blocks differ."""
+
 _LOOSE: Final = {"item", "paragraph"}
 """Kinds that a translation may exchange."""
 
@@ -137,11 +140,21 @@ def _joined(one: Shape, other: Shape) -> Shape | None:
     return Shape(one.kind, one.length + other.length, one.marks + other.marks, one.words | other.words)
 
 
-def _cost(source: Shape | None, target: Shape | None) -> float:
-    """Returns how unlikely it is that blocks are translations of each other, in nats."""
+def _ratio(source: Sequence[Shape], target: Sequence[Shape]) -> float:
+    """Returns the logarithm of how much longer blocks of the target are than those of the source."""
+    count = min(len(source), len(target))
+    one, other = (sum(block.length + 10 for block in side) / max(1, len(side)) for side in (source, target))
+    return math.log(other / one) * count / (count + _FEW) if count else 0.0
+
+
+def _cost(source: Shape | None, target: Shape | None, ratio: float) -> float:
+    """Returns how unlikely it is that blocks are translations of each other, in nats.
+
+    :param ratio: the logarithm of that of their lengths which is usual
+    """
     if source is None or target is None or not (source.kind == target.kind or {source.kind, target.kind} <= _LOOSE):
         return math.inf
-    far = math.log((target.length + 10) / (source.length + 10)) / _SPREAD
+    far = (math.log((target.length + 10) / (source.length + 10)) - ratio) / _SPREAD
     unlike = 1 - _common(source.marks, target.marks)
     alike = len(source.words & target.words) / max(1, min(len(source.words), len(target.words)))
     return min(far * far / 2, 6.0) + 4 * unlike - 2 * alike + 2 * (source.kind != target.kind)
@@ -153,6 +166,7 @@ def cheapest(source: Sequence[Shape], target: Sequence[Shape]) -> list[tuple[ran
     Only ways near to blocks that both have once, by their marks, are looked at, so that it takes linear time.
     """
     twos = [[None, *starmap(_joined, pairwise(side))] for side in (source, target)]
+    ratio = _ratio(source, target)
     best: list[dict[int, tuple[float, Span]]] = []
     for row, columns in enumerate(_corridor(source, target)):
         here: dict[int, tuple[float, Span]] = {}
@@ -167,7 +181,7 @@ def cheapest(source: Sequence[Shape], target: Sequence[Shape]) -> list[tuple[ran
                 if down and right:
                     one = twos[0][row - 1] if down == 2 else source[row - 1]
                     other = twos[1][column - 1] if right == 2 else target[column - 1]
-                    cost = _cost(one, other) + (_JOINED if down + right > 2 else 0.0)
+                    cost = _cost(one, other, ratio) + (_JOINED if down + right > 2 else 0.0)
                 ways.append((before[0] + cost, (down, right)))
             if ways:
                 here[column] = min(ways, key=itemgetter(0))

@@ -145,3 +145,9 @@ def test_marks_say_what_is_sure() -> None:
 def test_marks_are_the_same_however_their_lines_are_broken_and_pages_of_the_site_named(ours: str, theirs: str) -> None:
     marks = [shape("p", Content(("Das.",), tuple(each.split("|")))).marks for each in (ours, theirs)]
     assert marks[0] == marks[1]
+
+
+def test_languages_of_which_one_is_shorter_are_paired_block_by_block() -> None:
+    lengths = [30, 180, 60, 240, 90, 120] * 3
+    ours, theirs = ([shape("p", Content(("x" * int(length * by),), ())) for length in lengths] for by in (1, 0.35))
+    assert [each.target for each in pair(ours, theirs)] == [*range(18)]
