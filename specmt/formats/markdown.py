@@ -339,7 +339,9 @@ class _Page:
             self._leave(extent, NO_WORDS)
             return
         tagged, span = found
+        self._leave((extent[0], span[0]), "markup")
         self.parts.append(Part(*span, ""))
+        self._leave((span[1], extent[1]), "markup")
         line = self._lines.number(span[0])
         yield Segment(tagged, line, lambda translation, _: [self._writer.edit(span, translation)], span=span)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it.helpers import parseLinkDestination
 
@@ -272,6 +272,7 @@ MARKUP = st.text(alphabet="ab \n\n  >-*_`[]()!#|:~<>/=$\\{}&;1.\r\0\t\"'^", max_
 
 @settings(deadline=None, max_examples=300)
 @given(text=MARKUP)
+@example("'a^a^")
 def test_nothing_is_lost_whatever_is_written(text: str) -> None:
     document = read(text)
     assert document.write({}, print) == text.encode()
