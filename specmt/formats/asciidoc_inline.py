@@ -30,6 +30,7 @@ _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
 _ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
+_BRACKETS: Final = re.compile(r"\\\]|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
 _MOST_DEEP: Final = 5
 
 
@@ -81,9 +82,9 @@ def find(text: str, start: int, end: int, depth: int = 0) -> Sequence[Found]:
 
 
 def _bracket(text: str, place: int, end: int) -> int | None:
-    """Returns where brackets are closed, which may have others in them."""
+    """Returns where brackets are closed, which may have those of macros and roles in them."""
     depth = 0
-    for match in re.compile(r"\\\]|[\[\]]").finditer(text, place, end):
+    for match in _BRACKETS.finditer(text, place, end):
         depth += {"[": 1, "]": -1}.get(match[0], 0)
         if depth < 0:
             return match.start()
@@ -173,7 +174,8 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
     if not found and not _HAS_MARKUP.search(f"{before}{translation.text}{after}"):
         return render(translation)
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
-    for pattern in (_NEEDED, _SPECIAL):
+    ends_link = "]" in translation.text and any(each.kind == "open" and "[" in each.key for each in found)
+    for pattern in (_SPECIAL,) if ends_link else (_NEEDED, _SPECIAL):
         wanted = _shape(found, named=pattern is _SPECIAL)
         for is_doubled in (False, True):
             pieces = [

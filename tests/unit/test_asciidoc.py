@@ -241,3 +241,16 @@ def test_values_that_are_parted_otherwise_are_left(table: str) -> None:
     document = read("asciidoc", table.encode())
     assert not document.segments
     assert "a table of values" in {part.reason for part in document.parts}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("said", ["At number [#12] here it is", "At here [x it] is [#12] number"])
+def test_a_link_ends_at_the_first_bracket_that_is_not_escaped(said: str) -> None:
+    page = "Bei https://a.de/d[Nummer [#12\\] hier] ist es\n"
+    document = read("asciidoc", page.encode())
+    (segment,) = document.segments
+    assert segment.source.text == "Bei Nummer [#12] hier ist es"
+    tagged = carry(segment.source, said, [(n, n) for n in range(6)])[0]
+    written = document.write({0: tagged}, print).decode()
+    assert written != page and written.count("]") == 1
+    if shutil.which("asciidoctor"):
+        assert shape(written) == shape(page)
