@@ -24,14 +24,22 @@ _CONTROL: Final = r"\s*(?:IF|ELSE|ELSEIF|ENDIF|BEGIN|BEGINELSE|END|INCLUDE\w*|DE
 _IN_BRACKETS: Final = r"(?:\s[^\[\]\n]{1,200}\s|[\w.$()!]{1,200})\]\]"
 """What is a value in pages whose braces are another program's."""
 
+_MAKO: Final = r"inherit|def|page|namespace|block|include|call|\w+:\w+"
 _OPENING: Final = re.compile(
-    rf"""(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])
+    rf"""(?P<mako></?%(?:{_MAKO})\b[^<>]{{0,1000}}>|^[ \t]*%[ \t]*(?:if|elif|else|endif|for|endfor|while|endwhile)\b)
+        |(?P<velocity>\#(?:(?:if|elseif|foreach|set|parse|include|macro|define)[ \t]*(?P<called>\()|(?:else|end|stop)\b
+            |[\#*]) | \$(?:!?[A-Za-z]\w*(?:\.\w+(?:\([^()\n]{{0,200}}\))?)*|!\{{[^{{}}\n]{{1,200}}\}}))
+        |(?P<mark>\{{%|\{{\#|\{{\{{\{{|\{{\{{|\{{!!|<%|<\?(?!xml)|[$\#]\{{|<\#--|<!--(?={_CONTROL})|<(?=/?[\#@][A-Za-z])
         |\[\[(?={_IN_BRACKETS})|\[\[(?=[$\#*@~]\{{)|\[\((?=[$\#*]\{{)|\[%(?=[-+=~]?[\s\w\#])|\{{\*
         |(?P<message>\{{(?=\s*[\w.()]{{1,60}}\s*,\s*(?:plural|select))))
         |(?P<directive>(?:\}}\s*)?(?<![\w@])@(?:else\ if|[A-Za-z]{{2,20}})\b[ \t]*(?P<open>\()?)|\}}
         |(?P<brace>\{{(?=[/\#:@$]?[A-Za-z]|\.\.\.)|(?<==)\{{)""",
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
+_IS_MAKO: Final = re.compile(
+    r"^[ \t]*%[ \t]*end(?:if|for|while)\b|<%(?:inherit|def|namespace|page)\s[^%<>]{0,1000}>", re.MULTILINE
+)
+_IS_VELOCITY: Final = re.compile(r"\#(?:if|foreach|set|parse)[ \t]*\([ \t]*[\"'$!(]")
 _ANGULAR: Final = re.compile(r"(?<![\w@])@(?:if|for|switch|defer)\s*(?:\([^\n]{1,500}?\)\s*)?\{")
 _BLADE: Final = re.compile(
     r"(?<![\w@])@(?:end(?:if|for|foreach|forelse|section|auth|guest|can|push|isset|unless|component|slot|switch|while|php)\b"
@@ -53,7 +61,7 @@ _VALUE: Final = re.compile(
         |(?:if|else|end|with|range|define|block|template|break|continue|yield|outlet)\b
         |(?:include|partial(?:Cached)?|super|parent|caller|form_\w+)\s*[("']))|\{!!
         |<%=(?![^%]*\bdo\b\s*(?:\||-?%>))|<%-(?!\s*(?:if|unless|else|elsif|end|case|when)\b|[^%]*\bdo\b\s*(?:\||-?%>))
-        |<\?(?:=|php\s+(?:echo|print|_e)\b)|[$\#]\{|\[\[|\[\(|\[%[-+=~]?(?!\#|\s*(?!GET)[A-Z]{2,}\b)
+        |<\?(?:=|php\s+(?:echo|print|_e)\b)|\$|\#\{|\[\[|\[\(|\[%[-+=~]?(?!\#|\s*(?!GET)[A-Z]{2,}\b)
         |\{(?![%\#{!/:*]|\s*(?:if|else\w*|foreach\w*|for|while|section|block|include|extends|assign|literal)\b)
         |@(?:lang|yield|json|choice)\b""",
     re.VERBOSE,
@@ -90,6 +98,8 @@ class Templates:
         self._next: dict[str, tuple[int, int]] = {}
         """From where closing marks were looked for, and where the next one is."""
         self._is_angular = _ANGULAR.search(text, start, end) is not None
+        self._is_mako = _IS_MAKO.search(text, start, end) is not None
+        self._is_velocity = _IS_VELOCITY.search(text, start, end) is not None
         self._is_braced = _BRACED.search(text, start, end) is not None
         self._is_blade = _BLADE.search(text, start, end) is not None
 
@@ -122,6 +132,12 @@ class Templates:
     def _end(self, match: re.Match[str], last: int) -> int | None:
         """Returns where a tag ends; nothing where it is none."""
         text, mark = self._text, match["mark"]
+        if match["mako"]:
+            is_line = match[0][-1] != ">"
+            return (self._end_of_line(match.end(), last) if is_line else match.end()) if self._is_mako else None
+        if match["velocity"]:
+            is_read = self._is_velocity or (self._is_mako and match[0] == "##")
+            return self._end_in_velocity(match, last) if is_read else None
         if match["message"]:  # the texts in it are the page's, but where it has blocks
             end = self._balanced(match.start() + 1, last)
             if end is None or _TAG_OF_BLOCK.search(text, match.start(), end):
@@ -153,6 +169,19 @@ class Templates:
             block = _BLOCK.match(text, end, last) if match["directive"] and end is not None else None
             return block.end() if block else match.start() + 1 if match[0][0] == "}" else None
         return end if self._is_blade and match[0][0] == "@" else None
+
+    def _end_of_line(self, place: int, last: int) -> int:
+        end = self._text.find("\n", place, last)
+        return last if end < 0 else end
+
+    def _end_in_velocity(self, match: re.Match[str], last: int) -> int | None:
+        """Returns where a directive, a value or a comment of Velocity ends."""
+        if match["called"]:
+            return self._balanced(match.end(), last)
+        if match[0] == "#*":
+            end = self._find("*#", match.end())
+            return end + 2 if match.end() <= end <= last - 2 else None
+        return self._end_of_line(match.end(), last) if match[0] == "##" else match.end()
 
     def _end_of_directive(self, place: int, last: int) -> int:
         """Returns where a tag of FreeMarker ends, in which > may be in parentheses; 0 where it does not."""

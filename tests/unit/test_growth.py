@@ -89,6 +89,7 @@ REPEATED = {
         ),
         ("<pre>", "<a>|</b>|<a></b>", ""),
         ("@if (a) {}{/if}", "{%|{% a %}|{{a|{# |<% |<?php |@if (|@if (a) {x}|{n, plural, |{% trans %}|{a ", ""),
+        ("#if($a)\n% endif\n{/if}", "##|#*|#if(|$a.b(|\n% if|<%a:b |[% |[[${|<#a (|<#a ()|{*|={", ""),
         ("", "<select>x|<select>x</select>|<p lang=en>|&auml;x|<a alt=x>|<!-- IF -->x", ""),
         ("<p>", "<a></b>|<script>|<li translate=no>|<code>x|<code>x</code> |<tt><i>|<a title='x'>", ""),
     ],
