@@ -71,6 +71,14 @@ _LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]+)(?=[,>\[])")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _HARD_BREAK: Final = " +"
 _ALL_BREAK: Final = re.compile(r"^:hardbreaks(?:-option)?:", re.MULTILINE)
+_OLD: Final = re.compile(
+    r"(?:(?://[^\n]*|\[[^\n]*|:(?!compat-mode:)[^\n]*|[ \t\r]*)\n)*"
+    r"(?:(?:=[ \t][^\n]*\n(?:[^\r\n]+\r?\n)*?)?:compat-mode:"
+    r"|(?P<title>[^\s:/\[=|][^\r\n]*)\r?\n(?P<under>={2,})[ \t\r]*$)",
+    re.MULTILINE,
+)
+"""What a page begins with that is written as in the first AsciiDoc: a title over a line, or an attribute."""
+
 _UNBROKEN: Final = re.compile(r"(?P<said>\S.*?)(?: \+[ \t]*(?:\r?\n\s*|\Z)|\Z)", re.DOTALL)
 """What of a cell is in front of a hard break, or of its end."""
 
@@ -108,6 +116,10 @@ class _Page:
 
         self._all_break = _ALL_BREAK.search(text) is not None
         """Whether each end of a line is a hard break."""
+
+        match = _OLD.match(text)
+        self._is_old = match is not None and abs(len(match["title"] or "") - len(match["under"] or "")) < 2
+        """Whether quotation marks are those of the first AsciiDoc."""
 
         self._breaks = False
         """Whether it is in this paragraph."""
@@ -301,7 +313,9 @@ class _Page:
         """Reads a text, line by line where each of them ends a sentence."""
         lines = [(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, *span)]
         ends = all(_SENTENCE_END.search(self._raw(line)) for line in lines)
-        if ends and not any("\n" in self._text[each.start : each.end] for each in find(self._text, *span)):
+        if ends and not any(
+            "\n" in self._text[each.start : each.end] for each in find(self._text, *span, is_old=self._is_old)
+        ):
             for line in lines:
                 self._take(line)
         else:
@@ -357,7 +371,7 @@ class _Page:
         """
         text = self._text
         self.parts.append(Part(*whole, ""))
-        found = find(text, *whole)
+        found = find(text, *whole, is_old=self._is_old)
         inline = Inline(text, unescape, collapses=True)
         fill(inline, found, whole)
         taken = inline.take()
@@ -368,7 +382,7 @@ class _Page:
             return
         tagged, span = taken
 
-        edits = _Writes(text, whole, span, found, self._within, is_first, more)
+        edits = _Writes(text, whole, span, found, self._within, is_first, more, self._is_old)
         self.segments.append(Segment(tagged, self.lines(span[0]), edits))
 
 
@@ -383,10 +397,11 @@ class _Writes:
     within: Within | None
     is_first: bool
     more: Callable[[str], list[Edit]]
+    is_old: bool
 
     def __call__(self, translation: Tagged, _: Tell) -> list[Edit]:
         text, whole, span = self.text, self.whole, self.span
-        pieces = said_with(text, whole, span, self.found, translation)
+        pieces = said_with(text, whole, span, self.found, translation, is_old=self.is_old)
         is_long = "\n" in text[slice(*span)]
         for number, piece in enumerate(pieces):
             if isinstance(piece, str):

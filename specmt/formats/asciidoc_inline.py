@@ -25,6 +25,8 @@ _START: Final = re.compile(
     r"|(?P<url>(?<=<)(?:https?|ftp|irc)://[^\s\[\]<>]+(?=>|\Z)|(?<![^\W_])(?:https?|ftp|irc)://[^\s\[\]<]*[^\s\[\]<()'\",.;:!?])|(?P<quote>(?<![\w;:}])[\"']`(?=(?a:\S)))"
     rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=(?a:\S)))|(?P<script>[\^~](?=(?a:\S)))"
 )
+_OLD_START: Final = re.compile(rf"(?P<old>(?<![\w;:}}`])(?:``|`|')(?=(?a:[^\s`'])))|{_START.pattern}")
+_OLD_ENDS: Final = {"``": "''", "'": "'"}
 _NEEDED: Final = re.compile(r"(?!)")
 _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
@@ -45,14 +47,18 @@ class Found(NamedTuple):
     key: str
 
 
-def find(text: str, start: int, end: int, depth: int = 0) -> Sequence[Found]:
-    """Returns the inline markup in a paragraph, in order."""
+def find(text: str, start: int, end: int, depth: int = 0, *, is_old: bool = False) -> Sequence[Found]:
+    """Returns the inline markup in a paragraph, in order.
+
+    :param is_old: whether quotation marks are those of the first AsciiDoc
+    """
     if not _HAS_MARKUP.search(text, start, end):
         return ()
     found: list[Found] = []
     endless: set[str] = set()
     place = start
-    while (match := _START.search(text, place, end)) is not None:
+    start_of = _OLD_START if is_old else _START
+    while (match := start_of.search(text, place, end)) is not None:
         kind, first, place = match.lastgroup or "", match.start(), match.end()
         if kind in ("id", "named"):
             kind = "cross"
@@ -64,7 +70,7 @@ def find(text: str, start: int, end: int, depth: int = 0) -> Sequence[Found]:
             if match["named"] is None or not any(map(str.isalpha, match["named"])):
                 found.append(Found("opaque", first, place, match[0]))
             else:
-                found += _pair(text, first, match.span("named"), place, f"<<{match['id']}", depth)
+                found += _pair(text, first, match.span("named"), place, f"<<{match['id']}", depth, is_old=is_old)
         elif kind in ("link", "note"):
             last = None if "]" in endless else _bracket(text, place, end)
             if last is None:
@@ -73,10 +79,13 @@ def find(text: str, start: int, end: int, depth: int = 0) -> Sequence[Found]:
                 found.append(Found("note", first, last + 1, match[0]))
                 place = last + 1
             else:
-                found += _link(text, first, place, last, depth)
+                found += _link(text, first, place, last, depth, is_old=is_old)
                 place = last + 1
+        elif kind == "old":
+            found_pair, place = _old(text, match, end, endless, depth)
+            found += found_pair
         else:
-            found_pair, place = _quoted(text, match, kind, end, endless, depth)
+            found_pair, place = _quoted(text, match, kind, end, endless, depth, is_old=is_old)
             found += found_pair
     return found
 
@@ -91,12 +100,12 @@ def _bracket(text: str, place: int, end: int) -> int | None:
     return None
 
 
-def _pair(text: str, start: int, inside: Span, end: int, key: str, depth: int) -> list[Found]:
-    inner = find(text, *inside, depth + 1) if depth < _MOST_DEEP else []
+def _pair(text: str, start: int, inside: Span, end: int, key: str, depth: int, *, is_old: bool) -> list[Found]:
+    inner = find(text, *inside, depth + 1, is_old=is_old) if depth < _MOST_DEEP else []
     return [Found("open", start, inside[0], key), *inner, Found("close", inside[1], end, key)]
 
 
-def _link(text: str, start: int, first: int, last: int, depth: int) -> list[Found]:
+def _link(text: str, start: int, first: int, last: int, depth: int, *, is_old: bool) -> list[Found]:
     """Returns a link: its text is a pair, what is in front of it and behind is not."""
     content = text[first:last]
     inside = first, last - content.endswith("^")
@@ -109,11 +118,11 @@ def _link(text: str, start: int, first: int, last: int, depth: int) -> list[Foun
     if not any(map(str.isalpha, text[slice(*inside)])):
         return [Found("opaque", start, last + 1, text[start : last + 1])]
     key = f"{text[start : inside[0]]}{text[inside[1] : last + 1]}"
-    return _pair(text, start, inside, last + 1, key, depth)
+    return _pair(text, start, inside, last + 1, key, depth, is_old=is_old)
 
 
 def _quoted(
-    text: str, match: re.Match[str], kind: str, end: int, endless: set[str], depth: int
+    text: str, match: re.Match[str], kind: str, end: int, endless: set[str], depth: int, *, is_old: bool
 ) -> tuple[list[Found], int]:
     """Returns text in marks, and what is behind the first of them or all."""
     first, place = match.span()
@@ -135,10 +144,27 @@ def _quoted(
             if mark[0] == "`" and kind != "quote":
                 return [Found("opaque", first, found.end(), text[first : found.end()])], found.end()
             key = opening[: -len(mark)] + mark[0] + kind * (kind == "quote")
-            return _pair(text, first, inside, found.end(), key, depth), found.end()
+            return _pair(text, first, inside, found.end(), key, depth, is_old=is_old), found.end()
         if kind != "script":
             endless.add(kind + closing)
     return [Found("loose", first, place, mark)] * (kind != "script"), place
+
+
+def _old(text: str, match: re.Match[str], end: int, endless: set[str], depth: int) -> tuple[list[Found], int]:
+    """Returns code or what is in quotation marks of the first AsciiDoc, and what is behind the first of them or all."""
+    (first, place), mark = match.span(), match[0]
+    for closing in ("`", "'") if mark == "`" else (_OLD_ENDS[mark],):
+        if f"old{closing}" in endless:
+            continue
+        found = re.compile(rf"(?<!(?a:\s)){closing}(?![`\w])").search(text, place + 1, end)
+        if found is None:
+            endless.add(f"old{closing}")
+        elif closing == "`":
+            return [Found("opaque", first, found.end(), text[first : found.end()])], found.end()
+        else:
+            inside = place, found.start()
+            return _pair(text, first, inside, found.end(), f"{mark}{closing}", depth, is_old=True), found.end()
+    return [Found("loose", first, place, mark)], place
 
 
 def unescape(raw: str) -> str:
@@ -163,7 +189,9 @@ def fill(inline: Inline, found: Sequence[Found], span: Span) -> None:
     inline.text(place, span[1])
 
 
-def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], translation: Tagged) -> Pieces:
+def said_with(
+    text: str, whole: Span, span: Span, found: Sequence[Found], translation: Tagged, *, is_old: bool
+) -> Pieces:
     """Returns what is written for a translation: marks are doubled, and characters said by number, where it must be.
 
     :param whole: where the paragraph is
@@ -183,11 +211,11 @@ def said_with(text: str, whole: Span, span: Span, found: Sequence[Found], transl
                 for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
             ]
             raw = before + written(text, pieces) + after
-            again = find(raw, 0, len(raw))
+            again = find(raw, 0, len(raw), is_old=is_old)
             said = "".join(
                 "".join(piece.split())
                 if isinstance(piece, str)
-                else _said(text[slice(*piece)], find(text, *piece), piece[0])
+                else _said(text[slice(*piece)], find(text, *piece, is_old=is_old), piece[0])
                 for piece in render(translation)
                 if piece not in marks
             )

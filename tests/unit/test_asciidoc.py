@@ -254,3 +254,33 @@ def test_a_link_ends_at_the_first_bracket_that_is_not_escaped(said: str) -> None
     assert written != page and written.count("]") == 1
     if shutil.which("asciidoctor"):
         assert shape(written) == shape(page)
+
+
+OLD = """
+It is ``quoted text'' and ``other words'' here.
+
+It is `single words' here, and `code` too.
+
+This 'emphasised text' and it's `a code` of its own.
+"""
+
+
+@pytest.mark.skipif(shutil.which("asciidoctor") is None, reason="needs asciidoctor")
+@pytest.mark.parametrize(
+    "head", ["Page\n====\n", "// a\n:x: y\n\nPage\n=====\n:y:\n", "= Page\n:compat-mode:\n", "= Page\n"]
+)
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_quotation_marks_of_the_first_asciidoc_are_pairs(head: str, is_reversed: bool) -> None:
+    page = head + OLD
+    document = read("asciidoc", page.encode())
+    said: dict[int, Tagged] = {}
+    for number, segment in enumerate(document.segments):
+        words = segment.source.text.split()
+        order = [*range(len(words))][:: -1 if is_reversed else 1]
+        text = " ".join(words[n].upper() if "{t" not in words[n] else words[n] for n in order)
+        said[number] = carry(segment.source, text, [(n, order.index(n)) for n in range(len(words))])[0]
+    told: list[str] = []
+    written = document.write(said, lambda _, what: told.append(what)).decode()
+    assert written != page
+    if "compat" in head or "\n===" in head:
+        assert sorted(shape(written)) == sorted(shape(page)) and not told
