@@ -28,8 +28,9 @@ def composed(text: str) -> list[yaml.Node]:
 
     :raises yaml.YAMLError: it is damaged
     """
+    loader = yaml.SafeLoader if text.startswith("\ufeff") else LOADER  # libyaml does not count it
     try:
-        return list(filter(None, yaml.compose_all(text, LOADER)))
+        return list(filter(None, yaml.compose_all(text, loader)))
     except yaml.YAMLError:  # of which the other says the place better
         return list(filter(None, yaml.compose_all(text, yaml.SafeLoader)))
 

@@ -130,3 +130,7 @@ def test_an_anchor_that_its_text_stands_right_behind_stays() -> None:
     page = b"---\ntitle: &x:Das Haus\nother: *x\n---\n\nBaum\n"
     assert [each.source.text for each in read("markdown", page).segments] == ["Baum"]
     assert answer(data, "TREE").endswith(data[4:].replace("Baum", "TREE"))
+
+
+def test_a_second_byte_order_mark_has_its_place() -> None:
+    assert answer("\ufeff\ufeffa: Haus\nb: 'Tür'\n", "Hof") == "\ufeff\ufeffa: Hof\nb: 'Hof'\n"
