@@ -33,6 +33,12 @@ _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
 _ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
 _BRACKETS: Final = re.compile(r"\\\]|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
+_CODE: Final = re.compile(rf"{_ROLE}`[^`+\"'](?:[^`]*[^`+\"'])?`\Z")
+"""Code that is the same in two marks: these would be curved beside quotation marks."""
+
+_MARKED: Final = re.compile(r"(?<!\w)[*_#]|[*_#](?!\w)|[*_#]{2}")
+"""What may open or close a pair: no mark within a word does."""
+
 _MOST_DEEP: Final = 5
 
 
@@ -202,12 +208,13 @@ def said_with(
     if not found and not _HAS_MARKUP.search(f"{before}{translation.text}{after}"):
         return render(translation)
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
+    code = {(each.start, each.end) for each in found if _CODE.match(each.key)}
     ends_link = "]" in translation.text and any(each.kind == "open" and "[" in each.key for each in found)
     for pattern in (_SPECIAL,) if ends_link else (_NEEDED, _SPECIAL):
         wanted = _shape(found, named=pattern is _SPECIAL)
         for is_doubled in (False, True):
             pieces = [
-                _doubled(text, piece, marks) if is_doubled else piece
+                _doubled(text, piece, marks | code) if is_doubled else piece
                 for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
             ]
             raw = before + written(text, pieces) + after
@@ -227,15 +234,16 @@ def said_with(
 
 
 def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:
-    if isinstance(piece, str) or piece not in marks or text[piece[1] - 1] not in "*_#":
+    """Returns marks, or code in them, as it may stand in a word."""
+    if isinstance(piece, str) or piece not in marks or text[piece[1] - 1] not in "*_#`":
         return piece
     raw = text[slice(*piece)]
-    return piece if raw[-2:] in ("**", "__", "##") else raw + raw[-1]
+    return piece if raw[-2:] in ("**", "__", "##", "``") else raw.replace("`", "``", 1) + raw[-1]
 
 
 def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str, str]]:
     return Counter(
-        (each.kind, " ".join(each.key.split()))
+        (each.kind, " ".join(each.key.split()).replace("``", "`"))
         for each in found
         if not (named and re.fullmatch(r"(&#\d+;)+", each.key))
     )
@@ -243,7 +251,7 @@ def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str,
 
 def _marked(found: Sequence[Found]) -> list[str]:
     """Returns code with marks in it, which would be read with others of them if it stood in another order."""
-    return [each.key for each in found if each.key[0] == "`" and re.search(r"[*_#]", each.key)]
+    return [each.key.replace("``", "`") for each in found if each.key[0] == "`" and _MARKED.search(each.key)]
 
 
 def _said(raw: str, found: Sequence[Found], first: int = 0) -> str:

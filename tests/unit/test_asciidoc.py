@@ -130,6 +130,29 @@ def test_marks_that_touch_a_word_are_doubled() -> None:
     assert document.write({0: tagged}, print).decode() == "ab**家**cd\n"
 
 
+@pytest.mark.parametrize(
+    ("page", "said", "expected"),
+    [
+        ("Haus (`hof`)\n", "House{t1}", "House``hof``\n"),
+        ("Haus [.a]`hof`\n", "*{t1}* house", "&#42;[.a]``hof``&#42; house\n"),
+        ("Haus `A_B`, `C_D`\n", "House {t2} {t1}", "House `C_D` `A_B`\n"),
+    ],
+)
+def test_code_that_touches_a_word_or_a_sign_is_in_two_marks(page: str, said: str, expected: str) -> None:
+    document = read("asciidoc", page.encode())
+    tagged, _ = carry(document.segments[0].source, said, [])
+    assert document.write({0: tagged}, print).decode() == expected
+
+
+@pytest.mark.parametrize("code", ['"hof"', "+hof+"])
+def test_code_with_marks_of_its_own_is_not_in_two(code: str) -> None:
+    page = f"Haus (`{code}`)\n"
+    document = read("asciidoc", page.encode())
+    told: list[str] = []
+    tagged, _ = carry(document.segments[0].source, "House{t1}", [])
+    assert document.write({0: tagged}, lambda _, what: told.append(what)).decode() == page and told
+
+
 def test_quotation_marks_that_would_touch_a_sign_stay_where_they_are() -> None:
     page = b"Das '`Haus`' hier\n"
     document = read("asciidoc", page)
