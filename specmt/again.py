@@ -10,7 +10,8 @@ from typing import Final
 
 from specmt.text.held import Held
 from specmt.text.judge import judge
-from specmt.text.placeholders import find_copied
+from specmt.text.placeholders import find_copied, find_tokens
+from specmt.text.view import plain
 from specmt.types import Line, Tagged, Translation
 
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
@@ -26,6 +27,17 @@ def damage(source: str, translation: str) -> str | None:
     copied = find_copied(source)
     problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
+
+
+def without_new(source: str, translation: str) -> str:
+    """Returns a translation without the tags and marks of bold text that its source has none of: they are no words."""
+    known = {*find_copied(source)}
+    said, place = [""], 0
+    for token in find_tokens(plain(translation)):
+        if token.kind in ("tag", "strong") and token.text not in known:
+            said.append(translation[place : token.start])
+            place = token.end
+    return " ".join("".join([*said, translation[place:]]).split()) if place else translation
 
 
 def _hidden(copied: Sequence[str], translation: str) -> list[str]:
@@ -44,11 +56,14 @@ def _hidden(copied: Sequence[str], translation: str) -> list[str]:
 def again(
     sources: Sequence[Tagged], translate: Callable[[Iterable[Line]], Iterator[Translation]]
 ) -> Iterator[Tagged | None]:
-    """Yields the translations of texts that are cut at all that must not be lost; nothing where a part is damaged."""
+    """Yields the translations of texts that are cut at all that must not be lost; nothing where a part is damaged.
+
+    A text of which all is copied is its own translation.
+    """
     held = [Held(source) for source in sources]
     parts = [Line(number, part) for number, part in enumerate(part for each in held for part in each.parts)]
     said = translate(parts) if parts else iter(())
     for each in held:
         found = [next(said) for _ in each.parts]
-        is_good = found and not any(one.stats.left or damage(one.line.text, one.text) for one in found)
+        is_good = each.is_held and not any(one.stats.left or damage(one.line.text, one.text) for one in found)
         yield each.join([one.text for one in found]) if is_good else None

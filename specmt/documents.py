@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count, groupby
 from typing import Final, Protocol
 
-from specmt.again import Again, again, damage
+from specmt.again import Again, again, damage, without_new
 from specmt.formats.document import FAILED, KEPT, Document, Segment, fail, write
 from specmt.formats.icu import has_choice
 from specmt.formats.nested import texts_in
@@ -347,10 +347,15 @@ def _sentences(text: str, language: str) -> list[tuple[str, str]]:
 
 
 def _hold(pending: _Pending, once_more: Again) -> None:
-    """Translates damaged sentences once more, held fast."""
-    damaged = {
-        id(said): said for plan in pending.plans for said, _ in plan.parts if said.damage and not said.is_held
-    }.values()
+    """Takes tags that are new from damaged sentences; translates those that still are damaged once more, held fast."""
+    every = {id(said): said for plan in pending.plans for said, _ in plan.parts if said.damage and not said.is_held}
+    damaged: list[_Said] = []
+    for said in every.values():
+        text = without_new(said.source, said.text)
+        if text != said.text and not damage(said.source, text):
+            said.text, said.alignment, said.damage = text, guess(said.source.split(), text.split()), None
+        else:
+            damaged.append(said)
     for said, held in zip(damaged, once_more([Tagged(said.source) for said in damaged]), strict=True):
         said.is_held = True
         if held is not None:

@@ -30,8 +30,10 @@ class Held:
             said = source.text[start:end].strip()
             is_copied = (token >= 0 and end <= tokens[token][1]) or not any(map(str.isalpha, said))
             self._parts.append("" if is_copied else said)
-        self.parts: Final = [part for part in self._parts if part and len(self._places) > 2]
-        """What is to be translated; nothing where there is nothing to be held."""
+        self.is_held: Final = len(self._places) > 2 or not any(self._parts)
+        """Whether there is anything to be held."""
+        self.parts: Final = [part for part in self._parts if part and self.is_held]
+        """What is to be translated."""
 
     def join(self, said: Sequence[str]) -> Tagged:
         """Returns the text with the translations of its parts."""

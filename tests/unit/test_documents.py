@@ -352,6 +352,17 @@ def test_what_would_lose_something_is_translated_again_in_parts() -> None:
     assert translator.asked[4:] == ["Das ist", "da.", "Nimm", "mit"]
 
 
+def test_tags_that_a_sentence_has_none_of_are_taken_out() -> None:
+    answers = {"Das Haus.": "<a> THE **HOUSE**.", "Ein <b>.": "<b> A <b>."}
+    (done,) = run(Shouting(answers), ("rst", "Das *Haus*.\n\nEin <b>.\n"))
+    assert done.data == b"THE *HOUSE*.\n\nEIN <b>.\n" and done.summary.kept == 0
+
+
+def test_what_is_copied_whole_is_its_own_translation() -> None:
+    (done,) = run(Shouting({"lib/haus.py": "lib/haus.py lib/haus.py"}), ("rst", "lib/haus.py\n"))
+    assert done.data == b"lib/haus.py\n" and done.summary.kept == 0
+
+
 def test_links_that_would_be_around_no_word_are_translated_in_parts() -> None:
     page = "<p><a href=a>eins</a> <a href=b>zwei</a></p><p>h<b>all</b><i>o</i></p>"
     (done,) = run(translator := Shouting({"eins zwei": "ONETWO", "hallo": "HELLO"}), ("html", page))
