@@ -33,15 +33,19 @@ _AROUND: Final = re.compile(r"\A(?:<[a-z][^<>]*>)+|(?:</[a-z]+>)+\Z")
 _SENTENCE: Final = re.compile(r"[^.][.!]\s|[^.][.!]\Z|\n|[=<>\\]|_(?:[\W_]|\Z)")
 """What no label has."""
 
-_COPIED: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\S*(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*|\b[a-z]\w*_\w+")
-"""Tags, placeholders, addresses, names of files and variables."""
+_COPIED: Final = re.compile(r"(?P<tag><[^<>]*>|\{[^{}]*\})|(?P<name>\b[a-z]\w*_\w+)|(?:(?<!\S)|(?<=[>}]))\S")
+"""Tags, names of variables, and where a placeholder, an address or the name of a file may begin."""
+
+_WORD: Final = re.compile(r"(?<!\S)(\S*)(?:[%$@{}]|://|[^\W_]\.[^\W_]|\w/\w+/)\S*")
+"""Placeholders, addresses, names of files, each with all before the last of their marks."""
 
 _OWN: Final = re.compile(r"\s?\([&_~]\w\)")
 """One with a letter of its own, as labels without an alphabet have."""
 
 _LITERAL: Final = re.compile(r"(?<=\w\s)&&(?=\s\w)")
 _NO_ALPHABET: Final = re.compile("[\u2e80-\ud7ff\uf900-\ufaff]")
-_END: Final = re.compile(r"[\s.…:：]*(?:</[a-z]+>)*\Z")
+_END: Final = re.compile(r"(?:>[a-z]+/<)*[\s.…:：]*")
+"""What is behind the words of a label, from its end on."""
 
 
 def hide(segments: Sequence[Segment]) -> list[Segment]:
@@ -116,7 +120,15 @@ def with_key(segment: Segment, text: str, key: Span) -> Segment:
 
 def _blank(text: str) -> str:
     """Returns a label with spaces for what is copied."""
-    return _COPIED.sub(lambda match: " " * len(match[0]), text)
+    ends = {place: word.end() for word in _WORD.finditer(text) for place in range(word.start(), word.end(1) + 1)}
+    said, place = list(text), 0
+    while match := _COPIED.search(text, place):
+        start, place = match.span()
+        if not match["tag"]:
+            place = ends.get(start, place)
+        if match.lastgroup or start in ends:
+            said[start:place] = " " * (place - start)
+    return "".join(said)
 
 
 def _letter(text: str) -> str:
@@ -130,12 +142,14 @@ def _put(text: str, mark: str, letter: str, sisters: set[str]) -> tuple[str, str
     :raises RefusedError: it has no letter for one.
     """
     if _NO_ALPHABET.search(text):
-        return _END.sub(lambda end: f"({mark}{letter.upper()}){end[0]}", text, count=1), letter
+        end = len(text) - _END.match(text[::-1]).end()  # type: ignore[union-attr]
+        return f"{text[:end]}({mark}{letter.upper()}){text[end:]}", letter
     blank = _blank(text)
     letters = [(place, char.lower()) for place, char in enumerate(blank) if char.isalpha()]
     if not letters:
         raise RefusedError("there is no letter for its accelerator")
     place, char = min(
-        letters, key=lambda each: (each[1] in sisters, blank[: each[0]][-1:].isalnum(), each[1] != letter, each[0])
+        letters,
+        key=lambda each: (each[1] in sisters, blank[each[0] - 1 : each[0]].isalnum(), each[1] != letter, each[0]),
     )
     return f"{text[:place]}{mark}{text[place:]}", char

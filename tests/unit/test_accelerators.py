@@ -7,8 +7,11 @@ import re
 import polib
 import pytest
 
-from specmt.formats.accelerators import find, plain
+from specmt.formats.accelerators import find, hide, plain
+from specmt.formats.document import Edit, Segment
+from specmt.types import Tagged
 from tests.documents import Shouting, read, run
+from tests.growth import assert_linear
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
@@ -19,6 +22,13 @@ def translated(answers: dict[str, str], *labels: str) -> tuple[list[str], list[s
     source = HEAD + "\n".join(f'msgid "{label}"\nmsgstr ""\n' for label in labels)
     (document,) = run(translator, ("po", source), source="en", target="de")
     return translator.asked, [entry.msgstr for entry in polib.pofile(document.data.decode())]
+
+
+def written(label: str, said: str) -> str:
+    """Returns what a translation becomes."""
+    (segment,) = hide([Segment(Tagged(label), 1, lambda translation, _: [Edit(0, 0, [translation.text])])])
+    (edit,) = segment.edits(Tagged(said), lambda *_: None)
+    return "".join(map(str, edit.pieces))
 
 
 @pytest.mark.parametrize(
@@ -123,3 +133,23 @@ def test_units_of_several_segments_and_other_formats() -> None:
     for name in ("html", "markdown", "text", "json"):
         data = '{"a": "_Edit it"}' if name == "json" else "_Edit it\n"
         assert [segment.source.text for segment in read(name, data.encode()).segments] == ["_Edit it"]
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("x<b>y z.b", "&x<b>y z.b"),
+        ("a.b<i c>d e", "a.b<i &c>d e"),
+        ("{a}b.c d", "{a}b.c &d"),
+        ("a_b-c ü", "a_b-&c ü"),
+        ("<a b>c://d e", "<a b>c://d &e"),
+        ("%<b c>d", "%<b &c>d"),
+    ],
+)
+def test_the_rest_of_a_word_is_copied_where_a_mark_follows(said: str, place: str) -> None:
+    assert written("&Ok", said) == place
+
+
+@pytest.mark.parametrize(("unit", "end"), [("a", ""), ("<!--", " x"), ("<b>x", ""), (".", "文"), ("</a>", "文")])
+def test_time_of_a_long_translation_is_linear(unit: str, end: str) -> None:
+    assert_linear(lambda size: written("&Ok", unit * (size // len(unit)) + end), 1000)
