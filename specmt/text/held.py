@@ -21,8 +21,8 @@ class Held:
         self._source = source
         tokens = [(token.start, token.end) for token in find_tokens(plain(source.text))]
         starts = [start for start, _ in tokens]
-        edges = {place for tag in _all(source.tags) for place in (tag.start, tag.end)}
-        self._places = sorted({0, len(source.text), *edges, *(place for token in tokens for place in token)})
+        self._edges = {place for tag in _all(source.tags) for place in (tag.start, tag.end)}
+        self._places = sorted({0, len(source.text), *self._edges, *(place for token in tokens for place in token)})
         self._parts: list[str] = []
         """What is between the places: words to be translated, or nothing where it is copied."""
         for start, end in pairwise(self._places):
@@ -36,11 +36,15 @@ class Held:
         """What is to be translated."""
 
     def join(self, said: Sequence[str]) -> Tagged:
-        """Returns the text with the translations of its parts."""
-        text, moved, translations = "", {0: 0}, iter(said)
+        """Returns the text with the translations of its parts; words are parted from what is copied as they were."""
+        source, text, moved, translations = self._source.text, "", {0: 0}, iter(said)
         for (start, end), part in zip(pairwise(self._places), self._parts, strict=True):
-            raw = self._source.text[start:end]
-            text += raw.replace(part, next(translations).strip(), 1) if part else raw
+            raw = source[start:end]
+            new = raw.replace(part, next(translations).strip(), 1) if part else raw
+            touched = start in self._edges or _touches(source[max(start - 1, 0) : start], raw)
+            if _touches(text, new) and not touched:
+                new = f" {new}"
+            text += new
             moved[end] = len(text)
 
         def shifted(tag: Tag) -> Tag:
@@ -48,6 +52,11 @@ class Held:
             return replace(tag, start=moved[tag.start], end=moved[tag.end], children=children)
 
         return Tagged(text, tuple(map(shifted, self._source.tags)))
+
+
+def _touches(before: str, after: str) -> bool:
+    """Whether two texts beside each other make one word."""
+    return before[-1:].isalnum() and after[:1].isalnum()
 
 
 def _all(tags: Sequence[Tag]) -> Iterator[Tag]:

@@ -352,6 +352,12 @@ def test_what_would_lose_something_is_translated_again_in_parts() -> None:
     assert translator.asked[4:] == ["Das ist", "da.", "Nimm", "mit"]
 
 
+def test_what_is_copied_is_parted_from_words_as_it_was() -> None:
+    answers = {"Haus (http://a.de) da.": "HOUSE", "Haus (": "HOUSE", ") da.": "THERE."}
+    (done,) = run(Shouting(answers), ("rst", "Haus (http://a.de) da.\n"))
+    assert done.data == b"HOUSE http://a.de THERE.\n" and done.summary.kept == 0
+
+
 def test_tags_that_a_sentence_has_none_of_are_taken_out() -> None:
     answers = {"Das Haus.": "<a> THE **HOUSE**.", "Ein <b>.": "<b> A <b>."}
     (done,) = run(Shouting(answers), ("rst", "Das *Haus*.\n\nEin <b>.\n"))
