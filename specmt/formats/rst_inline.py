@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from typing import Final, Literal, NamedTuple
 from unicodedata import category
 
@@ -29,10 +30,12 @@ _ENDS: Final = {
 _QUOTES: Final = {"'": "'", '"': '"', "(": ")", "[": "]", "{": "}", "<": ">", "«": "»", "‘": "’", "“": "”", "„": "“"}
 _NEEDED: Final = re.compile(r"\\")
 _SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
+_LINKS: Final = re.compile(rf"{_SPECIAL.pattern}|@|:(?=//)")
+_LIKE_ADDRESS: Final = re.compile(r"(?:https?|ftp)://\S{0,2000}|[\w.+-]{1,64}@[\w./-]{1,200}")
 _ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
 _HAS_MARKUP: Final = re.compile(r"[\\*`|\[_@]|://")
 _ADDRESS: Final = re.compile(
-    r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[^\s()<>,:;"@]{1,64}@(?=\w)[\w./-]*)(?<=[\w/=~+*])"""
+    r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[^\s()<>,:;"@]{1,64}@(?=\w)[\w./-]*)(?:(?<=[\w/=~+*])|(?=>))"""
     + _AFTER
 )
 """An address that is a link without any markup."""
@@ -214,9 +217,11 @@ class Writer:
         if not (self._found or translation.tags or _HAS_MARKUP.search(before + translation.text + after)):
             return [translation.text]
         wanted = _shape(self._text, self._whole, self._found)
-        for pattern in (_NEEDED, _SPECIAL):
+        addresses = {key for kind, key in wanted if kind == "address"}
+        escapes = (partial(_NEEDED.sub, r"\\\g<0>"), partial(_SPECIAL.sub, r"\\\g<0>"), partial(_apart, addresses))
+        for escape in escapes if addresses or "@" in translation.text else escapes[:2]:
             flat = list(self._flat(translation))
-            pieces = self._joined(flat, before, after, pattern)
+            pieces = self._joined(flat, before, after, escape)
             raw = before + written(self._text, pieces) + after
             found = find(raw, 0, len(raw))
             said = "".join(self._said(kind, piece) for kind, piece in flat)
@@ -270,18 +275,20 @@ class Writer:
                 if pair.name == "__"
                 else f" {pair.key}`__"
             )
+        if pair.key == "::" and not any(map(str.isspace, said)):
+            closing = "\\ `"  # without a space it would be a name, which is left
         yield "open", opening
         yield from flat
         yield "close", closing
 
     def _joined(
-        self, flat: Sequence[tuple[str, str | Span]], before: str, after: str, pattern: re.Pattern[str]
+        self, flat: Sequence[tuple[str, str | Span]], before: str, after: str, escape: Callable[[str], str]
     ) -> Pieces:
         """Returns what is written, with an escaped space where markup would touch a word."""
         pieces: Pieces = []
         last, closed = before[-1:], False
         for kind, piece in flat:
-            raw = pattern.sub(r"\\\g<0>", piece) if kind == "text" and isinstance(piece, str) else piece
+            raw = escape(piece) if kind == "text" and isinstance(piece, str) else piece
             said = raw if isinstance(raw, str) else self._text[slice(*raw)]
             if not said and kind == "text":
                 continue
@@ -295,12 +302,32 @@ class Writer:
         return pieces
 
 
+def _apart(addresses: Set[str], text: str) -> str:
+    """Returns what is written for a text of which only these addresses are links, whatever is beside them."""
+    sizes = sorted({*map(len, addresses)}, reverse=True)
+    pieces, place = [], 0
+    for match in _LIKE_ADDRESS.finditer(text):
+        known = next((match[0][:size] for size in sizes if match[0][:size] in addresses), "")
+        if known:
+            start, end = match.start(), match.start() + len(known)
+            before, after = ("\\ " * (each.strip() != "") for each in (text[start - 1 : start], text[end : end + 1]))
+            pieces += [_LINKS.sub(r"\\\g<0>", text[place:start]), before, known, after]
+            place = end
+    return "".join([*pieces, _LINKS.sub(r"\\\g<0>", text[place:])])
+
+
+def _parting(escape: re.Match[str]) -> str:
+    """Returns what an escape is beside addresses, which begin and end there."""
+    said = escape[1] or ""
+    return " " if said.isspace() or said in "@:" else said
+
+
 def _shape(text: str, span: Span, found: Sequence[Found]) -> Counter[tuple[str, str]]:
     """Returns the markup in a paragraph, and the addresses outside of it."""
     shape: Counter[tuple[str, str]] = Counter((each.kind, each.key) for each in found if each.kind != "point")
     place = span[0]
     for start, end in [*(each[1:3] for each in found if each.kind in ("pair", "opaque")), (span[1], 0)]:
-        shape.update(("address", address) for address in _ADDRESS.findall(unescape(text[place:start])))
+        shape.update(("address", address) for address in _ADDRESS.findall(_ESCAPE.sub(_parting, text[place:start])))
         place = end
     return shape
 

@@ -189,9 +189,11 @@ def test_lines_grow_with_what_they_are_drawn_for(source: str, expected: str) -> 
         ("Haus\n====\n", "*a\tHaus", "\\*a\tHaus\n============\n"),
         (".. sidebar:: 1\n   :subtitle: Haus\n\n   2\n", "*House", ".. sidebar:: 1\n   :subtitle: \\*House\n\n   2\n"),
         ("In https://a.de/b.\n", "(https://a.de/b)", "(https://a.de/b)\n"),
-        ("In https://a.de/b.\n", "*https://a.de/b*", ""),
-        ("An a.c@b.de\n", "&a.c@b.de;", ""),
-        ("Von @anna und a@b.de\n", "`@anna und a@b.de", ""),
+        ("In https://a.de/b.\n", "*https://a.de/b*", "\\*\\ https://a.de/b\\ \\*\n"),
+        ("In https://a.de/b.\n", "<(https://a.de/b)>", "<(\\ https://a.de/b\\ )>\n"),
+        ("An a.c@b.de\n", "&a.c@b.de;", "&\\ a.c@b.de\\ ;\n"),
+        ("Von @anna und a@b.de\n", "`@anna und a@b.de", "\\`\\@anna und a@b.de\n"),
+        ("In https://a.de/b.\n", "(https://a.de/b)) http://c.d", "(\\ https://a.de/b\\ )) http\\://c.d\n"),
         ("In https://a.de/b, *c*\n", "_https://a.de/c", ""),
     ],
 )
@@ -200,6 +202,15 @@ def test_what_is_a_line_or_a_link_stays_one(source: str, said: str, expected: st
     told: list[str] = []
     written = document.write({0: Tagged(said)}, lambda _, what: told.append(what)).decode()
     assert [*blocks(written)] == [*blocks(source)] and written == (expected or source) and bool(told) == (not expected)
+
+
+def test_a_title_of_one_word_stays_one() -> None:
+    document = read("rst", b"Das `alte Haus` da\n")
+    (tag,) = document.segments[0].source.tags
+    tagged = Tagged("a house", (type(tag)(2, 7, tag.open, tag.close),))
+    written = document.write({0: tagged}, print)
+    assert written == b"a `house\\ `\n"
+    assert len(read("rst", written).segments[0].source.tags) == 1
 
 
 def test_a_reference_keeps_its_target() -> None:
