@@ -14,14 +14,14 @@ from specmt.types import Span, Tagged
 _ROLE: Final = r"(?:\[[^\[\]\n]*\])?"
 # A space that does not break is none to Asciidoctor, which takes it for the beginning of a text, or its end.
 _START: Final = re.compile(
-    rf"(?P<escape>\\(?:[*_`#^~+<\[|&]|\{{(?![\w-]+(?::[^}}\n]*)?\}})|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
+    rf"(?P<escape>\\(?:[*_`#^~+<\[|&]|\{{(?![\w-]+(?::[^}}\n]{{0,300}})?\}})|(?=\w+:)))|(?P<note>footnote(?:ref)?:[\w-]*\[)"
     r"|(?P<link>(?<![^\W_])(?:(?:link:|xref:|mailto:|(?:https?|ftp|irc)://)(?=(?P<to>(?:pass:[a-z,]*\[[^\]\n]{0,300}\]|\+\+[^+\n]{1,300}\+\+|[^\s\[\]]){0,300}))(?P=to)"
     r"|\{[\w-]+\}[^\s\[\]{}]*)\[(?!\]))"
-    r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]*)?\})"
+    r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]{0,300})?\})"
     r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=(?a:\S))[^+\n]*(?<=(?a:\S))\+(?![\w+])"
-    r"|(?<!\w)pass:[a-z,]*\[[^\]\n]*\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
+    r"|(?<!\w)pass:[a-z,]*\[[^\]\n]{0,2000}\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
     r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*(?:<[^<>]*>(?!>)[^<>]*)*))?>>)"
-    r"|(?P<macro>(?<![^\W_])(?<![:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]*\])"
+    r"|(?P<macro>(?<![^\W_])(?<![:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]{0,2000}\])"
     r"|(?P<url>(?<=<)(?:https?|ftp|irc)://[^\s\[\]<>]+(?=>|\Z)|(?<![^\W_])(?:https?|ftp|irc)://[^\s\[\]<]*[^\s\[\]<()'\",.;:!?])|(?P<quote>(?<![\w;:}])[\"']`(?=(?a:\S)))"
     rf"|(?P<double>{_ROLE}(?:\*\*|__|\#\#|``))|(?P<single>(?<![\w&;:}}]){_ROLE}[*_#`](?=(?a:\S)))|(?P<script>[\^~](?=(?a:\S)))"
 )
@@ -208,13 +208,13 @@ def said_with(
     if not found and not _HAS_MARKUP.search(f"{before}{translation.text}{after}"):
         return render(translation)
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
-    code = {(each.start, each.end) for each in found if _CODE.match(each.key)}
+    marked = marks | {(each.start, each.end) for each in found if _CODE.match(each.key)}
     ends_link = "]" in translation.text and any(each.kind == "open" and "[" in each.key for each in found)
     for pattern in (_SPECIAL,) if ends_link else (_NEEDED, _SPECIAL):
         wanted = _shape(found, named=pattern is _SPECIAL)
         for is_doubled in (False, True):
             pieces = [
-                _doubled(text, piece, marks | code) if is_doubled else piece
+                _doubled(text, piece, marked) if is_doubled else piece
                 for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
             ]
             raw = before + written(text, pieces) + after
