@@ -88,6 +88,7 @@ class LearntPolicy(Policy):
         self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
         self.kept = 0.5 * HOLD  # when, in seconds decoded
         self.plans: dict[tuple[int, bool], Plan] = {}
+        self.timed: set[int] = set()  # numbers of sentences whose calls are known
         self.played = dict.fromkeys(self.arms, 0.0)  # when
         self.warm: set[int] = set()  # who was at it before
         self.fresh: dict[Plan, list[tuple[Ran, float]]] = defaultdict(list)  # turns, and their seconds
@@ -95,11 +96,13 @@ class LearntPolicy(Policy):
 
     @override
     def choose(self, rows: int, promising: bool) -> Plan:
-        if (arm := self._unknown(rows)) is not None:
-            return Plan(arm, promising, None, PROBES if arm.ahead else 4 * PROBES, "probe")
+        if rows not in self.timed:
+            if (arm := self._unknown(rows)) is not None:
+                return Plan(arm, promising, None, PROBES if arm.ahead else 2 * PROBES, "probe")
+            self.timed.add(rows)
         if self.seconds >= self.until:
             self._digest()
-            self.plans, self.until = {}, self.seconds + HOLD
+            self.plans, self.timed, self.until = {}, set(), self.seconds + HOLD
         key = _class(rows), promising
         if key not in self.plans:
             self.plans[key] = self._plan(*key)

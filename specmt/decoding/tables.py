@@ -71,7 +71,9 @@ class Costs:
 
     def is_beyond(self, tokens: float) -> bool:
         """Returns whether a call of the verifier is larger than any that is known."""
-        timed = [size for size, values in self.known[self.base].items() if is_settled(values)]
+        table = self.known[self.base]
+        few = KNOWN if any(map(is_uneven, table.values())) else 2
+        timed = [size for size, values in table.items() if is_settled(values, few)]
         return nearest(tokens) > max(timed, default=0.0)
 
     def is_timed(self, tokens: float) -> bool:
@@ -263,10 +265,15 @@ def checked(value: Any) -> dict[str, Table]:
     return found
 
 
-def is_settled(values: Sequence[float]) -> bool:
-    """Returns whether measurements are to be believed: two of them agree, as what is seen once may be a hiccup."""
-    least = sorted(values)[:2]
-    return len(values) >= KNOWN or (len(least) > 1 and least[1] <= AGREE * least[0])
+def is_settled(values: Sequence[float], few: int = 2) -> bool:
+    """Returns whether measurements are to be believed: a few of them agree, as what is seen once may be a hiccup."""
+    least = sorted(values)[:few]
+    return len(values) >= KNOWN or (len(least) == few and least[-1] <= AGREE * least[0])
+
+
+def is_uneven(values: Sequence[float]) -> bool:
+    """Returns whether measurements say that the machine is shared: then two that agree may be hiccups, both of them."""
+    return len(values) >= KNOWN and sorted(values)[2 * len(values) // 3] > AGREE * typical(values)
 
 
 def typical(values: Sequence[float]) -> float:
