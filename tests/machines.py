@@ -116,6 +116,9 @@ class Decoding:
     text: Sequence[tuple[float, float]] = EASY
     rows: int = 1
     seed: int = 1
+    next: int = 64
+    """How many of the sentences to come are known."""
+
     log: list[Plan] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     """How many sentences each of these plans was for."""
@@ -133,7 +136,7 @@ class Decoding:
         while waiting or active:
             while waiting and len(active) < self.rows:
                 active.append(waiting.pop())
-            plan = self.policy.choose(len(active), False)
+            plan = self.policy.choose(len(active), False, sum(waiting[-self.next :] if self.next else []))
             drafter = self.drafters[plan.arm.drafter] if plan.arm.drafts else None
             if drafter is not None and (price := drafter.price()):
                 self.machine.spend(price)

@@ -208,7 +208,7 @@ class BeamSearch(Rows[_Row]):
     def _search(self, fused: FusedBeam, state: State, beams: Beams) -> None:
         """Lets the verifier make steps by itself."""
         count = len(beams.counts)
-        plan = self.policy.choose(count, False)
+        plan = self.policy.choose(count, False, self.waiting())
         drafter = self.drafter if plan.arm.drafts else None
         if drafter is not None:
             drafter.load(count)

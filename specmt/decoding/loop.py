@@ -95,7 +95,8 @@ class Loop(Rows[_Row]):
         if not self.rows or self.state is None:
             return []
         count = len(self.rows)
-        plan = self.policy.choose(count, any(drafter.is_promising(count) for drafter in self.drafters))
+        promising = any(drafter.is_promising(count) for drafter in self.drafters)
+        plan = self.policy.choose(count, promising, self.waiting())
         drafter = self.drafters[plan.arm.drafter] if plan.arm.drafts else None
         if drafter is not None:
             drafter.load(count)

@@ -41,8 +41,12 @@ ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twic
 class Policy(Protocol):
     """Chooses what is done next, and hears what came of it."""
 
-    def choose(self, rows: int, promising: bool) -> Plan:
-        """Returns what to do with so many sentences; promising are those whose translations lookups may find."""
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
+        """Returns what to do with so many sentences.
+
+        :param promising: whether lookups may find their translations
+        :param waiting: the source tokens of those that come next
+        """
 
     def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
         """Takes in what came of a turn."""
@@ -57,7 +61,7 @@ class FixedPolicy(Policy):
         self.plans = Plan(arm), Plan(promising or arm, promising=True)
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         return self.plans[promising]
 
 
@@ -95,7 +99,7 @@ class LearntPolicy(Policy):
         self.text = Text()
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         if rows not in self.timed:
             if (arm := self._unknown(rows)) is not None:
                 return Plan(arm, promising, None, PROBES if arm.ahead else 2 * PROBES, "probe")
@@ -105,7 +109,7 @@ class LearntPolicy(Policy):
             self.plans, self.timed, self.until = {}, set(), self.seconds + HOLD
         key = _class(rows), promising
         if key not in self.plans:
-            self.plans[key] = self._plan(*key)
+            self.plans[key] = self._plan(*key, waiting)
         return self.plans[key]
 
     @override
@@ -166,7 +170,7 @@ class LearntPolicy(Policy):
                 return arm
         return None
 
-    def _plan(self, rows: int, promising: bool) -> Plan:
+    def _plan(self, rows: int, promising: bool, waiting: int) -> Plan:
         # Nothing is drafted for a batch before it is known what more tokens cost.
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
         worth = {arm: each for arm, each in self.prospects(rows, promising) if is_open or not arm.drafts}
@@ -177,10 +181,12 @@ class LearntPolicy(Policy):
         best = next(arm for arm in every if arm.drafter != NOISE and self.price(arm) == 0.0)
         due = [arm for arm in every if self._is_due(arm, thought[arm], rows, promising, thought[best])]
         made = ALONE  # the verifier comes back after as long as a choice stands
-        for arm in every[: every.index(best)]:
+        known = self.spent[rows] + waiting / worth[best]
+        gain = {arm: known * (1.0 - thought[best] / thought[arm]) - self.price(arm) for arm in every}
+        for arm in sorted(every[: every.index(best)], key=gain.__getitem__, reverse=True):
             if (price := self.price(arm)) == 0.0:
                 continue
-            if (wait := self._wait(thought[arm] / thought[best], price, rows)) <= 0.0:
+            if (wait := self._wait(thought[arm] / thought[best], price, known)) <= 0.0:
                 best, due, made = arm, [], ALONE
                 self.paid += price
                 break
@@ -192,12 +198,12 @@ class LearntPolicy(Policy):
         confidence = self._confidence(arm, rows, promising, worth[best])
         return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
 
-    def _wait(self, ratio: float, price: float, rows: int) -> float:
+    def _wait(self, ratio: float, price: float, known: float) -> float:
         """Returns the seconds until what an arm of so much more worth needs may be loaded.
 
-        That is when it would have saved as much, and as much was decoded, of so many sentences.
+        That is when it saves as much, and is little, of the seconds that are known: those decoded, and to be decoded.
         """
-        return self.paid + price / min(ratio - 1.0, 1.0) - self.spent[rows] if ratio > 1.0 else HOLD
+        return self.paid + price / min(ratio - 1.0, 1.0) - known if ratio > 1.0 else HOLD
 
     def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""

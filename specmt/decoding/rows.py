@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
 
 from specmt.decoding.queue import Queue
 from specmt.decoding.request import Request
@@ -17,6 +18,10 @@ from specmt.types import Hypothesis
 
 Finished = tuple[int, Hypothesis]
 """The key of a request and what became of it."""
+
+
+NEXT: Final = 64
+"""Requests that are looked at before their turn: enough to know what is worth being made ready for them."""
 
 
 class Row(Protocol):
@@ -112,6 +117,10 @@ class Rows(ABC, Generic[R]):
         # While sentences wait, a row that has become free stays so a moment: coming back costs time, too. Else half as
         # many may be worth drafting for.
         return max(1, len(self.rows) // 4 if self.queue else (len(self.rows) + 1) // 2)
+
+    def waiting(self) -> int:
+        """Returns the source tokens of the requests that come next."""
+        return sum(len(request.source) for request in islice(self.queue, NEXT))
 
     def limit(self, request: Request) -> int:
         """Returns the most tokens that the translation of a request may have, EOS included."""

@@ -67,22 +67,21 @@ class Costs:
         self.pace = 1.0
         self.paces: deque[float] = deque(maxlen=PACE)
         self.curve: list[tuple[float, float]] = []
+        self.is_shared = False
         known.setdefault(base, {at: [*values] for at, values in known.get(VERIFIER, {}).items()})
 
     def is_beyond(self, tokens: float) -> bool:
         """Returns whether a call of the verifier is larger than any that is known."""
-        table = self.known[self.base]
-        few = KNOWN if any(map(is_uneven, table.values())) else 2
-        timed = [size for size, values in table.items() if is_settled(values, few)]
+        timed = [size for size, values in self.known[self.base].items() if self._is_settled(values)]
         return nearest(tokens) > max(timed, default=0.0)
 
     def is_timed(self, tokens: float) -> bool:
         """Returns whether it is known what a call of the verifier of about so many tokens takes."""
-        return is_settled(self.known[self.base].get(nearest(tokens), ()))
+        return self._is_settled(self.known[self.base].get(nearest(tokens), ()))
 
     def is_measured(self, way: str) -> bool:
         """Returns whether it is known what a way to draft takes, for any number of sentences."""
-        return any(is_settled(values) for values in self.known.get(f"{self.base}, {way}", {}).values())
+        return any(self._is_settled(values) for values in self.known.get(f"{self.base}, {way}", {}).values())
 
     def seconds(self, calls: Sequence[Call], way: str = "", rows: float = 1.0) -> float:
         """Returns the seconds of calls.
@@ -98,9 +97,17 @@ class Costs:
             factor = min((each for each in others if each is not None), default=1.0)
         return self.pace * factor * self._expected(calls)
 
+    def _is_settled(self, values: Sequence[float]) -> bool:
+        """Returns whether measurements are to be believed: two of them agree, as what is seen once may be a hiccup.
+
+        On a machine that is shared, so that many of one size disagree, both may be hiccups.
+        """
+        least = sorted(values)[:2]
+        return len(values) >= KNOWN or (len(least) > 1 and least[1] <= AGREE * least[0] and not self.is_shared)
+
     def _factor(self, way: str, rows: float) -> float | None:
         table = self.known.get(way, {})
-        sizes = [each for each, values in table.items() if len(values) > 1]
+        sizes = [each for each, values in table.items() if len(values) >= (KNOWN if self.is_shared else 2)]
         at = min(sizes, key=lambda each: abs(math.log2(each / rows)), default=None)
         return None if at is None else typical(table[at])
 
@@ -122,6 +129,8 @@ class Costs:
             self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
         values.append(min(max(value / self.pace, LEAST), LONGEST))
         del values[:-NEWEST]
+        if name == self.base and len(values) >= KNOWN:
+            self.is_shared = sorted(values)[2 * len(values) // 3] > AGREE * typical(values)
 
     def _expected(self, calls: Sequence[Call]) -> float:
         return sum(each.many * self.shares.get(each.network, 1.0) * self._verify(each.tokens) for each in calls)
@@ -263,17 +272,6 @@ def checked(value: Any) -> dict[str, Table]:
             if is_some and all(LEAST <= value <= LONGEST for values in each.values() for value in values):
                 found[network] = each
     return found
-
-
-def is_settled(values: Sequence[float], few: int = 2) -> bool:
-    """Returns whether measurements are to be believed: a few of them agree, as what is seen once may be a hiccup."""
-    least = sorted(values)[:few]
-    return len(values) >= KNOWN or (len(least) == few and least[-1] <= AGREE * least[0])
-
-
-def is_uneven(values: Sequence[float]) -> bool:
-    """Returns whether measurements say that the machine is shared: then two that agree may be hiccups, both of them."""
-    return len(values) >= KNOWN and sorted(values)[2 * len(values) // 3] > AGREE * typical(values)
 
 
 def typical(values: Sequence[float]) -> float:

@@ -59,8 +59,8 @@ class Noting(Policy):
         self.why = ""
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
-        plan = self.policy.choose(rows, promising)
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
+        plan = self.policy.choose(rows, promising, waiting)
         if isinstance(self.policy, LearntPolicy):
             self.why = "; ".join(_reasons(self.policy, plan, rows, promising))
         return plan
@@ -79,7 +79,7 @@ class Replay(Policy):
         self.plans = iter([note.plan._replace(iterations=1) for note in notes for _ in range(note.calls)])
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         return next(self.plans, Plan())
 
 

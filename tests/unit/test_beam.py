@@ -115,7 +115,7 @@ class Turns:
     def __init__(self, ahead: int) -> None:
         self.plans = cycle(Plan(arm, iterations=2) for arm in (Arm(0, 1, 1, ahead), NO_DRAFT))
 
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         return next(self.plans)
 
     def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:

@@ -294,7 +294,7 @@ def test_a_model_without_drafter_looks_up(
     class Eager(FixedPolicy):  # type: ignore[misc]
         """Time decides about nothing."""
 
-        def choose(self, rows: int, promising: bool) -> Plan:
+        def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
             heard.add(promising)
             return self.plans[0]
 

@@ -340,8 +340,12 @@ def test_nothing_is_loaded_before_as_much_was_decoded_nor_for_nothing() -> None:
 
 
 def test_the_verifier_comes_back_as_soon_as_something_may_be_loaded() -> None:
-    one = decoding(Machine(noise=0.0), learnt(0.015, {"verifier": table({1.0: 0.7e-3, 4.0: 1e-3})}))
+    known = {"verifier": table({1.0: 0.7e-3, 4.0: 1e-3})}
+    one, other = (decoding(Machine(noise=0.0), learnt(0.015, known)) for _ in range(2))
+    one.next = 0
     one.run(5)
+    other.run(9)
+    assert other.log[0].arm.drafts  # what waits is worth it
     loaded = next(number for number, plan in enumerate(one.log) if plan.arm.drafts)
     assert all(plan.iterations < ALONE for plan in one.log[:loaded])
     assert 0.015 <= 0.7e-3 * sum(plan.iterations for plan in one.log[:loaded]) < 0.03
@@ -448,7 +452,7 @@ class Fickle(Policy):
         self.tokens = 0
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         ahead = self.random.randint(1, self.ahead) if self.random.random() < 0.5 else 0
         who = NOISE if self.random.random() < 0.2 else 0
         return Plan(Arm(who, ahead, *((2, 5) if self.is_tree else ())), iterations=3)
@@ -496,7 +500,7 @@ def test_a_policy_that_changes_its_mind_at_any_time_changes_no_output(
 class OnlyFewRows(Policy):
     """Drafts for the last two sentences."""
 
-    choose = staticmethod(lambda rows, promising: Plan(Arm(0, 4) if rows <= 2 else NO_DRAFT))
+    choose = staticmethod(lambda rows, promising, waiting: Plan(Arm(0, 4) if rows <= 2 else NO_DRAFT))
 
 
 @pytest.mark.parametrize(("policy", "wanted"), [(FixedPolicy(NO_DRAFT), [0]), (OnlyFewRows(), [1, 2])])

@@ -129,7 +129,7 @@ class Fickle(Policy):
         self.random = random.Random(3)
 
     @override
-    def choose(self, rows: int, promising: bool) -> Plan:
+    def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         return self.random.choice(self.plans)
 
 
