@@ -175,40 +175,35 @@ class LearntPolicy(Policy):
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
         worth = {arm: each for arm, each in self.prospects(rows, promising) if is_open or not arm.drafts}
         seen = [arm for arm in worth if not arm.drafts or self.costs.is_measured(arm.name(self.drafters))]
-        doubt = 1.0 + DOUBT * any(arm.drafts for arm in seen)
-        thought = {arm: each / doubt if arm not in seen and self.price(arm) else each for arm, each in worth.items()}
-        every = sorted(thought, key=lambda arm: -thought[arm])
-        best = next(arm for arm in every if arm.drafter != NOISE and self.price(arm) == 0.0)
-        due = [arm for arm in every if self._is_due(arm, thought[arm], rows, promising, thought[best])]
+        doubt, price = 1.0 + DOUBT * any(arm.drafts for arm in seen), {arm: self.price(arm) for arm in worth}
+        thought = {arm: each / doubt if arm not in seen and price[arm] else each for arm, each in worth.items()}
+        there = sorted((arm for arm in worth if not price[arm]), key=lambda arm: -thought[arm])
+        best = next(arm for arm in there if arm.drafter != NOISE)
+        due = [arm for arm in there if self._is_due(arm, thought[arm], rows, promising, thought[best])]
         made = ALONE  # the verifier comes back after as long as a choice stands
+        # What an arm of more worth needs is loaded when that is little of the seconds that are known, those decoded and
+        # those to be decoded, and would have saved as much of them; first what saves most.
         known = self.spent[rows] + waiting / worth[best]
-        gain = {arm: known * (1.0 - thought[best] / thought[arm]) - self.price(arm) for arm in every}
-        for arm in sorted(every[: every.index(best)], key=gain.__getitem__, reverse=True):
-            if (price := self.price(arm)) == 0.0:
-                continue
-            if (wait := self._wait(thought[arm] / thought[best], price, known)) <= 0.0:
+        gain = {arm: thought[arm] / thought[best] - 1.0 for arm in worth if price[arm]}
+        better = [arm for arm, each in gain.items() if each > 0.0]
+        for arm in sorted(better, key=lambda arm: price[arm] - known * gain[arm] / (1.0 + gain[arm])):
+            if (wait := self.paid + price[arm] / min(gain[arm], 1.0) - known) <= 0.0:
                 best, due, made = arm, [], ALONE
-                self.paid += price
+                self.paid += price[arm]
                 break
             calls = wait * worth[best] / (rows * self._expect(best, rows, promising)[0])
             self.until, made = min(self.until, self.seconds + wait), min(made, max(math.ceil(calls), PROBES))
         arm = min(due, key=self.played.__getitem__, default=best)
         if arm != best or arm not in seen:
-            made, self.until = PROBES, self.seconds  # what that takes is seen before there is more of it
+            # What that takes is seen before there is more of it.
+            made, self.until = PROBES, self.seconds
         confidence = self._confidence(arm, rows, promising, worth[best])
         return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
-
-    def _wait(self, ratio: float, price: float, known: float) -> float:
-        """Returns the seconds until what an arm of so much more worth needs may be loaded.
-
-        That is when it saves as much, and is little, of the seconds that are known: those decoded, and to be decoded.
-        """
-        return self.paid + price / min(ratio - 1.0, 1.0) - known if ratio > 1.0 else HOLD
 
     def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
         since, loss = self.seconds - self.played[arm], 1.0 - worth / most
-        if loss <= 0.0 or since <= REST or self.price(arm) > 0.0:
+        if loss <= 0.0 or since <= REST:
             return False
         taken = PROBES * rows * self._expect(arm, rows, promising)[0] / worth
         return since * SHARE / len(self.arms) >= loss * taken

@@ -124,8 +124,8 @@ class Costs:
     def _note(self, name: str, at: float, value: float) -> None:
         """Takes in a value of a table: what is well known says how fast the machine is, and at that pace it counts."""
         values = self.known.setdefault(name, {}).setdefault(at, [])
-        if len(values) >= KNOWN:
-            self.paces.append(value / median_low(values))
+        if len(values) >= KNOWN and (middle := median_low(values)) <= AGREE * typical(values):
+            self.paces.append(value / middle)
             self.pace = min(max(median_low(self.paces), LEAST), LONGEST)
         values.append(min(max(value / self.pace, LEAST), LONGEST))
         del values[:-NEWEST]
