@@ -8,9 +8,9 @@ drafted tokens all stand. So an arm, a way to draft, is worth
 tokens a second, be it chains, blocks or trees. Seconds are the machine's, and steady: those of the newest calls, kept
 from day to day. Acceptance is the text's, and noisy: it is counted from every draft, begins as the drafter was
 calibrated, for a text as hard as the drafts of others say, and fades (`specmt.decoding.tables`). The arm of most worth
-is played, others are tried now and then; what takes time to load is loaded once as much was decoded, if it is worth
-most. A token is drafted, and verified, where it is likely enough to stand to be worth its own seconds, in tokens of the
-best arm. Exact output depends on none of this.
+is played, others are tried now and then; what takes time to load is loaded once as much was decoded or waits, if it is
+worth most. A token is drafted, and verified, where it is likely enough to stand to be worth its own seconds, in tokens
+of the best arm. Exact output depends on none of this.
 
 The constants are of time and of statistics, never of a model or a machine; of each is said what half and twice do.
 """
@@ -33,7 +33,7 @@ HOLD: Final = 0.05  # seconds that a choice stands. Half: choosing takes 1% of a
 REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms take turns; twice: changes are seen late
 SHARE: Final = 0.0075  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 1.5%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
-PROBES: Final = 4  # calls of a turn that says what noise takes. Half: what Python adds blurs it; twice: more is lost
+PROBES: Final = 4  # calls of a turn that says what they take. Half: what Python adds blurs it; twice: more is lost
 DOUBT: Final = 0.2  # a gain so small loads nothing that was never seen. Half: more is loaded in vain; twice: later
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
@@ -102,7 +102,7 @@ class LearntPolicy(Policy):
     def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
         if rows not in self.timed:
             if (arm := self._unknown(rows)) is not None:
-                return Plan(arm, promising, None, PROBES if arm.ahead else 2 * PROBES, "probe")
+                return Plan(arm, promising, None, PROBES, "probe")
             self.timed.add(rows)
         if self.seconds >= self.until:
             self._digest()
@@ -184,9 +184,8 @@ class LearntPolicy(Policy):
         # What an arm of more worth needs is loaded when that is little of the seconds that are known, those decoded and
         # those to be decoded, and would have saved as much of them; first what saves most.
         known = self.spent[rows] + waiting / worth[best]
-        gain = {arm: thought[arm] / thought[best] - 1.0 for arm in worth if price[arm]}
-        better = [arm for arm, each in gain.items() if each > 0.0]
-        for arm in sorted(better, key=lambda arm: price[arm] - known * gain[arm] / (1.0 + gain[arm])):
+        gain = {arm: each / thought[best] - 1.0 for arm, each in thought.items() if price[arm] and each > thought[best]}
+        for arm in sorted(gain, key=lambda arm: price[arm] - known * gain[arm] / (1.0 + gain[arm])):
             if (wait := self.paid + price[arm] / min(gain[arm], 1.0) - known) <= 0.0:
                 best, due, made = arm, [], ALONE
                 self.paid += price[arm]
@@ -194,8 +193,7 @@ class LearntPolicy(Policy):
             calls = wait * worth[best] / (rows * self._expect(best, rows, promising)[0])
             self.until, made = min(self.until, self.seconds + wait), min(made, max(math.ceil(calls), PROBES))
         arm = min(due, key=self.played.__getitem__, default=best)
-        if arm != best or arm not in seen:
-            # What that takes is seen before there is more of it.
+        if arm != best or arm not in seen:  # what that takes is seen before there is more of it
             made, self.until = PROBES, self.seconds
         confidence = self._confidence(arm, rows, promising, worth[best])
         return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
@@ -203,10 +201,8 @@ class LearntPolicy(Policy):
     def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
         """Returns whether to try an arm that takes so much longer."""
         since, loss = self.seconds - self.played[arm], 1.0 - worth / most
-        if loss <= 0.0 or since <= REST:
-            return False
         taken = PROBES * rows * self._expect(arm, rows, promising)[0] / worth
-        return since * SHARE / len(self.arms) >= loss * taken
+        return loss > 0.0 and since > max(REST, loss * taken * len(self.arms) / SHARE)
 
     def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
         """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""

@@ -17,7 +17,7 @@ import numpy as np
 from specmt.engine.arrays import Ids
 
 PACE: Final = 5  # turns whose median is how fast the machine is now. Half: two hiccups are believed; twice: it lags
-NEWEST: Final = 15  # turns whose lower quarter ends at what a way costs at that pace. Half: noise decides; twice: it lags
+NEWEST: Final = 15  # turns whose lower quarter says what a way costs. Half: noise decides; twice: it lags
 KNOWN: Final = 5  # turns that are kept, and that say the pace. Half: noise decides; twice: errors stay
 AGREE: Final = 1.2  # how far two measurements are apart at most to agree. Half as far: more of them; twice: hiccups
 FADE: Final = 2000.0  # tokens until drafts count half. Half: noise of 3% decides; twice: new text is noticed late
