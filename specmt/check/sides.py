@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from specmt.formats import read_document
 from specmt.formats.blocks import text_of
-from specmt.formats.document import NO_WORDS, Document, LineNumbers, Segment
+from specmt.formats.document import NO_WORDS, Document, LineNumbers, Segment, TextDocument
 from specmt.formats.inline import render, singles
 from specmt.formats.package import Package
 from specmt.formats.plurals import CATEGORIES
@@ -216,14 +216,20 @@ def by_key(source: Sequence[Text], target: Sequence[Text], arrays: Collection[st
 
 def blocks_of(document: Document) -> list[Text]:
     """Returns the blocks of a page: texts, code and images, or where those are not told apart its texts."""
-    text, inner = _text(document), text_of(document)
-    parts = [part for part in inner.parts if part.reason != NO_WORDS] if inner is not None else []
-    parts.sort(key=lambda part: (part.start, -part.end))
-    if not any(part.reason == "" for part in parts):
+    inner = text_of(document)
+    if inner is None or not any(part.reason == "" or part.pages for part in inner.parts):
         return texts_of(document, lambda _: False)
+    return _blocks_in(inner)
+
+
+def _blocks_in(document: TextDocument) -> list[Text]:
+    text, parts = document.text, [part for part in document.parts if part.reason != NO_WORDS]
+    parts.sort(key=lambda part: (part.start, -part.end))
     lines, place = LineNumbers(text), 0
     found: list[Text] = []
     for part in parts:
+        for line, page in part.pages:
+            found += (each._replace(line=line + each.line - 1) for each in _blocks_in(page))
         if part.start >= place and part.reason in _BLOCKS:
             before = text[text.rfind("\n", 0, part.start) + 1 : part.start]
             raw = text[part.start : part.end]

@@ -115,6 +115,9 @@ class Part:
     reason: str
     """Why it is left; nothing where it is a segment's."""
 
+    pages: Sequence[tuple[int, TextDocument]] = ()
+    """What is in it, where those are pages of their own, as cells are; with the lines in which they begin."""
+
 
 def unread(text: str, parts: Iterable[Part]) -> list[Part]:
     """Returns what of a text has letters and is in no part."""

@@ -422,18 +422,25 @@ class _Page:
             self._leave(number, end, "a table that cannot be drawn anew")
             return
         cells: list[tuple[TextDocument, int]] = []
+        pages: list[tuple[int, TextDocument]] = []
         for cell in table.cells:
-            line = self._number(self._lines[number].first) + cell.top
+            line = self._number(self._lines[number].first) + cell.line
             inner = _Page(cell.text, self._names, partial(_line_in_cell, line, cell.text))
             document = inner.document(Encoding("utf-8"))
             cells.append((document, len(self._segments)))
+            pages.append((line, document))
             for segment in document.segments:
                 own = Segment(
-                    segment.source, segment.line, _checked(segment, never), segment.state, reason=segment.reason
+                    segment.source,
+                    segment.line,
+                    _checked(segment, never),
+                    segment.state,
+                    reason=segment.reason,
+                    start=lines[cell.top].first,
                 )
                 self._segments.append(own)
-        self._leave(number, end, "table")
         span = self._lines[number].first, self._lines[end - 1].end
+        self._parts.append(Part(*span, "table", pages))
         self._tables.append(_Drawn(span, table, cells))
 
     def _simple_end(self, number: int, last: int) -> int:
@@ -454,7 +461,8 @@ def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) 
         is_new = False
         for document, first in drawn.cells:
             own = {n - first: written[n] for n in range(first, first + len(document.segments)) if n in written}
-            contents.append(edited(document.text, document.edits(own, lambda *_: None)))
+            said = edited(document.text, document.edits(own, lambda *_: None))
+            contents.append(said.replace("\t", " "))  # which would end in another column
             is_new |= bool(own)
         if is_new:
             start = drawn.span[0]

@@ -26,8 +26,10 @@ class Cell:
     left: int
     bottom: int
     right: int
+    line: int
+    """That in which its text begins."""
     margin: int
-    """How far its text is indented."""
+    """How far it is indented."""
     text: str
 
 
@@ -52,7 +54,8 @@ def _padded(line: str) -> str:
 def _cell(lines: Sequence[str], top: int, left: int, bottom: int, right: int) -> Cell:
     lines = [line.replace(_WIDE, "").rstrip() for line in lines]
     margin = min((len(line) - len(line.lstrip()) for line in lines if line), default=0)
-    return Cell(top, left, bottom, right, margin, "\n".join(line[margin:] for line in lines).rstrip())
+    text = "\n".join(line[margin:] for line in lines).rstrip()
+    return Cell(top, left, bottom, right, bottom - len(lines), margin, text)
 
 
 def grid_table(rows: Sequence[str]) -> Table | None:
@@ -255,7 +258,7 @@ def value_table(rows: Sequence[str], delimiter: str) -> Table | None:
         if match is None or not delimiter:
             return None
         said = match["said"] if match["quoted"] is None else match["quoted"].replace('""', '"')
-        cells.append(Cell(line, match.start("said"), line, match.end("said"), 0, said))
+        cells.append(Cell(line, match.start("said"), line, match.end("said"), line, 0, said))
         line += text.count("\n", place, match.end())
         place = match.end()
     return _Values(text, delimiter, cells)

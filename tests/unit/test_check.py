@@ -367,6 +367,24 @@ def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: s
     assert kind in {each.kind for each in found(tmp_path, file_format, [(source, said)])}
 
 
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("+------+-----------------+\n| Turm | Ruf ``ls`` auf  |\n+------+-----------------+\n", 4),
+        ("====  ===============\nTurm  Ruf ``ls`` auf\n====  ===============\n", 4),
+        (".. csv-table::\n\n   Turm,Ruf ``ls`` auf\n", 5),
+        ("+-------------+\n| Turm::      |\n|             |\n|    ``ls``   |\n+-------------+\n", 6),
+    ],
+)
+def test_code_in_a_cell_is_looked_at(table: str, line: int, tmp_path: Path) -> None:
+    page = f"Der Turm\n\n{table}"
+    for said, expected in ((page, []), (page.replace("``ls``", "call  "), [(line, "code")])):
+        for name, text in (("de", page), ("en", said)):
+            (tmp_path / f"{name}.rst").write_text(text)
+        pair = Pair(tmp_path / "de.rst", tmp_path / "en.rst", "rst", Settings(), RULES)
+        assert [(each.line, each.kind) for each in check_pair(pair) if each.kind != "same"] == expected
+
+
 def test_a_block_that_is_no_translation_is_missing_where_the_other_is(tmp_path: Path) -> None:
     texts = [("# Ein Haus\n\nDie Schleife `range` ist leer.", "# A house\n\nGive it by `tool install -f` or `--set`.")]
     assert [(each.line, each.kind) for each in found(tmp_path, "markdown", texts)] == [(3, "block")]

@@ -204,6 +204,11 @@ def test_what_is_a_line_or_a_link_stays_one(source: str, said: str, expected: st
     assert [*blocks(written)] == [*blocks(source)] and written == (expected or source) and bool(told) == (not expected)
 
 
+def test_a_table_has_no_tabs() -> None:
+    document = read("rst", b"==== ===\nHaus Hof\n==== ===\n")
+    assert document.write({0: Tagged("A\tHOUSE")}, print) == b"======= ===\nA HOUSE Hof\n======= ===\n"
+
+
 def test_a_title_of_one_word_stays_one() -> None:
     document = read("rst", b"Das `alte Haus` da\n")
     (tag,) = document.segments[0].source.tags
