@@ -21,6 +21,7 @@ _BLOCK: Final = re.compile(
     r"(?:\d{1,9}[.)]|[-+*:]|#{1,6}|=+|-+)(?:\s|$)|>|~~~|```|\||\t|\[[ xX]\] |:::|!!!|\?\?\?|===|\$\$|\[\^?[^\]]*\]:"
     r"|([-_*])[ \t]*(?:\1[ \t]*){2,}"
 )
+_FIRST: Final = re.compile(rf"{PREFIX.pattern}(?:\[[ x]\]{PREFIX.pattern})*")
 _MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern}|<|import\b|export\b|\{{)")
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|${]|&(?=#?\w+;)")
 _IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
@@ -76,9 +77,8 @@ class Writer:
 
     def _edit(self, span: Span, translation: Tagged) -> Edit:
         line_start = self._text.rfind("\n", 0, span[0]) + 1
-        ahead = self._text[line_start : span[0]]
-        is_first = PREFIX.fullmatch(ahead.replace("[ ]", "").replace("[x]", "")) is not None
-        in_table = "|" in ahead or _IN_TABLE.match(self._text, span[1]) is not None
+        is_first = _FIRST.fullmatch(self._text, line_start, span[0]) is not None
+        in_table = self._text.find("|", line_start, span[0]) >= 0 or _IN_TABLE.match(self._text, span[1]) is not None
         if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
             return self._wrapped(span, [translation.text.translate(self._spelt)])
         shape = self._shape_of(self._raw([span])) if translation.tags else Counter()

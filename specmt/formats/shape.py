@@ -36,7 +36,7 @@ _TEXT_ATTRIBUTE: Final = re.compile(
 )
 _OF_BADGE: Final = re.compile(r"""(?<=\stext=)(?:"[^"]*"|'[^']*')""")
 _DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
-_TAG: Final = re.compile(r"""<!--.{0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
+_TAG: Final = re.compile(r"""<!--(?:[^<]|<(?!!--)){0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
     r"^ *(?:(?:`{3,}|~{3,})(?:\{| ?ad)|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )

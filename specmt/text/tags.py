@@ -39,7 +39,7 @@ _BETWEEN: Final = re.compile(r"(?<=\S)(?=\S)")
 
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _LONGEST: Final = 100
-"""The most characters of a stand-in."""
+"""The most characters of a stand-in, and of what is looked at before a point that ends a sentence."""
 
 _FAR: Final = 500
 """How many words behind a point is looked for one that has a partner."""
@@ -245,7 +245,7 @@ class _Words:
         children = self.place(tag.children, span)
         first = min((child.start for child in children), default=end)
         last = max((child.end for child in children), default=start)
-        opens, closes = _OPENING.match(said) is None, _CLOSING.search(said) is None
+        opens, closes = _OPENING.match(said) is None, _CLOSING.match(said[-1:]) is None
 
         def is_outside(mark: re.Match[str] | None, *, is_mark: bool) -> bool:
             """Whether something at an end is a mark of a kind that is not in the pair, or a stand-in that is not."""
@@ -282,7 +282,7 @@ class _Words:
         number = bisect_right(self._ends, tag.start - 1)
         head = self._source_text[self.source[number][0] : tag.start]
         first = max(self._targets[number], default=self._last[number])
-        if _SENTENCE_END.search(head):
+        if _SENTENCE_END.search(head, max(0, len(head) - _LONGEST)):
             first = self._last[number]
             ends = (word for word in range(first, self._next[number]) if _SENTENCE_END.search(self._said(word)))
             first = next(ends, first)
@@ -291,7 +291,7 @@ class _Words:
         self.is_sure &= not self._is_guess or head in said
         if said.lower().startswith(head.lower()) and not said[len(head) : len(head) + 1].isalnum():
             said = said[: len(head)]
-        elif not _CLOSING.search(head):
+        elif not _CLOSING.match(head[-1:]):
             said = said.rstrip(_STOPS) or said
         return self.target[word][0] + len(said)
 

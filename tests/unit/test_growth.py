@@ -107,7 +107,7 @@ REPEATED = {
     "markdown": [
         ("", '[a|[[a|[^a|[a](|\\(a|{{a |{a:|$a|`a |**a |<a "|~~a|{ref}`', ""),
         ("", "{% a\n|\\[a\n|::: a\n|!!! a\n    b\n|<pre>\n|[a]: b\n|¦a|a\n\n|- a\n|# a\n|a *b* ", ""),
-        ("a¦b\n-¦-\n", "a¦b\n", ""),
+        ("a¦b\n-¦-\n", "a¦b\n|<!--", ""),
     ],
     "mdx": [("", '[a|{|<A b={|<A b="|{/*|{`|<br>x', ""), ("", "<A>\n|</A>\n|{a\n|import a\n", "")],
     "odt": [
@@ -282,6 +282,12 @@ def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, befor
 @pytest.mark.parametrize("unit", ["a\n=\n", "== ==\na  b\n== ==\n\n"])
 def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: str) -> None:
     assert_linear(lambda size: take("rst", unit * (size // len(unit))), 10_000)
+
+
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(("name", "unit"), [("html", "<i><b>x"), ("mdx", "<br>x")])
+def test_a_line_or_a_word_is_not_looked_through_for_each_tag_in_it(name: str, unit: str) -> None:
+    assert_linear(lambda times: take(name, unit * times), 2000)
 
 
 def packed(name: str, text: str) -> bytes:
