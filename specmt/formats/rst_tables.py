@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from heapq import heappop, heappush
+from itertools import pairwise, takewhile
 from typing import Final, Protocol, final
 from unicodedata import combining, east_asian_width
 
@@ -69,41 +70,36 @@ def grid_table(rows: Sequence[str]) -> Table | None:
         block[number] = block[number].replace("=", "-")
     if len(headers) > 1 or not re.fullmatch(r"[+-]+", block[-1]):
         return None
-    columns = ["".join(column) for column in zip(*block, strict=True)]
     cells: list[Cell] = []
     done = [0] * size
     corners = [(0, 0)]
     while corners:
-        top, left = corners.pop()
+        top, left = heappop(corners)
         if top >= len(block) - 1 or left >= size - 1 or top < done[left]:
             continue
-        found = _scan(block, columns, top, left)
+        found = _scan(block, top, left)
         if found is None or any(done[place] != top for place in range(left, found[1])):
             return None
         bottom, right = found
         done[left:right] = [bottom] * (right - left)
         cells.append(_cell([line[left + 1 : right] for line in block[top + 1 : bottom]], top, left, bottom, right))
-        corners += [(bottom, left), (top, right)]
-        corners.sort(reverse=True)
+        heappush(corners, (bottom, left))
+        heappush(corners, (top, right))
     whole = all(place == len(block) - 1 for place in done[:-1])
     return _Grid(cells, len(block) - 1, size - 1, headers[0] if headers else -1) if whole else None
 
 
-def _scan(block: Sequence[str], columns: Sequence[str], top: int, left: int) -> tuple[int, int] | None:
+def _scan(block: Sequence[str], top: int, left: int) -> tuple[int, int] | None:
     """Returns the last line and the last column of the cell that begins at a corner."""
     if block[top][left] != "+":
         return None
-    edge = re.compile(r"[+-]*").match(block[top], left)
-    side = re.compile(r"[+|]*").match(columns[left], top)
-    assert edge is not None and side is not None
-    bottoms = [n for n in range(top + 1, side.end()) if block[n][left] == "+"]
-    for right in range(left + 1, edge.end()):
+    for right in takewhile(lambda place: block[top][place] in "+-", range(left + 1, len(block[top]))):
         if block[top][right] == "+":
-            down = re.compile(r"[+|]*").match(columns[right], top)
-            for bottom in bottoms:
-                if down is None or bottom >= down.end():
+            for bottom in range(top + 1, len(block)):
+                sides = block[bottom][left] + block[bottom][right]
+                if sides.strip("+|"):
                     break
-                if block[bottom][right] == "+" and not block[bottom][left:right].strip("+-"):
+                if sides == "++" and not block[bottom][left:right].strip("+-"):
                     return bottom, right
     return None
 
