@@ -226,7 +226,8 @@ def said_with(
                 for piece in render(translation)
                 if piece not in marks
             )
-            is_same = (pattern is _SPECIAL or _said(raw, again) == said) and _marked(again) == _marked(found)
+            is_same = pattern is _SPECIAL or _said(raw, again) == said
+            is_same = is_same and _marked(again, again) == _marked(found, again)
             shape = _shape(again, named=pattern is _SPECIAL)
             if is_same and shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape):
                 return pieces
@@ -249,9 +250,17 @@ def _shape(found: Sequence[Found], *, named: bool = False) -> Counter[tuple[str,
     )
 
 
-def _marked(found: Sequence[Found]) -> list[str]:
-    """Returns code with marks in it, which would be read with others of them if it stood in another order."""
-    return [each.key.replace("``", "`") for each in found if each.key[0] == "`" and _MARKED.search(each.key)]
+def _marked(found: Sequence[Found], written: Sequence[Found]) -> list[tuple[str, str]]:
+    """Returns code with marks in it, which would be read with others of them if it stood in another order.
+
+    So would a mark that opens nothing, as in the text of a link: if any is written, its like count, too.
+    """
+    loose = {each.key[-1] for each in written if each.kind == "loose"}
+    return [
+        (each.kind, each.key.replace("``", "`"))
+        for each in found
+        if (each.key[0] == "`" and _MARKED.search(each.key)) or (each.kind != "opaque" and each.key[-1] in loose)
+    ]
 
 
 def _said(raw: str, found: Sequence[Found], first: int = 0) -> str:

@@ -122,6 +122,18 @@ def test_marks_are_not_read_with_what_is_beside_them(page: str, said: str, expec
     assert written == (expected or page) and bool(told) == (expected is None)
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [((0, 1, 2, 3), "#rot# und https://a.de[Nr. #1]\n"), ((2, 3, 1, 0), "https://a.de[Nr. &#35;1] und #rot#\n")],
+)
+def test_a_mark_in_a_link_opens_nothing(order: tuple[int, ...], expected: str) -> None:
+    document = read("asciidoc", b"#rot# und https://a.de[Nr. #1]\n")
+    source = document.segments[0].source
+    words = source.text.split()
+    said = carry(source, " ".join(words[n] for n in order), [(n, place) for place, n in enumerate(order)])[0]
+    assert document.write({0: said}, print).decode() == expected
+
+
 def test_marks_that_touch_a_word_are_doubled() -> None:
     document = read("asciidoc", b"Das *Haus* hier\n")
     source = document.segments[0].source
