@@ -42,10 +42,9 @@ class Policy(Protocol):
     """Chooses what is done next, and hears what came of it."""
 
     def choose(self, rows: int, promising: bool, waiting: int = 0) -> Plan:
-        """Returns what to do with so many sentences.
+        """Returns what to do with so many sentences; promising are those whose translations lookups may find.
 
-        :param promising: whether lookups may find their translations
-        :param waiting: the source tokens of those that come next
+        :param waiting: source tokens of those that come next
         """
 
     def observe(self, plan: Plan, ran: Ran, seconds: float) -> None:
@@ -175,18 +174,19 @@ class LearntPolicy(Policy):
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
         worth = {arm: each for arm, each in self.prospects(rows, promising) if is_open or not arm.drafts}
         seen = [arm for arm in worth if not arm.drafts or self.costs.is_measured(arm.name(self.drafters))]
-        doubt, price = 1.0 + DOUBT * any(arm.drafts for arm in seen), {arm: self.price(arm) for arm in worth}
-        thought = {arm: each / doubt if arm not in seen and price[arm] else each for arm, each in worth.items()}
+        price, drafts = {arm: self.price(arm) for arm in worth}, [arm for arm in worth if arm.drafts]
+        known, others = {arm.drafter for arm in drafts if arm in seen}, any(not price[arm] for arm in drafts)
+        unsure = [arm for arm in drafts if arm.drafter not in known and (arm.nodes or (others and price[arm]))]
+        thought = {arm: each / (1.0 + DOUBT * (arm in unsure)) for arm, each in worth.items()}
         there = sorted((arm for arm in worth if not price[arm]), key=lambda arm: -thought[arm])
         best = next(arm for arm in there if arm.drafter != NOISE)
         due = [arm for arm in there if self._is_due(arm, thought[arm], rows, promising, thought[best])]
-        made = ALONE  # the verifier comes back after as long as a choice stands
-        # What an arm of more worth needs is loaded when that is little of the seconds that are known, those decoded and
-        # those to be decoded, and would have saved as much of them; first what saves most.
-        known = self.spent[rows] + waiting / worth[best]
+        # What an arm of more worth needs is loaded, first what saves most, when that is little of the seconds that are
+        # known, and saves as much of them: those decoded and, as long as there is no drafter, those to be decoded.
+        made, time = ALONE, self.spent[rows] + (0.0 if others else waiting / worth[best])
         gain = {arm: each / thought[best] - 1.0 for arm, each in thought.items() if price[arm] and each > thought[best]}
-        for arm in sorted(gain, key=lambda arm: price[arm] - known * gain[arm] / (1.0 + gain[arm])):
-            if (wait := self.paid + price[arm] / min(gain[arm], 1.0) - known) <= 0.0:
+        for arm in sorted(gain, key=lambda arm: price[arm] - time * gain[arm] / (1.0 + gain[arm])):
+            if (wait := self.paid + price[arm] / min(gain[arm], 1.0) - time) <= 0.0:
                 best, due, made = arm, [], ALONE
                 self.paid += price[arm]
                 break
