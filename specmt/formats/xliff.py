@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from specmt.errors import DataError
 from specmt.formats.accelerators import hide
@@ -178,9 +178,11 @@ class _Reader:
         elif unit.text is not unit.source:
             self.parts.append(Part(unit.source.start, unit.source.end, "in the target, in the same language"))
         unit.count = len(found)
-        for segment in found:
+        shared = self._shared(unit, is_branch=len(found) > 1 and not unit.parts)
+        for number, segment in enumerate(found, len(self._units)):
             self._units.append(unit)
-            yield self._segment(unit, segment, is_branch=len(found) > 1 and not unit.parts)
+            state = "skipped" if segment.state == "skipped" else shared["state"]
+            yield replace(segment, **shared | {"state": state, "edits": partial(self._keep, number, segment)})
 
     def _segs(self, tokens: Iterable[Token]) -> Iterator[Element]:
         """Yields the elements that are segments."""
@@ -190,7 +192,8 @@ class _Reader:
             else:
                 yield from self._segs(each.inner)
 
-    def _segment(self, unit: _Unit, segment: Segment, *, is_branch: bool) -> Segment:
+    def _shared(self, unit: _Unit, *, is_branch: bool) -> dict[str, Any]:
+        """Returns what the segments of a unit have in common."""
         text = self._text
         existing = "" if unit.target in (None, unit.text) else plain_text(text, unit.target.inner)
         source = plain_text(text, unit.source.inner)
@@ -214,16 +217,15 @@ class _Reader:
         raw = text[slice(*unit.text.inside)], text[slice(*unit.target.inside)] if unit.target and existing else ""
         if is_branch:
             existing, near = "", ()
-        line, edits = self._lines(unit.source.start), partial(self._keep, len(self._units) - 1, segment)
-        state = "skipped" if segment.state == "skipped" else state
-        known = {
+        return {
+            "line": self._lines(unit.source.start),
+            "state": state,
             "target": meant(existing),
             "context": context,
             "near": near,
             "written": raw,
             "start": unit.source.start,
         }
-        return replace(segment, line=line, edits=edits, state=state, **known)  # type: ignore[arg-type]
 
     def _keep(self, number: int, segment: Segment, translation: Tagged, tell: Tell) -> tuple[Edit, ...]:
         self._said[number] = [*segment.edits(translation, tell)]

@@ -286,9 +286,14 @@ def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: st
 
 
 @pytest.mark.usefixtures("no_garbage")
-@pytest.mark.parametrize(("name", "unit"), [("html", "<i><b>x"), ("mdx", "<br>x")])
-def test_a_line_or_a_word_is_not_looked_through_for_each_tag_in_it(name: str, unit: str) -> None:
-    assert_linear(lambda times: take(name, unit * times), 2000)
+@pytest.mark.parametrize(
+    ("name", "around", "unit"),
+    [("html", ("", ""), "<i><b>x"), ("mdx", ("", ""), "<br>x"), ("xliff", _UNIT, "{n, plural, other {x}}")],
+)
+def test_a_line_a_word_or_a_unit_is_not_looked_through_for_each_tag_or_text_in_it(
+    name: str, around: tuple[str, str], unit: str
+) -> None:
+    assert_linear(lambda times: take(name, around[0] + unit * times + around[1]), 2000)
 
 
 def packed(name: str, text: str) -> bytes:
