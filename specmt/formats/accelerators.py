@@ -48,20 +48,23 @@ _END: Final = re.compile(r"(?:>[a-z]+/<)*[\s.…:：]*")
 """What is behind the words of a label, from its end on."""
 
 
-def hide(segments: Sequence[Segment]) -> list[Segment]:
-    """Returns the segments of a catalogue, the labels among them without their accelerators and with & for &&."""
+def hide(segments: Sequence[Segment], marks: str = "&_~") -> list[Segment]:
+    """Returns the segments of a catalogue, the labels among them without their accelerators and with & for &&.
+
+    :param marks: of accelerators; what has others is no label
+    """
     menu = {number: letter for number, segment in enumerate(segments) if (letter := _letter(segment.target))}
-    return [_hide(segment, number, menu) for number, segment in enumerate(segments)]
+    return [_hide(segment, number, menu, marks) for number, segment in enumerate(segments)]
 
 
-def _hide(segment: Segment, number: int, menu: dict[int, str]) -> Segment:
+def _hide(segment: Segment, number: int, menu: dict[int, str], marks: str) -> Segment:
     """
     :param menu: takes the letters of the labels of a catalogue
     """
     text = segment.source.text
     place = find(text)
     doubled = bool(_LITERAL.search(text)) and len(text) <= _LONGEST
-    if segment.source.tags or (place is None and not doubled):
+    if segment.source.tags or (not doubled if place is None else text[place] not in marks):
         return segment
 
     def edits(translation: Tagged, tell: Tell) -> Iterator[Edit]:

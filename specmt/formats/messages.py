@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from specmt.errors import DataError
+from specmt.formats.accelerators import hide
 from specmt.formats.document import (
     Document,
     Edit,
@@ -41,7 +42,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     except json.JSONDecodeError as error:
         raise DataError(f"line {error.lineno} is not JSON: {error.msg}") from error
     reader = _Reader(text, plural_forms(options.target))
-    segments = list(reader.segments())
+    segments = hide(list(reader.segments()), "&")
 
     def finish(_: Mapping[int, Tagged]) -> Iterator[Edit]:
         if reader.locale is not None:

@@ -153,3 +153,10 @@ def test_the_rest_of_a_word_is_copied_where_a_mark_follows(said: str, place: str
 @pytest.mark.parametrize(("unit", "end"), [("a", ""), ("<!--", " x"), ("<b>x", ""), (".", "文"), ("</a>", "文")])
 def test_time_of_a_long_translation_is_linear(unit: str, end: str) -> None:
     assert_linear(lambda size: written("&Ok", unit * (size // len(unit)) + end), 1000)
+
+
+def test_json_has_accelerators_of_one_kind() -> None:
+    translator = Shouting({})
+    (done,) = run(translator, ("json", '{"a": "&Datei", "b": "Suchen && Tun", "c": "~zehn Orte", "d": "R&D"}'))
+    assert done.data.decode() == '{"a": "&DATEI", "b": "SUCHEN && TUN", "c": "~ZEHN ORTE", "d": "R&D"}'
+    assert translator.asked[:3] == ["Datei", "Suchen & Tun", "~zehn Orte"]
