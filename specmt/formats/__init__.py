@@ -132,12 +132,15 @@ def format_of(name: str, head: bytes = b"") -> str | None:
 def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str | None:
     """Returns the format of a file that no one named but the folder that it is in.
 
-    Of JSON, YAML and PHP these are files of messages, lest settings of programs be translated.
+    Of JSON, YAML and PHP these are files of messages, lest settings of programs be translated; XML without anything in
+    it is of no format.
 
     :param path: within the folder
     :param language: that is translated from, if that is known
     """
     known = format_of(str(path), head)
+    if not head and path.name.lower().endswith((".xml", ".ts")):
+        return None
     if (
         known in ("json", "php", "yaml")
         and not path.name.lower().endswith(".arb")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from specmt import formats
 from specmt.errors import DataError
-from specmt.formats import format_of, names, suffixes
+from specmt.formats import format_in_folder, format_of, names, suffixes
 from specmt.formats.document import Part, TagRules, TextDocument, unread
 from specmt.types import Tagged
 from tests.documents import SAMPLES, O, Sample, Shouting, package, read, run, shout, translate, unpack
@@ -606,3 +606,7 @@ def test_every_character_is_a_text_or_is_left_for_a_reason(name: str, source: st
     ]
     assert unread(source, [*document.parts, *texts, *markup]) == [] and said
     assert all(part.reason for part in document.parts)
+
+
+def test_xml_of_a_folder_without_anything_in_it_is_of_no_format() -> None:
+    assert [format_in_folder(Path(name), b"", None) for name in ("a.xml", "a.ts", "a.xliff")] == [None, None, "xliff"]
