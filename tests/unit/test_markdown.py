@@ -505,3 +505,16 @@ def test_backticks_of_two_texts_are_no_code() -> None:
     document = read("Das \\`a.\\\nDas \\`b.\n")
     (written,) = translate_documents(Shouting(), [("a.md", document)], DecodingOptions())
     assert written.data == b"DAS \\`A.\\\nDAS \\`B.\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("Hallo **eins<br>zwei** da\n", ["Hallo eins", "zwei da"]),
+        ("| a |\n|-|\n| [eins<br>zwei](b) |\n", ["a", "eins", "zwei"]),
+        ("*eins  \nzwei* drei\n", ["eins", "zwei drei"]),
+        ("**a *eins<br>zwei***\n", ["a eins{t1}zwei"]),
+    ],
+)
+def test_a_break_in_an_element_ends_a_text(page: str, texts: list[str]) -> None:
+    assert [each.source.text for each in read(page).segments] == texts
