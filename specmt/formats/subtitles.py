@@ -66,6 +66,9 @@ _MARKS: Final = re.compile(r"[^\w\s]*\s*")
 
 _BLANK: Final = re.compile(r"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rf"(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_CLOCK}[ \t]*-->")
+_NUMBER: Final = re.compile(r"[ \t]*\d+[ \t\r]*\n")
+"""What is behind a blank line where a cue has a number and no times."""
+
 _PAIRED: Final = frozenset(("b", "c", "font", "i", "lang", "s", "u", "v"))
 
 _KARAOKE: Final = r"\\[kK][fo]?\d[^\n]*\\[kK][fo]?\d"
@@ -220,6 +223,8 @@ def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bo
         begins = any(each.match(text, after, end) for each in (_SPOKEN, _LABEL, _SONG, _SOUND))
         if begins or text.startswith(("<v ", "<v."), after) or not before.strip() or _SOUND.match(before.lstrip()):
             cuts.append(after)
+            if not before.strip() and (alone := _NUMBER.match(text, after, end)):
+                cuts.append(alone.end())
         place = text.find(line_break, after, end)
     for number, (left, right) in enumerate(zip(cuts, [*cuts[1:], end], strict=True)):
         raw = text[left:right]

@@ -368,6 +368,12 @@ def test_an_escape_at_the_end_is_whole() -> None:
             "1\n00:00:01,000 --> 00:00:02,000\nEins.\n2\n00:00:03,000 --> 00:00:04,000\nZwei.\n",
             "1\n00:00:01,000 --> 00:00:02,000\nEINS.\n2\n00:00:03,000 --> 00:00:04,000\nZWEI.\n",
         ),
+        # The number of a cue whose times are not there.
+        (
+            "subtitles",
+            "1\n00:00:01,000 --> 00:00:02,000\nEins.\n\n2\nZwei.\n",
+            "1\n00:00:01,000 --> 00:00:02,000\nEINS.\n\n2\nZWEI.\n",
+        ),
         (
             "subtitles",
             "WEBVTT\n\n0:1.0 --> 0:2.0\nEins.\n0:3.0 --> 0:4.0\nZwei.\n",
@@ -377,7 +383,7 @@ def test_an_escape_at_the_end_is_whole() -> None:
         ("html", "<p>Ein Haus am\n  \xa0| Meer und\n  ein Hof", "<p>EIN HAUS AM\n  &nbsp;| MEER\n  UND EIN HOF"),
         ("html", "<p>&nbsp;&#13;\n Haus&nbsp; ", "<p>&nbsp;&#13;\n HAUS&nbsp; "),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_files_that_others_write(name: str, source: str, expected: str) -> None:
     assert translate(read(name, source.encode())).decode() == expected
