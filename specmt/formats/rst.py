@@ -67,8 +67,10 @@ class _Drawn:
 
     span: Span
     table: Table
-    cells: list[tuple[TextDocument, int]]
-    """What each cell is, and the number of its first segment."""
+    cells: list[tuple[int, TextDocument]]
+    """What each cell is, and the line in which it begins."""
+    first: int
+    """The number of its first segment."""
 
 
 class _Page:
@@ -421,14 +423,13 @@ class _Page:
         if table is None:
             self._leave(number, end, "a table that cannot be drawn anew")
             return
-        cells: list[tuple[TextDocument, int]] = []
-        pages: list[tuple[int, TextDocument]] = []
+        cells: list[tuple[int, TextDocument]] = []
+        first = len(self._segments)
         for cell in table.cells:
             line = self._number(self._lines[number].first) + cell.line
             inner = _Page(cell.text, self._names, partial(_line_in_cell, line, cell.text))
             document = inner.document(Encoding("utf-8"))
-            cells.append((document, len(self._segments)))
-            pages.append((line, document))
+            cells.append((line, document))
             for segment in document.segments:
                 own = Segment(
                     segment.source,
@@ -440,8 +441,8 @@ class _Page:
                 )
                 self._segments.append(own)
         span = self._lines[number].first, self._lines[end - 1].end
-        self._parts.append(Part(*span, "table", pages))
-        self._tables.append(_Drawn(span, table, cells))
+        self._parts.append(Part(*span, "table", cells))
+        self._tables.append(_Drawn(span, table, cells, first))
 
     def _simple_end(self, number: int, last: int) -> int:
         borders = 0
@@ -459,11 +460,13 @@ def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) 
     for drawn in tables:
         contents: list[str] = []
         is_new = False
-        for document, first in drawn.cells:
+        first = drawn.first
+        for _, document in drawn.cells:
             own = {n - first: written[n] for n in range(first, first + len(document.segments)) if n in written}
             said = edited(document.text, document.edits(own, lambda *_: None))
             contents.append(said.replace("\t", " "))  # which would end in another column
             is_new |= bool(own)
+            first += len(document.segments)
         if is_new:
             start = drawn.span[0]
             indent = text[text.rfind("\n", 0, start) + 1 : start]
