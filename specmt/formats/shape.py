@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -277,11 +278,12 @@ class Checked:
             faults = list(compare(self._source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))
             if not faults:
                 break
+            numbers = sorted(left, key=lambda number: self.segments[number].line)
+            lines = [self.segments[number].line for number in numbers]
             wrong = {
                 number: fault.text
                 for fault in faults
-                for number in left
-                if fault.lines[0] <= self.segments[number].line <= fault.lines[1]
+                for number in numbers[bisect_left(lines, fault.lines[0]) : bisect_right(lines, fault.lines[1])]
             }
             for number, what in (wrong or dict.fromkeys(left, faults[0].text)).items():
                 told[number, f"{KEPT}: {what}"] = None

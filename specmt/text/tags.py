@@ -39,7 +39,7 @@ _BETWEEN: Final = re.compile(r"(?<=\S)(?=\S)")
 
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _LONGEST: Final = 100
-"""The most characters of a stand-in, and of what is looked at before a point that ends a sentence."""
+"""The most characters of a stand-in, and of what is looked at of a word before a point."""
 
 _FAR: Final = 500
 """How many words behind a point is looked for one that has a partner."""
@@ -282,14 +282,19 @@ class _Words:
         number = bisect_right(self._ends, tag.start - 1)
         head = self._source_text[self.source[number][0] : tag.start]
         first = max(self._targets[number], default=self._last[number])
-        if _SENTENCE_END.search(head, max(0, len(head) - _LONGEST)):
+        if _ends_sentence(head, (0, len(head))):
             first = self._last[number]
-            ends = (word for word in range(first, self._next[number]) if _SENTENCE_END.search(self._said(word)))
+            ends = (
+                word
+                for word in range(first, self._next[number])
+                if _ends_sentence(self._target_text, self.target[word])
+            )
             first = next(ends, first)
         word = min(max(first, room[0]), room[1] - 1)
         said = self._said(word)
         self.is_sure &= not self._is_guess or head in said
-        if said.lower().startswith(head.lower()) and not said[len(head) : len(head) + 1].isalnum():
+        near = max(0, len(head) - _LONGEST)
+        if said[near : len(head)].lower() == head[near:].lower() and not said[len(head) : len(head) + 1].isalnum():
             said = said[: len(head)]
         elif not _CLOSING.match(head[-1:]):
             said = said.rstrip(_STOPS) or said
@@ -303,6 +308,10 @@ class _Words:
         if word < room[1]:
             return self.target[word][0]
         return self.target[room[1] - 1][1] if room[1] else 0
+
+
+def _ends_sentence(text: str, word: Span) -> bool:
+    return _SENTENCE_END.search(text, max(word[0], word[1] - _LONGEST), word[1]) is not None
 
 
 class _Gaps:

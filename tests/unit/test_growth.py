@@ -288,7 +288,14 @@ def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: st
 @pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     ("name", "around", "unit"),
-    [("html", ("", ""), "<i><b>x"), ("mdx", ("", ""), "<br>x"), ("xliff", _UNIT, "{n, plural, other {x}}")],
+    [
+        ("html", ("", ""), "<i><b>x"),
+        ("html", ("<p>", ""), "a.<a>"),
+        ("rst", ("", "x"), "„\\ "),
+        ("markdown", ("a|b\n-|-\na ", ""), "\n# > [!note]\n"),
+        ("mdx", ("", ""), "<br>x"),
+        ("xliff", _UNIT, "{n, plural, other {x}}"),
+    ],
 )
 def test_a_line_a_word_or_a_unit_is_not_looked_through_for_each_tag_or_text_in_it(
     name: str, around: tuple[str, str], unit: str
