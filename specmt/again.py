@@ -30,14 +30,18 @@ def damage(source: str, translation: str) -> str | None:
 
 
 def without_new(source: str, translation: str) -> str:
-    """Returns a translation without the tags and marks of bold text that its source has none of: they are no words."""
-    known = {*find_copied(source)}
+    """Returns a translation without the tags and marks of bold text that its source has none of.
+
+    Of a tag that is called as a word of the source is, the word stays.
+    """
+    known, words = {*find_copied(source)}, {*re.findall(r"\w+", source.casefold())}
     said, place = [""], 0
     for token in find_tokens(plain(translation)):
         if token.kind in ("tag", "strong") and token.text not in known:
-            said.append(translation[place : token.start])
+            word = token.text.strip("</>")
+            said.append(translation[place : token.start] + word * (word.casefold() in words))
             place = token.end
-    return " ".join("".join([*said, translation[place:]]).split()) if place else translation
+    return re.sub(" {2,}", " ", "".join([*said, translation[place:]])).strip() if place else translation
 
 
 def _hidden(copied: Sequence[str], translation: str) -> list[str]:
