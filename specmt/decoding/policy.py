@@ -34,7 +34,7 @@ REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms 
 SHARE: Final = 0.0075  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 1.5%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of a turn that says what they take. Half: what Python adds blurs it; twice: more is lost
-DOUBT: Final = 0.2  # a gain so small loads nothing that was never seen. Half: more is loaded in vain; twice: later
+DOUBT: Final = 0.2  # a gain so small loads no drafter never seen, nor tries its trees. Half: more in vain; twice: later
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
