@@ -29,10 +29,14 @@ _ENDS: Final = {
 }  # fmt: skip
 _QUOTES: Final = {"'": "'", '"': '"', "(": ")", "[": "]", "{": "}", "<": ">", "«": "»", "‘": "’", "“": "”", "„": "“"}
 _NEEDED: Final = re.compile(r"\\")
-_SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)")
+_SPECIAL: Final = re.compile(r"[\\*`|]|_(?=\W|_|\Z)|<(?=[^<>]*>\Z)")
 _LINKS: Final = re.compile(rf"{_SPECIAL.pattern}|@|:(?=//)")
 _LIKE_ADDRESS: Final = re.compile(r"(?:https?|ftp)://\S{0,2000}|[\w.+-]{1,64}@[\w./-]{1,200}")
 _ESCAPE: Final = re.compile(r"\\(\s|[\s\S])|\\\Z")
+_TARGET: Final = re.compile(r"(?<!\\)<(?:[^<>\\]|\\.)*>\Z", re.DOTALL)
+"""What a phrase is said for, in the end of it."""
+
+_IN_TARGET: Final = re.compile(r"[\\<>`]")
 _HAS_MARKUP: Final = re.compile(r"[\\*`|\[_@]|://")
 _ADDRESS: Final = re.compile(
     r"""(?<![^\s'"(\[{<>/:\x80-\U0010ffff-])(?:(?:https?|ftp)://[^\s<>"`]{0,2000}|[^\s()<>,:;"@]{1,64}@(?=\w)[\w./-]*)(?:(?<=[\w/=~+*])|(?=>))"""
@@ -87,7 +91,7 @@ def find(text: str, start: int, end: int) -> Sequence[Found]:
         elif kind == "to":
             if _may_follow(text, place, end):
                 name, inside = normal(match["name"]), match.span("name")
-                key = f"<{name}_>" if match["to"] == "_" else "__"
+                key = _alias(name) if match["to"] == "_" else "__"
                 found.append(Found("pair", first, place, inside, key, name if match["to"] == "_" else "__"))
         elif kind == "note":
             if _may_follow(text, place, end):
@@ -145,7 +149,7 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
     if kind != "phrase":
         return Found("opaque", start, end, inside, " ".join(raw.split()))
     role, to = closing["role"] or opening[0][1:-2], closing["to"] or ""
-    cut = content.rfind("<") if content.endswith(">") and not content.endswith("\\>") else -1
+    cut = behind.start() if (behind := _TARGET.search(content)) else -1
     title = content[: max(cut, 0)].rstrip()
     target = " ".join(content[cut:].split())
     if to:
@@ -155,13 +159,18 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
         if cut >= 0:
             return Found("opaque", start, end, inside, raw)
         name = normal(content)
-        return Found("pair", start, end, inside, "__" if to == "__" else f"<{name}_>", "" if to == "__" else name)
+        return Found("pair", start, end, inside, "__" if to == "__" else _alias(name), "" if to == "__" else name)
     if title and role:
         is_name = role not in _OF_TITLES and not any(map(str.isspace, title))
         return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}", is_name=is_name)
     if role in OF_TEXT or (not role and any(map(str.isspace, content))):
         return Found("pair", start, end, inside, f":{role}:")
     return Found("opaque", start, end, inside, " ".join(raw.split()))
+
+
+def _alias(name: str) -> str:
+    """Returns a reference by its name as the target of another one."""
+    return "<" + _IN_TARGET.sub(r"\\\g<0>", name) + "_>"
 
 
 def normal(name: str) -> str:
@@ -268,13 +277,7 @@ class Writer:
         closing: str | Span = (pair.inside[1], pair.end)
         if pair.name and normal(said) != normal(self._text[slice(*pair.inside)]):
             opening = "`"
-            closing = (
-                f" <{pair.name}_>`__"
-                if pair.name not in ("<", "__")
-                else "`__"
-                if pair.name == "__"
-                else f" {pair.key}`__"
-            )
+            closing = "`__" if pair.name == "__" else f" {pair.key}`__"
         if pair.key == "::" and not any(map(str.isspace, said)):
             closing = "\\ `"  # without a space it would be a name, which is left
         yield "open", opening

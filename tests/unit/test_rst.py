@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from docutils import nodes
@@ -224,6 +225,23 @@ def test_a_reference_keeps_its_target() -> None:
     source = document.segments[0].source
     written = document.write({0: carry(source, "Look at that there.", [(0, 0), (1, 1), (2, 2), (4, 3)])[0]}, print)
     assert written.decode().startswith("Look `at that <das ziel_>`__ `there <a>`__.")
+
+
+@pytest.mark.parametrize(
+    ("reference", "said", "written"),
+    [
+        (r"`\<suche\>`_", "SUCHE", r"`SUCHE <\<suche\>_>`__"),
+        (r"`\<suche\>`_", "<WAHL>", r"`<WAHL> <\<suche\>_>`__"),
+        (r"`\<suche\>`_", "<suche>", r"`\<suche>`_"),
+        (r"`a\\b c`_", "d", r"`d <a\\b c_>`__"),
+        (r"`a <\<suche\>_>`_", "d", r"`d <\<suche\>_>`__"),
+    ],
+)
+def test_a_name_is_written_as_a_target_with_its_escapes(reference: str, said: str, written: str) -> None:
+    document = read("rst", f"Hier {reference}.\n".encode())
+    (tag,) = document.segments[0].source.tags
+    tagged = Tagged(f"Here {said}.", (replace(tag, end=tag.start + len(said)),))
+    assert document.write({0: tagged}, print).decode() == f"Here {written}.\n"
 
 
 def test_directives_of_texts_are_read_whatever_their_names_hold() -> None:
