@@ -337,8 +337,7 @@ class _Page:
             if match := HEADER.match(lines.raw(n)):
                 end = next((m for m in range(n + 1, body) if FIELD.match(lines.raw(m))), body)
                 self._cut(n, match.end(), lines.indent(n + 1, end), "option")
-                # In a header, docutils read quotes in quotes otherwise before 0.22.
-                self._drawn(n, end, table, lines[n].column, never='"\\')
+                self._drawn(n, end, partial(table, is_header=True), lines[n].column)
         while body < last and lines[body].is_blank:
             body += 1
         self._drawn(body, last, table, lines.indent(body, last))
@@ -404,13 +403,8 @@ class _Page:
         self._drawn(number, end, grid_table if is_grid else simple_table, self._lines[number].column)
         return end
 
-    def _drawn(
-        self, number: int, end: int, read: Callable[[Sequence[str]], Table | None], indent: int, never: str = ""
-    ) -> None:
-        """Reads a table; each cell is a page of its own.
-
-        :param never: the characters that a translation may not have
-        """
+    def _drawn(self, number: int, end: int, read: Callable[[Sequence[str]], Table | None], indent: int) -> None:
+        """Reads a table; each cell is a page of its own."""
         if number >= end:
             return
         lines = [self._lines[each] for each in range(number, end)]
@@ -434,7 +428,7 @@ class _Page:
                 own = Segment(
                     segment.source,
                     segment.line,
-                    _checked(segment, never),
+                    _checked(segment, cell.text, table),
                     segment.state,
                     reason=segment.reason,
                     start=lines[cell.top].first,
@@ -480,12 +474,11 @@ def _line_in_cell(first: int, text: str, place: int) -> int:
     return first + text.count("\n", 0, place)
 
 
-def _checked(segment: Segment, never: str) -> Callable[[Tagged, Tell], list[Edit]]:
+def _checked(segment: Segment, text: str, table: Table) -> Callable[[Tagged, Tell], list[Edit]]:
     """Returns what refuses a translation that a cell cannot hold, which is written with its table."""
 
     def edits(translation: Tagged, tell: Tell) -> list[Edit]:
-        said = [piece for edit in segment.edits(translation, tell) for piece in edit.pieces if isinstance(piece, str)]
-        if any(char in piece for piece in said for char in never):
+        if not table.holds(text, edited(text, segment.edits(translation, tell))):
             raise RefusedError("it has a quotation mark or a backslash")
         return []
 

@@ -42,6 +42,9 @@ class Table(Protocol):
     def draw(self, contents: Sequence[str]) -> list[str]:
         """Returns the lines of the table with other texts in its cells."""
 
+    def holds(self, old: str, new: str) -> bool:
+        """Whether a cell with one text may have another one."""
+
 
 def width(text: str) -> int:
     """Returns how many columns a text takes."""
@@ -104,8 +107,13 @@ def _scan(block: Sequence[str], top: int, left: int) -> tuple[int, int] | None:
     return None
 
 
+class _Drawn:
+    def holds(self, old: str, new: str) -> bool:
+        return True
+
+
 @final
-class _Grid:
+class _Grid(_Drawn):
     def __init__(self, cells: list[Cell], height: int, width: int, header: int) -> None:
         self.cells = cells
         self._header = header
@@ -201,7 +209,7 @@ def simple_table(rows: Sequence[str]) -> Table | None:
 
 
 @final
-class _Simple:
+class _Simple(_Drawn):
     def __init__(
         self, cells: list[Cell], rows: Sequence[str], starts: list[int], ends: list[int], borders: set[int]
     ) -> None:
@@ -243,8 +251,11 @@ class _Simple:
         return out
 
 
-def value_table(rows: Sequence[str], delimiter: str) -> Table | None:
-    """Returns a table of values; ``None`` without a delimiter, or where a quote is not closed."""
+def value_table(rows: Sequence[str], delimiter: str, *, is_header: bool = False) -> Table | None:
+    """Returns a table of values; ``None`` without a delimiter, or where a quote is not closed.
+
+    :param is_header: whether quotes in quotes, and backslashes, are read otherwise by docutils before 0.22
+    """
     text, end = "\n".join(rows), re.escape(delimiter)
     value = re.compile(rf' *(?P<said>"(?P<quoted>[^"]*(?:""[^"]*)*)"|(?![" ])[^{end}\n]*)(?:[{end}\n]|\Z)')
     cells: list[Cell] = []
@@ -257,20 +268,31 @@ def value_table(rows: Sequence[str], delimiter: str) -> Table | None:
         cells.append(Cell(line, match.start("said"), line, match.end("said"), line, 0, said))
         line += text.count("\n", place, match.end())
         place = match.end()
-    return _Values(text, delimiter, cells)
+    return _Values(text, delimiter, cells, is_header=is_header)
 
 
 @final
 class _Values:
-    def __init__(self, text: str, delimiter: str, cells: list[Cell]) -> None:
+    def __init__(self, text: str, delimiter: str, cells: list[Cell], *, is_header: bool) -> None:
         self.cells = cells
-        self._text, self._delimiter = text, delimiter
+        self._text, self._delimiter, self._is_header = text, delimiter, is_header
+
+    def holds(self, old: str, new: str) -> bool:
+        is_plain = new.count("\\") <= old.count("\\") and not ('"' in new and self._is_parted(new))
+        return is_plain or not self._is_header
 
     def draw(self, contents: Sequence[str]) -> list[str]:
         out, place = [], 0
         for cell, said in zip(self.cells, contents, strict=True):
             if said != cell.text:
-                in_quotes = self._text[cell.left] == '"' or any(char in said for char in f'"\n{self._delimiter}')
-                out += [self._text[place : cell.left], '"' + said.replace('"', '""') + '"' if in_quotes else said]
+                if '"' in said and self._is_header:
+                    said = f"\\ {said}" if said[0] == '"' else said  # a mark is a mark within a value without quotes
+                elif '"' in said or self._text[cell.left] == '"' or self._is_parted(said):
+                    said = '"' + said.replace('"', '""') + '"'
+                out += [self._text[place : cell.left], said]
                 place = cell.right
         return "".join([*out, self._text[place:]]).split("\n")
+
+    def _is_parted(self, said: str) -> bool:
+        """Whether a value would be more than one without quotes."""
+        return "\n" in said or self._delimiter in said
