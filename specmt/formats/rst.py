@@ -478,7 +478,7 @@ def _checked(segment: Segment, text: str, table: Table) -> Callable[[Tagged, Tel
     """Returns what refuses a translation that a cell cannot hold, which is written with its table."""
 
     def edits(translation: Tagged, tell: Tell) -> list[Edit]:
-        if not table.holds(text, edited(text, segment.edits(translation, tell))):
+        if not table.holds(text, edited(text, [*segment.edits(translation, tell)])):
             raise RefusedError("it has a quotation mark or a backslash")
         return []
 
