@@ -288,7 +288,7 @@ class _Page:
             elif kind in ("image", "link_close", "span_close") or child.info in ("attributes", "icon"):
                 images += self._attributes(span, _LISTED_TEXT)
             is_break = kind == "hardbreak" or name in _BLOCKS
-            if is_break and len(opened) < (2 if name in ("br", "hardbreak") else 1):  # which stays around both
+            if is_break and (not opened or name in ("br", "hardbreak")):  # what it is in stays around both
                 yield
             elif is_break or skipped > number or name in _VOID or kind in ("code_inline", "image"):
                 if kind == "image":

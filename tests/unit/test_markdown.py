@@ -513,7 +513,8 @@ def test_backticks_of_two_texts_are_no_code() -> None:
         ("Hallo **eins<br>zwei** da\n", ["Hallo eins", "zwei da"]),
         ("| a |\n|-|\n| [eins<br>zwei](b) |\n", ["a", "eins", "zwei"]),
         ("*eins  \nzwei* drei\n", ["eins", "zwei drei"]),
-        ("**a *eins<br>zwei***\n", ["a eins{t1}zwei"]),
+        ("**a *eins<br>zwei***\n", ["a eins", "zwei"]),
+        ("- <b><i>[eins<br/>zwei](a)</i></b>\n", ["eins", "zwei"]),
     ],
 )
 def test_a_break_in_an_element_ends_a_text(page: str, texts: list[str]) -> None:
