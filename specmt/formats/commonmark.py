@@ -14,7 +14,7 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock, html_block
+from markdown_it.rules_block import StateBlock, html_block, lheading
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
@@ -34,14 +34,15 @@ from specmt.formats.commonmark_inline import (
 from specmt.formats.jsx import jsx_block, jsx_inline
 
 _LINE: Final = re.compile(
-    rf""":{{3,}}[ \t]*(?:{BRACES}|[\w.:-]+)?(?:\[(?P<label>[^\[\]\n]*)\])?[ \t]*(?:{BRACES}[ \t]*)?
-            (?:(?:[\w:-]+="[^"\n]*"[ \t]*)+|(?P<title>[^\n{{]*?))[ \t]*(?:{BRACES})?[ \t]*:*
+    rf""":{{3,}}(?!:)[ \t]*(?![ \t])(?:{BRACES}|[\w.:-]+(?![\w.:-]))?(?:\[(?P<label>[^\[\]\n]*)\])?
+            [ \t]*(?:{BRACES}[ \t]*)?(?![ \t])
+            (?:(?:[\w:-]+="[^"\n]*"[ \t]*)+(?![ \t])|(?P<title>(?:[^\n{{]*[^\s{{:])?))(?:[ \t]*{BRACES})?[ \t]*:*
         | ==[ \t]+(?P<tab>\S.*)
         | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{BRACES})?
         | \[![\w|-]+(?:[ \t][^\[\]\n]*)?\][+-]?(?:[ \t]+(?P<alert>.*))? | {INCLUDE}
         | (?:(?:{MACRO})[ \t]*)+ | {ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
         | /{{3,}}[ \t]*(?:html[ \t]*\|.*|[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
-        | \^{{3,}} | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code.*\]\(.*\) | \([\w-]+\)=
+        | \^{{3,}} | (?i:\[toc\]) | --8<--.* | <<<[ ]?@?[./{{].* | @\[code[^\]]*\]\(.*\) | \([\w-]+\)=
         | \+{{3}}(?:[ \t]*\{{.*\}})? | \*\[[^\]\n]+\]:[ \t]*(?P<abbreviation>.*)""",
     re.VERBOSE,
 )
@@ -49,13 +50,14 @@ _LINE: Final = re.compile(
 
 _LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=+^")
 HEADER: Final = re.compile(
-    r"""(?:!!!|\?\?\?\+?)[ \t]*[\w-]*(?:[ \t]+[\w-]+)*(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*
-        | ===[!+]*[ \t]+"(?P<tab>[^\n]*)"[ \t]*""",
+    r"""(?:(?:!!!|\?\?\?\+?)(?:[ \t]*[\w-]+(?:[ \t]+[\w-]+)*)?(?:[ \t]+"(?P<title>[^\n]*)")?
+        | ===[!+]*[ \t]+"(?P<tab>[^\n]*)")(?:[ \t]*\{[^{}\n]*\})?[ \t]*""",
     re.VERBOSE,
 )
 """The first line of what has its body indented by four spaces."""
 
 _DEFINITION: Final = re.compile(r":[ \t]+(?=\S)")
+_UNDER: Final = re.compile(r"(?:=+|-+)\s*")
 _OF_PANDOC: Final = re.compile(
     r"(?::|[Tt]able:|\|(?=[ \t])|(?:\#|[a-z]|[ivx]{2,5})[.)]|[A-Z](?:\)|\.(?=[ ]{2}))|\((?:@[\w-]*|\w{1,4})\))[ \t]+"
     r"(?=\S)(?![A-Za-z]\.)"
@@ -73,7 +75,7 @@ COLUMNS: Final = "its columns are where dashes are"
 _OPTION: Final = re.compile(r":(?:alt|caption|header|label|title):[ \t]+(?P<title>.*)|:[\w-]+:.*|---")
 _MYST: Final = re.compile(r":{3,}\{[\w:-]+\}")
 _KEPT_BLOCK: Final = (
-    (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:\([\w:-]+\)|\{[^}]*\})?[ \t]*\Z"), "math"),
+    (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:(?:\([\w:-]+\)|\{[^{}]*\})[ \t]*)?\Z"), "math"),
     (re.compile(r"\\\["), re.compile(r"\\\][ \t]*\Z"), "math"),
     (re.compile(r"\\begin\{"), re.compile(r"\\end\{"), "math"),
     (
@@ -125,6 +127,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     block.before("table", "grid", _grid)
     if dialect != "gfm":
         deflist_plugin(markdown)
+        block.at("lheading", _heading)
         block.before("fence", "indented", _indented, interrupts)
         block.before("paragraph", "terms", _terms)
         block.before("paragraph", "definition", partial(_marked, _DEFINITION))
@@ -141,7 +144,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
 
 
 _OF_HTML: Final = re.compile(
-    r"<(?:(?P<inline>a|abbr|b|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*|\w[^<>]*\smarkdown(?:=[^<>]*)?)>"
+    r"<(?:(?P<inline>a|abbr|b|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*|(?=[^<>]*\smarkdown[=>])\w[^<>]*)>"
 )
 """A tag alone on a line behind which there may be Markdown."""
 
@@ -249,6 +252,17 @@ def _indented(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     return True
 
 
+def _heading(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads a heading with a line under it, which theirs looks for to the end of a paragraph, but for definitions."""
+    for each in range(line, min(last, line + _MOST_TERMS)):
+        said = _source(state, each)
+        if not said or _UNDER.fullmatch(said):
+            break
+        if _DEFINITION.match(said):
+            return False
+    return lheading(state, line, last, silent)
+
+
 def _terms(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads a term that is not the only one of a definition."""
     end = line
@@ -353,7 +367,7 @@ def _nested(state: StateBlock, line: int, end: int, indent: int) -> None:
 
 
 DIRECTIVE: Final = re.compile(
-    r"(?P<fence>`{3,}|~{3,})(?:\{(?P<name>[\w:-]+)\}|[ ]?(?P<kind>admonish|ad-[\w-]+)(?![^ \t]))[ \t]*"
+    r"(?P<fence>`{3,}|~{3,})(?:\{(?P<name>[\w:-]+)\}|[ ]?(?P<kind>admonish|ad-[\w-]+)(?![^ \t]))"
     r"(?P<title>[^`\n]*)"
 )
 """How a directive of MyST begins, or an admonition of mdBook or Obsidian, which are fences, too."""

@@ -57,7 +57,7 @@ ROLE: Final = r"\{(?:any|doc|download|index|numref|ref|term|std:\w+|\w+:ref)\}"
 _NAMED: Final = re.compile(rf"{ROLE}`([^`<>*_\\]+?)\s*<[^<>`]+>`")
 _MACRO_START: Final = re.compile(r"\{[{%#]|<%")
 _MACRO_TARGET: Final = re.compile(
-    rf"""\((?:[^\s(){{}}]*(?:{MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
+    rf"""\([^\s(){{}}]*(?:(?:{MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
 )
 
 

@@ -44,6 +44,10 @@ def shouted(source: str, name: str = "a.md", /, **options: Any) -> str:
 CASES = {
     "alert": ("> [!NOTE]\n> Das Haus.\n", "> [!NOTE]\n> DAS HAUS.\n"),
     "callout": ("> [!tip]- Ein Titel\n> Das Haus.\n", "> [!tip]- EIN TITEL\n> DAS HAUS.\n"),
+    "admonition with attributes": (
+        '!!! info "Titel" {: .a #b}\n    Das Haus.\n\n=== "Da" { .a }\n\n    Haus\n',
+        '!!! info "TITEL" {: .a #b}\n    DAS HAUS.\n\n=== "DA" { .a }\n\n    HAUS\n',
+    ),
     "admonition": ('!!! info "Titel"\n    Das Haus.\n', '!!! info "TITEL"\n    DAS HAUS.\n'),
     "collapsed": ('??? note "Titel"\n\n    Das Haus.\n\n    - ein\n', '??? note "TITEL"\n\n    DAS HAUS.\n\n    - EIN\n'),
     "nested admonition": (
