@@ -287,7 +287,10 @@ class Loop(Rows[_Row]):
         row, ids, opening, end = self.rows[number], self._said(number), len(self.opening), int(self.lengths[number])
         row.stats.tokens = end - opening
         row.stats.drafted += int(self.drafted[number])
-        row.stats.count_calls(np.trim_zeros(self.calls[number], "b").tolist())
+        counts: list[int] = self.calls[number].tolist()
+        while counts and not counts[-1]:
+            counts.pop()
+        row.stats.count_calls(counts)
         for drafter in self.drafters:
             drafter.finish(number, ids)
         if not self.scores:

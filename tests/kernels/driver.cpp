@@ -166,6 +166,13 @@ void run_all(int type, const Sizes& z) {
     call("encode", &encoder, &encoding);
     show("encode", states, rows * z.width);
 
+    // Enough for threads that have sentences of their own.
+    const int64_t many[] = {0, 70, 75, 140};
+    float* apart = floats(140 * z.width, 0.0f);
+    const Encoding other{2, 140, SENTENCES, filled<int64_t>(140, token), many, apart};
+    call("encode", &encoder, &other);
+    show("encode apart", apart, 140 * z.width);
+
     Cache self[3], cross[3];
     const Network* networks[] = {&verifier, &masked, &ahead};
     for (int i = 0; i < 3; ++i) {

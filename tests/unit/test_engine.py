@@ -304,6 +304,24 @@ def test_encoder_memory_and_cross_cache_do_not_depend_on_company(networks: Netwo
         assert equal(held(state.cross.data[:, :, row, :, :length]), held(cross.data[:, :, 0, :, :length]))
 
 
+@pytest.mark.parametrize(
+    ("lengths", "threads"), [((60, 3, 64), 1), ((90, 40, 30, 4, 70), 2), ((50, 20, 75, 30, 40), 3), ((99, 99, 3), 2)]
+)
+def test_threads_with_sentences_of_their_own_say_the_same(
+    networks: Networks, lengths: tuple[int, ...], threads: int
+) -> None:
+    generator = random.Random(threads)
+    sources = [[generator.randrange(4, 430) for _ in range(length)] for length in lengths]
+    set_threads(threads)
+    found, cross = sentences_of(networks.verifier.encode(sources)), open_rows(networks, sources).cross
+    set_threads(1)
+    for row, source in enumerate(sources):
+        assert equal(found[row].numpy(), sentences_of(networks.verifier.encode([source]))[0].numpy())
+        alone = open_rows(networks, [source]).cross
+        length = len(source) + 1
+        assert equal(held(cross.data[:, :, row, :, :length]), held(alone.data[:, :, 0, :, :length]))
+
+
 @pytest.mark.crossed("networks", "order")
 @pytest.mark.parametrize(
     ("order", "block_size", "threads"),

@@ -36,13 +36,13 @@ void run_alignment(const Network& n, const Alignment& a) {
             w.normalise(layer.attention_norm);
             if (layer.ssru.weight) {
                 w.add_recurrent(layer.ssru, starts, [&](int64_t r, int i) {
-                    float* own = &w.s.attended[r * n.width + i];
+                    float* own = &w.attended[r * n.width + i];
                     return Cell{r > starts[sentences[r]] ? own - n.width : nullptr, own};
                 });
             } else {
-                w.from_normed(layer.qkv, w.s.wide.data(), wide);
+                w.from_normed(layer.qkv, w.projected, wide);
                 const auto self_of = [&](int64_t r, int h) {
-                    const float* keys = &w.s.wide[starts[sentences[r]] * wide + n.width + h * size];
+                    const float* keys = &w.projected[starts[sentences[r]] * wide + n.width + h * size];
                     return KeysValues<float>{keys, keys + n.width, wide, 0};
                 };
                 w.attend(starts, wide, self_of,
@@ -50,7 +50,7 @@ void run_alignment(const Network& n, const Alignment& a) {
                 w.add_attended(layer.attention_out);
             }
             w.normalise(layer.cross_norm);
-            w.from_normed(layer.cross_query, l < a.layer ? all : read, w.s.wide.data(), wide);
+            w.from_normed(layer.cross_query, l < a.layer ? all : read, w.projected, wide);
             const auto cross_of = [&](int64_t r, int h) {
                 const Kept* keys = cross + place_of(r) * a.cross.row + h * a.cross.head;
                 return KeysValues<Kept>{keys, keys + a.cross.value, size, 0};
@@ -71,8 +71,8 @@ void run_alignment(const Network& n, const Alignment& a) {
                     if (!a.heads[h]) continue;
                     // What attention works out on the way: e to the power of the scores.
                     const Seen seen{source};
-                    const Queries query{&w.s.wide[r * wide + h * size], wide, w.own.scores.data(), w.longest,
-                                        &w.s.attended[r * n.width + h * size], n.width};
+                    const Queries query{&w.projected[r * wide + h * size], wide, w.own.scores.data(), w.longest,
+                                        &w.attended[r * n.width + h * size], n.width};
                     ::attend(size, query, cross_of(r, h), &seen, 1);
                     const float* scores = w.own.scores.data();
                     float sum = 0.0f;

@@ -74,11 +74,12 @@ void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int 
     constexpr int STEP = TILE_BYTES / sizeof(typename T::Value);
     const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
     const auto* weight = static_cast<const typename T::Value*>(linear.weight) + panel * panel_size;
-    const auto* second = x.values + size * x.stride;
+    const auto *first = x.values, *second = first + size * x.stride;
+    const int inputs = linear.inputs;
     const int64_t bytes = x.stride * static_cast<int64_t>(sizeof(typename T::Value));
     clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
-    for (int k = 0; k < linear.inputs; k += STEP) {
-        load_tile<4>(x.values + k, bytes);
+    for (int k = 0; k < inputs; k += STEP) {
+        load_tile<4>(first + k, bytes);
         load_tile<6>(weight + k * LANES, TILE_BYTES);
         Tiles<T>::template multiply<0, 4, 6>();
         if constexpr (ROW_TILES == 2) {
@@ -96,10 +97,12 @@ void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int 
     if constexpr (PANELS == 2) store_tile<1>(sums[0][1]);
     if constexpr (ROW_TILES == 2) store_tile<2>(sums[1][0]);
     if constexpr (ROW_TILES * PANELS == 4) store_tile<3>(sums[1][1]);
-    for (int p = 0; p < PANELS; ++p)
-        for (int r = 0; r < rows; ++r)
-            finish<T>(Tiles<T>::load_sum(sums[r / size][p][r % size]), linear, (panel + p) * LANES, x, r, epilogue, out,
-                      out_stride);
+    for (int p = 0; p < PANELS; ++p) {
+        const Outputs outputs(linear, panel + p);
+        for (int t = 0; t < ROW_TILES; ++t)
+            for (int r = t * size, end = std::min(rows, r + size), i = 0; r < end; ++r, ++i)
+                finish<T>(Tiles<T>::load_sum(sums[t][p][i]), outputs, x, r, epilogue, out, out_stride);
+    }
 }
 
 // The same as `tile_block`, bit for bit, in ordinary registers: one row or two are too little for tiles. Their instruction
@@ -153,7 +156,7 @@ void few_block(const Rows<BFloat16>& x, const Linear& linear, int panel, Epilogu
     _mm_setcsr(control);
     for (int p = 0; p < PANELS; ++p)
         for (int r = 0; r < ROWS; ++r)
-            finish<BFloat16>(sum[r][p], linear, (panel + p) * LANES, x, r, epilogue, out, out_stride);
+            finish<BFloat16>(sum[r][p], Outputs(linear, panel + p), x, r, epilogue, out, out_stride);
 }
 
 template <int ROWS>

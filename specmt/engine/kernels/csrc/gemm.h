@@ -25,6 +25,19 @@ struct Rows {
     Rows from(int row) const { return {values + row * stride, stride, scales ? scales + row : nullptr}; }
 };
 
+// What becomes of the sums of sixteen outputs.
+struct Outputs {
+    int column;
+    Floats bias, scale;
+    const int32_t* offset;
+
+    INLINE Outputs(const Linear& linear, int panel)
+        : column(panel * LANES),
+          bias(linear.bias ? load(linear.bias + column) : floats(0.0f)),
+          scale(linear.scale ? load(linear.scale + column) : bias),
+          offset(linear.offset + column) {}
+};
+
 // The types: what weights (Value), rows, and keys and values (Kept) are kept in; how many inputs are multiplied at a time,
 // and how many times the weights that stand side by side are enough for that; and how many rows fit into registers.
 
@@ -38,7 +51,7 @@ struct Float32 {
     INLINE static auto load(const Value* w, int) { return ::load(w); }
     INLINE static auto spread(const Row* x) { return ::spread(*x); }
     INLINE static Sum multiply_add(Sum sum, Spread x, Floats w) { return fma(x, w, sum); }
-    INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
+    INLINE static Floats finish(Sum sum, const Outputs& outputs, float) { return add(sum, outputs.bias); }
 };
 
 struct BFloat16 {
@@ -51,7 +64,7 @@ struct BFloat16 {
     INLINE static auto load(const Value* w, int) { return load_pairs(w); }
     INLINE static auto spread(const Row* x) { return spread_pair(x); }
     INLINE static Sum multiply_add(Sum sum, PairSpread x, Pairs w) { return add_products(sum, x, w); }
-    INLINE static Floats finish(Sum sum, const Linear&, int, float, Floats bias) { return add(sum, bias); }
+    INLINE static Floats finish(Sum sum, const Outputs& outputs, float) { return add(sum, outputs.bias); }
     static Scale convert(const float* from, Row* to, int count) {
         for (int i = 0; i < count; i += LANES) store_pairs(to + i, ::load(from + i));
         return {1.0f, 0};
@@ -69,9 +82,8 @@ struct Int8 {
     INLINE static auto load(const Value* w, int) { return load_bytes(w); }
     INLINE static auto spread(const Row* x) { return spread_bytes(x); }
     INLINE static Sum multiply_add(Sum sum, ByteSpread x, Bytes w) { return add_products(sum, x, w); }
-    INLINE static Floats finish(Sum sum, const Linear& linear, int column, float scale, Floats bias) {
-        const Floats factor = multiply(::load(linear.scale + column), floats(scale));
-        return fma(to_floats(sum, linear.offset + column), factor, bias);
+    INLINE static Floats finish(Sum sum, const Outputs& outputs, float scale) {
+        return fma(to_floats(sum, outputs.offset), multiply(outputs.scale, floats(scale)), outputs.bias);
     }
     static Scale convert(const float* from, Row* to, int count) {
         Floats most = floats(0.0f);
@@ -100,11 +112,10 @@ struct Epilogue {
 };
 
 template <class T>
-INLINE void finish(typename T::Sum sum, const Linear& linear, int column, const Rows<T>& x, int row, Epilogue epilogue,
-                   float* out, int64_t out_stride) {
-    const Floats bias = linear.bias ? load(linear.bias + column) : floats(0.0f);
-    const int64_t place = row * out_stride + column;
-    Floats value = T::finish(sum, linear, column, x.scales ? x.scales[row].factor : 1.0f, bias);
+INLINE void finish(typename T::Sum sum, const Outputs& outputs, const Rows<T>& x, int row, Epilogue epilogue, float* out,
+                   int64_t out_stride) {
+    const int64_t place = row * out_stride + outputs.column;
+    Floats value = T::finish(sum, outputs, x.scales ? x.scales[row].factor : 1.0f);
     if (epilogue.relu) value = larger(value, floats(0.0f));
     if (epilogue.residual) value = add(load(epilogue.residual + place), value);
     store(out + place, value);
@@ -165,10 +176,11 @@ void block(const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue,
         for (int part = 0; part < T::PARTS; ++part) multiply_part(u, part);
     }
 #pragma GCC unroll 16
-    for (int p = 0; p < PANELS; ++p)
+    for (int p = 0; p < PANELS; ++p) {
+        const Outputs outputs(linear, panel + p);
 #pragma GCC unroll 16
-        for (int r = 0; r < ROWS; ++r)
-            finish<T>(sum[r][p], linear, (panel + p) * LANES, x, r, epilogue, out, out_stride);
+        for (int r = 0; r < ROWS; ++r) finish<T>(sum[r][p], outputs, x, r, epilogue, out, out_stride);
+    }
 }
 
 template <class T, int ROWS>

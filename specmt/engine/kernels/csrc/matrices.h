@@ -68,11 +68,12 @@ void paired_block(int rows, const Rows<T>& x, const Linear& linear, int panel, E
             }
         }
     }
+    const Outputs outputs(linear, panel);
 #pragma GCC unroll 16
     for (int r = 0; r < 2 * PAIRS; ++r) {
         const auto of_row = [&](int i) { return M::join(sum[r / 2][2 * i], sum[r / 2][2 * i + 1], r % 2); };
         const typename T::Sum whole{{of_row(0), of_row(1), of_row(2), of_row(3)}};
-        if (r < rows) finish<T>(whole, linear, panel * LANES, x, r, epilogue, out, out_stride);
+        if (r < rows) finish<T>(whole, outputs, x, r, epilogue, out, out_stride);
     }
 }
 

@@ -73,16 +73,18 @@ class Converter {
         fit(scales_, rows);
     }
 
-    // Converts some of the rows, and returns all; they stand until the next call. There must be room for them.
+    // Converts some of the rows, and returns all; they stand until the next call. There must be room for them, behind the
+    // first that are somebody else's.
     template <class T>
-    Rows<T> convert(const float* from, Range some, int width) {
+    Rows<T> convert(const float* from, Range some, int width, int64_t first = 0) {
         if constexpr (std::is_same_v<T, Float32>) {
             return {from, width, nullptr};
         } else {
-            auto* values = reinterpret_cast<typename T::Row*>(values_.data());
+            auto* values = reinterpret_cast<typename T::Row*>(values_.data()) + first * width;
+            Scale* scales = scales_.data() + first;
             for (int64_t r = some.begin; r < some.end; ++r)
-                scales_[r] = T::convert(from + r * width, values + r * width, width);
-            return {values, width, scales_.data()};
+                scales[r] = T::convert(from + r * width, values + r * width, width);
+            return {values, width, scales};
         }
     }
 

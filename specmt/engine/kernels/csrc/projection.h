@@ -38,6 +38,7 @@ struct Inputs {
 };
 
 constexpr int MANY_ROWS = 16;  // that threads prepare together, not each for itself
+constexpr int FFN_ROWS = 64;   // whose inner activations stay in the cache of a thread
 constexpr int AT_A_TIME = 32;  // panels whose outputs are looked at while they are in the cache
 
 // An output, and whose it is.
@@ -49,7 +50,7 @@ struct Top {
 // What one thread works with beside the others; kept from call to call.
 struct Own {
     Inputs inputs;  // of few rows
-    Converter rough;
+    Converter rough, inner;
     Vector<float> scores, listed;
     Vector<float> known, sums, states;  // of drafts
     Vector<Leaf> leaves;
@@ -85,7 +86,7 @@ struct Layout {
 
 // What calls work with.
 struct Scratch {
-    Vector<float> x, wide;         // (R, D) residual stream; (R, 3 D)
+    Vector<float> x, projected;     // (R, D) residual stream; (R, 3 D)
     Vector<float> attended;        // (R, D)
     Vector<float> inner;           // (R, F)
     Inputs inputs;                 // of many rows
@@ -103,10 +104,13 @@ Scratch& scratch() {
 // One thread's part of a call.
 struct Part {
     int thread, threads;
+    bool alone = false;  // does the whole of something, while others do the whole of something else
 
     Own& own() const { return scratch().own[thread]; }
-    void sync() const { barrier.wait(thread, threads); }
-    Range of(int count) const { return share(count, thread, threads); }
+    void sync() const {
+        if (!alone) barrier.wait(thread, threads);
+    }
+    Range of(int count) const { return alone ? Range{0, count} : share(count, thread, threads); }
     Range panels(const Linear& linear) const { return of(linear.outputs / LANES); }
 };
 
