@@ -53,7 +53,9 @@ _NO_CODES: Final = {
 """What has backticks in a format and is text (a title, a reference, a quotation), or before that what is code; and
 what is written so that a text stays one."""
 
-_FENCE: Final = re.compile(r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z")
+_FENCE: Final = re.compile(
+    r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}(?![`~])[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z"
+)
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
 _TEXTS: Final = ("", "text", "txt", "mermaid")
 """Languages of code that is translated, and of what has words that are."""

@@ -52,7 +52,9 @@ _QUOTED: Final = re.compile(r"""([\"'`]).*?\1|/\*.*?\*/""", re.DOTALL)
 """Arguments of shortcodes, which are paths and texts of a language."""
 
 _REFERENCE: Final = re.compile(r"\{\{[%<]\s*(?:rel)?ref\b")
-_MARKUP: Final = re.compile(r"\[\^[^\]\s]{1,300}\]|\*\*|(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)|!?\[(?=[^\]]*\]\()|``?")
+_MARKUP: Final = re.compile(
+    r"\[\^[^\]\s]{1,300}\]|\*\*|(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)|!?\[(?=[^\]]{0,1000}\]\()|``?"
+)
 _TITLE: Final = re.compile(r"""\]\(\s*<?([^\s<>()"']*(?:\([^\s()]*\)[^\s()]*)*)""")
 _ADDRESS: Final = re.compile(r"[/@]|^www\.")
 """What a name such as specmt.org lacks, which the words around it may stand for."""

@@ -35,7 +35,7 @@ _GOES_ON: Final = re.compile(r"[ \t\\]*\r?\n[ \t>]*")
 _IN_TAGS: Final = re.compile(r"<[^<>]*>|\]\([^()]*\)")
 _QUOTE: Final = re.compile(r"\n[ \t]*(?:>[ \t]?)+")
 _WORD: Final = re.compile(r"\w{4,}")
-_MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]*(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
+_MARK: Final = re.compile(r"\d+|[\w.%{}/@:-]{0,200}(?:[_%{}@]|[./](?=\w)|(?<=[a-z])[A-Z])[\w.%{}/@-]+")
 """Names, placeholders, paths and numbers."""
 
 _ARRAY: Final = re.compile(r"<string-array\b[^<>]*\sname\s*=\s*[\"']([^\"'<>]*)")

@@ -21,7 +21,7 @@ _TARGET: Final = re.compile(
 )
 _WITH_TARGETS: Final = frozenset(("link target", "link definition", "image", "tag", "HTML", "JSX"))
 _FRAGMENT: Final = re.compile(r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#]*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)""")
-_ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)[^{}]*\}[ \t]*\Z")
+_ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)(?![\w:.-])[^{}]*\}[ \t]*\Z")
 _CODE: Final = re.compile("`+(.+?)`+")
 _OTHER: Final = re.compile(r"[a-z][a-z0-9+.-]*:|[/#{@~]|\Z", re.IGNORECASE)
 """Targets that are not relative."""

@@ -54,7 +54,9 @@ _KEYS: Final = {
 }
 """How entries begin whose texts may be none."""
 
-_MESSAGE: Final = re.compile(r"^(?:msgctxt\s+(.*?))?^msgid\s+(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL)
+_MESSAGE: Final = re.compile(
+    r"^(?:msgctxt\s+(?=\S)(.*?))?^msgid\s+(?=\S)(.*?)(?=^msgid_plural|^msgstr)", re.MULTILINE | re.DOTALL
+)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _BEHIND_TEXT: Final = re.compile(
     r"(?:\][(\[][^()\[\]\n]*[)\]])?[])*_]*[ \t]*((?:\[\^[^\]\s]+\]|\{:?[ ]?(?:[.#]|[\w-]+=)[^{}\n]*\})+)"

@@ -32,7 +32,7 @@ from specmt.types import Span, Tagged
 
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _STRING: Final = re.compile(
-    r"(?P<former>\#\|[ \t]*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,9}\])?)?\s*"
+    r"(?P<former>\#\|)?(?:\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,9}\])?))?\s*"
     r'"(?P<body>[^"\\]*(?:\\.[^"\\]*)*)"\s*'
 )
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -40,7 +40,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "
 _ESCAPES: Final = str.maketrans({char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"})
 _WIDTH: Final = 79
 _PRINTF: Final = re.compile(
-    r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
+    r"%(?:\(\w+\))?(?:\d+\$)?[-+ #0']*(?:[1-9]\d*|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qLjzt])?[%diouxXeEfFgGaAcsSpnr@]"
 )
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 _FEW: Final = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20)"

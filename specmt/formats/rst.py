@@ -48,8 +48,8 @@ _NOTE: Final = re.compile(r"\[[^\]]+\](?:\s+|\Z)")
 _TARGET: Final = re.compile(r"_(?:`((?:[^`\\]|\\.)+)`|((?:[^:\\]|\\.|:(?!\s|\Z))+)):(?:\s|\Z)|__:(?:\s|\Z)")
 _DIRECTIVE: Final = re.compile(r"(?P<subst>\|[^|]+\|\s+)?(?P<name>(?:(?!_)\w)+(?:[-._+:](?:(?!_)\w)+)*)\s?::(?:\s+|\Z)")
 _ATTRIBUTION: Final = re.compile(r"(?:---?(?!-)|—)\s*(?=\S)")
-_CLASSIFIER: Final = re.compile(r"\s+:\s+")
-_ENTRY: Final = re.compile(r"(\S.*?)\s*<[^<>]*>\Z")
+_CLASSIFIER: Final = re.compile(r"(?<!\s)\s+:\s+")
+_ENTRY: Final = re.compile(r"(\S(?:.*\S)?)\s*<[^<>]*>\Z")
 
 
 def read(data: bytes, options: FormatOptions) -> Document:

@@ -28,7 +28,7 @@ _STATES: Final = {
 """The elements that say whether a translation is to be looked at, and how."""
 
 _STATE: Final = re.compile(r"\s(?:state|type)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-_END: Final = re.compile(r"\s*/?>\Z")
+_END: Final = re.compile(r"(?<!\s)\s*/?>\Z")
 
 
 def refreshed(file_format: str, entry: str, source: str, *, is_outdated: bool = False) -> str:

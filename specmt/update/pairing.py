@@ -16,11 +16,11 @@ from specmt.text.patience import patience
 from specmt.types import Span
 
 _NUMBER: Final = re.compile(r"\d+")
-_NAME: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[^\W_]+_\w+\b|[\w.-]+@[\w.-]+|%\w|\{\w+\}")
+_NAME: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[^\W_]+_\w+\b|[\w.-]{1,64}@[\w.-]+|%\w|\{\w+\}")
 _STAND_IN: Final = re.compile(r"\{tx*\d+\}")
 _WORD: Final = re.compile(r"\w{4,}")
 _LOCAL: Final = re.compile(
-    r"(?<=\]\()(?:\{\{[<%] *(?:rel)?ref\s[^{}]*\}\}|[^:)\s]*)(?=[)\s])"
+    r"(?<=\]\()(?:\{\{[<%] *(?:rel)?ref\s[^{}]*\}\}|[^:)\s]{0,500})(?=[)\s])"
     r"|(?<![A-Za-z])(?:de|en|german|english)(?:[-_][A-Za-z]{2})?(?![A-Za-z])"
 )
 """A link within a site, and what of a URL names a language."""

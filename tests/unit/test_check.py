@@ -18,6 +18,7 @@ from specmt.check.findings import KINDS, Finding
 from specmt.check.rules import Rules
 from specmt.project import Settings
 from specmt.text.glossary import Entry, Glossary
+from tests.growth import assert_linear
 from tests.updating import Pair as Updated
 
 WORDS = """Vertrag:contract Kunde:customer Ordner:folder Drucker:printer Bericht:report Termin:appointment Turm:tower
@@ -284,6 +285,15 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
 )
 def test_nothing_is_said_of_what_people_write(file_format: str, source: str, said: str, tmp_path: Path) -> None:
     assert not found(tmp_path, file_format, [(source, said)])
+
+
+@pytest.mark.parametrize(("name", "unit"), [("rst", ":a"), ("markdown", "~")])
+def test_marks_are_looked_through_in_linear_time(name: str, unit: str, tmp_path: Path) -> None:
+    def check(size: int) -> None:
+        (tmp_path / "a").write_text(unit * (size // len(unit)))
+        list(check_pair(Pair(tmp_path / "a", tmp_path / "a", name, Settings(), RULES)))
+
+    assert_linear(check, 3000)
 
 
 def test_tags_and_spaces_at_the_ends_of_units_are_no_new_text(tmp_path: Path) -> None:

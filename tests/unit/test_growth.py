@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
+from specmt.check.rules import read
+from specmt.check.sides import marks_of
 from specmt.documents import translate_documents
 from specmt.errors import DataError
 from specmt.formats import names, read_document
-from specmt.formats.blocks import ITEM, blocks_in
+from specmt.formats.blocks import ITEM, Content, blocks_in
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.shape import blocks_of
 from specmt.formats.splicing import splice
+from specmt.formats.upkeep import refreshed
 from specmt.options import DecodingOptions
+from specmt.update.pairing import shape
 from tests.documents import O, Shouting, W, package
 from tests.growth import assert_at_most, assert_linear
 
@@ -43,6 +47,7 @@ REPEATED = {
         ("¦===\n", "¦a |a\n\n", "¦==="),
         ("a::b", "[|[.a]#b#", ""),
         ("", "{a:|pass:[|stem:[|a:b[", ""),
+        ("", "xref:a", ""),
     ],
     "csv": [("", 'a,b\n|a|"|""|a;|\t|\n|"a",|,|a"|"a"\n', "")],
     "docx": [
@@ -116,6 +121,7 @@ REPEATED = {
         ('::: a=""', " ", "!{"),
         ("$$\na\n$$", " ", "!"),
         ("[a](`{%%}", "_", "{%%} b c"),
+        ("# a {:#", "a.", "\n"),
     ],
     "mdx": [("", '[a|{|<A b={|<A b="|{/*|{`|<br>x', ""), ("", "<A>\n|</A>\n|{a\n|import a\n", "")],
     "odt": [
@@ -138,6 +144,8 @@ REPEATED = {
         ('msgid "x"\n', '"x"\n|#, c\n', 'msgstr ""\n'),
         ('#, c-format\nmsgid "x', "%|% |&|_x|x | |\\n|\\\\|B<|B<x y> |E<lt>|{n, plural, other {x}}", 'x"\nmsgstr ""\n'),
         ('#, python-brace-format\nmsgid "x', "{|{}", '"\nmsgstr ""\n'),
+        ('#, c-format\nmsgid "x %', "0", '!"\nmsgstr ""\n'),
+        ('msgid "x"\n#|', " ", 'x"\n'),
     ],
     "properties": [
         ("", "a=b\n|a|a\\|\\|\\u|a= |=|:| |#|\\\n|a=\\\n|a={0}'\n|\r|\n|\t", ""),
@@ -162,6 +170,8 @@ REPEATED = {
         ("+--+\n", "¦  ¦\n|+-|+--+--+\n", "\n+--+"),
         ("", "+--+--+\n", ""),
         ("== ==\n", "a  b\n|a  b\n\n|a  \n   b\n", "== ==\n"),
+        ("a", " ", "x\n b\n"),
+        (".. toctree::\n\n  a", " ", "x\n"),
     ],
     "strings": [
         ("", 'a=b;|"a" = "b x";\n|/* */|//\n|a=|/|"|\\|;|a;', ""),
@@ -266,6 +276,23 @@ def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     assert_linear(lambda size: take(name, before + unit * (size // len(unit) + 1) + after), 1250)
 
 
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize(
+    ("find", "before", "unit", "after"),
+    [
+        (marks_of, "", "a:", "!"),
+        (read, "", "![a_", ""),
+        (lambda text: shape("prose", Content((text,), ())), "", "a-", "!"),
+        (lambda text: shape("prose", Content((), (text,))), "", "](", ""),
+        (lambda text: refreshed("qt", text, text, is_outdated=True), "<translation", " ", "a>"),
+    ],
+)
+def test_what_is_compared_is_found_in_linear_time(
+    find: Callable[[str], object], before: str, unit: str, after: str
+) -> None:
+    assert_linear(lambda size: find(before + unit * (size // len(unit)) + after), 3000)
+
+
 BESIDE = [
     ("docx", "word/styles.xml", "", '<w:style w:styleId="a"', ""),
     ("docx", "word/styles.xml", "<a>", '<w:style w:styleId="a">', "</a>"),
@@ -354,6 +381,7 @@ BLOCKS = [
     ("android", "<resources><!--", '<string a="x">', "", "--></resources>"),
     ("properties", "", "# c\n\na=Haus\n", "", ""),
     ("markdown", "", "- Ein Wort\n\nEin Text\n", "", ""),
+    ("po", "msgctxt", " ", "", 'msgid "a"\nmsgstr "a"\n'),
 ]
 
 
