@@ -79,6 +79,8 @@ class SourceLines:
                 place = self._place(token, number, said, is_last=number + 1 == token.map[0] + len(lines))
                 content.add(" " * (len(line) - len(said)), [place - 1] * (len(line) - len(said)))
                 content.add(self._text[place : place + len(said)], range(place, place + len(said)))
+        if content.text == token.content:
+            return content
         said = _BLANK.sub(" ", token.content)
         return content if _BLANK.sub(" ", content.text.replace("\0", "\ufffd")) == said else None
 

@@ -278,7 +278,7 @@ class TextDocument:
         for number, translation in translations.items():
             try:
                 edits += [
-                    Edit(edit.start, edit.end, [self._fit(piece) for piece in edit.pieces])
+                    self._fit(edit)
                     for edit in self.segments[number].edits(translation, lambda what, n=number: tell(n, what))  # type: ignore[misc]
                 ]
                 written[number] = translation
@@ -287,16 +287,20 @@ class TextDocument:
             except Exception as error:
                 fail(error, [number], tell)
         if written:
-            edits += (Edit(edit.start, edit.end, [*map(self._fit, edit.pieces)]) for edit in self._finish(written))
+            edits += map(self._fit, self._finish(written))
         return edits
 
-    def _fit(self, piece: str | Span) -> str | Span:
-        """Returns a piece as the encoding can write it."""
-        if not isinstance(piece, str) or self.encoding.can_encode(piece):
-            return piece
-        if self._escape is None:
+    def _fit(self, edit: Edit) -> Edit:
+        """Returns an edit as the encoding can write it."""
+        if self.encoding.can_encode("".join(piece for piece in edit.pieces if isinstance(piece, str))):
+            return edit
+        if (escape := self._escape) is None:
             raise RefusedError(f"{self.encoding.codec} cannot write it")
-        return "".join(c if self.encoding.can_encode(c) else self._escape(c) for c in piece)
+
+        def fit(said: str) -> str:
+            return "".join(c if self.encoding.can_encode(c) else escape(c) for c in said)
+
+        return Edit(edit.start, edit.end, [fit(piece) if isinstance(piece, str) else piece for piece in edit.pieces])
 
 
 def fail(error: Exception, numbers: Iterable[int], tell: Callable[[int, str], None]) -> None:

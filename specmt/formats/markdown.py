@@ -39,6 +39,7 @@ _MAX_BYTES: Final = 32 << 20
 """What markdown-it makes of a page takes more than 60 times its size."""
 
 _HTML_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]*)")
+_BARE_TAG: Final = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*>")
 _LABEL: Final = re.compile(r"(?:[^\w\s*]+ )?(\*\*|__)[^*_\n]{1,80}\1:?[ \t]*(?=\n\s*[*_`]*[^\Wa-zß-ÿ])")
 """A line over a paragraph, as in ``> **Note**``."""
 
@@ -248,9 +249,10 @@ class _Page:
         :param base: where it starts in the content
         """
         found = [(child, base + start, base + stop) for child, start, stop in places(children, end - base)]
-        cuts = all(_SENTENCE_END.search(line) for line in content.text[base:end].split("\n"))
-        label = _LABEL.match(content.text, base, end)
-        image_ends = {match.end() for match in _IMAGE_LINE.finditer(content.text, base, end)}
+        has_lines = "\n" in content.text[base:end]
+        cuts = has_lines and all(_SENTENCE_END.search(line) for line in content.text[base:end].split("\n"))
+        label = _LABEL.match(content.text, base, end) if has_lines else None
+        image_ends = {match.end() for match in _IMAGE_LINE.finditer(content.text, base, end)} if has_lines else ()
         closings = _closings(found)
         opened: list[str] = []
         skipped = 0  # up to which token all is part of what was taken whole
@@ -322,6 +324,8 @@ class _Page:
     def _texts_of_tag(self, span: Span) -> Iterator[Segment]:
         if self._options.mdx:
             return self._attributes(span)
+        if _BARE_TAG.fullmatch(self._text, *span):
+            return iter(())
         return part_of_page(self._text, span, self._options, self._lines.number)
 
     def _attributes(self, span: Span, pattern: re.Pattern[str] = _JSX_TEXT) -> Iterator[Segment]:

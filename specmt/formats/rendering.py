@@ -11,6 +11,7 @@ from typing import Any, Final, final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from specmt.formats.commonmark_inline import TEXT_END
 from specmt.formats.content import LINE_END, PREFIX
 from specmt.formats.document import Edit, Pieces, RefusedError
 from specmt.formats.encoding import unescape
@@ -25,8 +26,7 @@ _FIRST: Final = re.compile(rf"{PREFIX.pattern}(?:\[[ x]\]{PREFIX.pattern})*")
 _MAY_START: Final = re.compile(rf"(?!{_BLOCK.pattern}|<|import\b|export\b|\{{)")
 _SPECIAL: Final = re.compile(r"[\\`*_\[\]<>~|${]|&(?=#?\w+;)")
 _IN_TABLE: Final = re.compile(r"[^\S\n]*\|")
-_MARKUP: Final = re.compile(r"[\\`*_\[\]<>~^|&!$:{+]")
-"""What there is in all inline markup."""
+_BAR: Final = re.compile(r"[|>]")
 
 CODE: Final = re.compile("`[^`]*`")
 _NEEDED: Final = re.compile(r"`|\\(?=[!-/:-@\[-`{-~])|&(?=#?\w+;)")
@@ -65,6 +65,13 @@ class Writer:
     def _spelt(self) -> Mapping[int, str]:
         return self._find_spelt()
 
+    @cached_property
+    def _spelt_chars(self) -> re.Pattern[str]:
+        return re.compile(f"[{re.escape(''.join(map(chr, self._spelt)))}]")
+
+    def _spell(self, text: str) -> str:
+        return text.translate(self._spelt) if self._spelt_chars.search(text) else text  # which takes far less time
+
     def edit(self, span: Span, translation: Tagged) -> Edit:
         """Returns how a text is written; a page of which one text is refused is written several times.
 
@@ -76,16 +83,16 @@ class Writer:
         return known[1]
 
     def _edit(self, span: Span, translation: Tagged) -> Edit:
+        if self._is_plain(pieces := render(translation) or [""]):
+            return self._wrapped(span, [self._spell(piece) if isinstance(piece, str) else piece for piece in pieces])
         line_start = self._text.rfind("\n", 0, span[0]) + 1
         is_first = _FIRST.fullmatch(self._text, line_start, span[0]) is not None
         in_table = self._text.find("|", line_start, span[0]) >= 0 or _IN_TABLE.match(self._text, span[1]) is not None
-        if not translation.tags and not _MARKUP.search(translation.text) and not _BLOCK.match(translation.text):
-            return self._wrapped(span, [translation.text.translate(self._spelt)])
         shape = self._shape_of(self._raw([span])) if translation.tags else Counter()
         kept = {tag.open for tag in singles(translation.tags) if not CODE.fullmatch(self._text, *tag.open)}
         said = "".join(
             piece if isinstance(piece, str) else _said(self._parse(self._raw([piece]))) if piece in kept else ""
-            for piece in render(translation)
+            for piece in pieces
         )
         said = re.sub(r"\s", "", said)
         for pattern in self._patterns:
@@ -101,6 +108,18 @@ class Writer:
             if _shape(children) == shape and _said(children) == said:
                 return self._wrapped(span, pieces)
         raise RefusedError("its inline markup would be read as something else")
+
+    def _is_plain(self, pieces: Pieces) -> bool:
+        """Whether what is written is text and code alone, between marks that nothing else has."""
+        before: str | Span = ""
+        for number, piece in enumerate(pieces):
+            if isinstance(piece, str):
+                if TEXT_END.search(piece) or _BAR.search(piece) or (not number and _BLOCK.match(piece)):
+                    return False
+            elif not isinstance(before, str) or not CODE.fullmatch(self._text, *piece):
+                return False
+            before = piece
+        return True
 
     def _wrapped(self, span: Span, pieces: Pieces) -> Edit:
         return Edit(*span, wrap_alike(pieces, self._text, span, " \t>", _MAY_START))

@@ -8,9 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, final
-from xml.parsers import expat
 
 from specmt.formats.commonmark import DIRECTIVE, OF_TEXT
 from specmt.formats.commonmark_inline import ROLE
@@ -30,6 +29,12 @@ _EXTENSIONS: Final = (b"table", b"strikethrough", b"autolink", b"tasklist")
 _FOOTNOTES: Final = 1 << 13
 _SOURCE_POSITIONS: Final = 1 << 1
 _NO_XML: Final = bytes(n for n in range(32) if n not in b"\t\n\r")
+_ELEMENT: Final = re.compile(r"<(/?\w+)([^>]*)>([^<]*)(?:</(?:text|code|code_block|html_inline|html_block)>)?")
+_OUTERMOST: Final = re.compile(r"\n(?=  <\w)")
+"""Where blocks begin that are in no other."""
+
+_ATTRIBUTE: Final = re.compile(r' ([\w:]+)="([^"]*)"')
+_ONE_LINE: Final = str.maketrans("\t\n\r", "   ")
 _TEXT_ATTRIBUTE: Final = re.compile(
     r"""\b(title|alt|label|placeholder|aria-label|description|summary|caption|header|heading|subtitle|tooltip|content|value)
         =(?:"[^"]*"|'[^']*')""",
@@ -41,6 +46,9 @@ _TAG: Final = re.compile(r"""<!--(?:[^<]|<(?!!--)){0,10000}?-->|</?[A-Za-z](?:[^
 _HEADER: Final = re.compile(
     r"^ *(?:(?:`{3,}|~{3,})(?:\{| ?ad)|(?:!!!|\?\?\?\+?)[ \t]*[\w\"]|===[!+]*[ \t]+\"|:[ \t]+\S)", re.MULTILINE
 )
+_OPENS: Final = frozenset("`~!?=:")
+"""How headers and fences begin."""
+
 _TERM: Final = re.compile(r"\A *:[ \t]+")
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -57,14 +65,20 @@ class Block:
 
     kind: str
     depth: int
-    lines: Span
-    """Its first and its last line, from 1."""
+    place: str
+    """From where to where it is, as cmark says that; empty where no one asked."""
 
     attributes: tuple[tuple[str, str], ...]
     inlines: dict[tuple[str, ...], int] = field(default_factory=dict)
     """What inline markup there is, with the markup that it is in, its targets, code and tags."""
 
     said: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> Span:
+        """Its first and its last line, from 1."""
+        first, _, last = self.place.partition("-")
+        return int(first.partition(":")[0] or 0), int(last.partition(":")[0] or 0)
 
     def count(self, found: list[str]) -> None:
         """Counts tags and the like, each different one of which is looked at once."""
@@ -85,85 +99,90 @@ class Fault(NamedTuple):
     text: str
 
 
-@final
-class _Reader:
-    """Makes blocks of what cmark says."""
-
-    def __init__(self) -> None:
-        self.parser = expat.ParserCreate("utf-8")
-        self.parser.StartElementHandler, self.parser.EndElementHandler = self.start, self.end
-        self.parser.buffer_text = True
-        self.blocks: list[Block] = []
-        self._open: list[Block] = []
-        self._inlines: list[str] = []
-        self._literal: list[str] = []
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        where = attributes.pop("sourcepos", "")
-        attributes.pop("xml:space", None)
-        if name in _BLOCKS:
-            first, _, last = where.partition("-")
-            lines = int(first.partition(":")[0] or 0), int(last.partition(":")[0] or 0)
-            self._open.append(Block(name, len(self._open), lines, tuple(sorted(attributes.items()))))
-            self.blocks.append(self._open[-1])
-        elif name == "softbreak" and self._open:
-            self._open[-1].said.append("\n")
-        elif name not in ("document", "text"):
-            said = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
-            self._inlines.append(f"{name} {said}".rstrip())
-            if name not in _LITERAL and self._open:
-                self._open[-1].add(tuple(sorted(self._inlines)))
-        self._literal = []
-        self.parser.CharacterDataHandler = self.text if name in _LITERAL else None  # not between elements
-
-    def text(self, said: str) -> None:
-        self._literal.append(said)
-
-    def end(self, name: str) -> None:
-        said = "".join(self._literal)
-        if name in _BLOCKS:
-            block = self._open.pop()
+def _read(xml: str) -> list[Block]:
+    """Returns the blocks that cmark says; what is in a tag of its XML has no ``<`` and no ``>``."""
+    blocks: list[Block] = []
+    opened: list[Block] = []
+    inlines: list[str] = []
+    for name, raw, literal in _ELEMENT.findall(xml):
+        if name == "text":
+            if opened:
+                opened[-1].said.append(literal)
+        elif name == "softbreak":
+            opened[-1].said.append("\n")
+        elif name in _BLOCKS:
+            _, place, rest = raw.split('"', 2) if raw.startswith(" sourcepos=") else ("", "", raw)
+            block = Block(name, len(opened), place, _attributes(rest))
+            blocks.append(block)
             if name == "code_block":
-                block.add((said,))
+                block.add((_meant(literal),))
             elif name == "html_block":
-                block.count(_TAG.findall(said))
-            else:
-                block.count(_COPIED.findall("".join(block.said)))
-            block.said = []
-        elif name == "text" and self._open:
-            self._open[-1].said.append(said)
-        elif name not in ("document", "softbreak"):
-            if name in _LITERAL and self._open:
-                before = self._open[-1].said[-1:] if name == "code" and said.endswith(">") else []
+                block.count(_TAG.findall(_meant(literal)))
+            elif rest[-1:] != "/":
+                opened.append(block)
+        elif name[0] != "/":
+            rest = raw.split('"', 2)[2] if raw.startswith(" sourcepos=") else raw
+            inlines.append(" ".join([name, *map("=".join, _attributes(rest))]))
+            if name in _LITERAL:
+                said = _meant(literal)
+                before = opened[-1].said[-1:] if name == "code" and said.endswith(">") else []
                 if before and _ROLE.search(before[0]):
                     said = said[said.rfind("<") :]
-                self._open[-1].add((*sorted(self._inlines), _plain(said)))
-                self._open[-1].said += "`" if name == "code" else ""  # lest what is around it be one text
-            self._inlines.pop()
-        self.parser.CharacterDataHandler = None
+                opened[-1].add((*sorted(inlines), _plain(said)))
+                opened[-1].said += "`" if name == "code" else ""  # lest what is around it be one text
+            elif opened:
+                opened[-1].add(tuple(sorted(inlines)))
+            if name in _LITERAL or rest.endswith("/"):
+                inlines.pop()
+        elif name[1:] in _BLOCKS:
+            block = opened.pop()
+            block.count(_COPIED.findall(_meant("".join(block.said))))
+            block.said = []
+        elif inlines:
+            inlines.pop()
+    return blocks
+
+
+@lru_cache(256)
+def _attributes(raw: str) -> tuple[tuple[str, str], ...]:
+    """Returns the attributes of an element in order."""
+    found = _ATTRIBUTE.findall(raw.removesuffix(' xml:space="preserve"'))
+    return tuple((key, _meant(value.translate(_ONE_LINE))) for key, value in sorted(found))
+
+
+def _meant(said: str) -> str:
+    """Returns what XML of cmark means."""
+    if "&" not in said:
+        return said
+    return said.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
 def _plain(tag: str) -> str:
     """Returns a tag without the texts in it, and code with plain spaces."""
     if tag.startswith("<!--"):
         return "<!---->"
-    said = _TEXT_ATTRIBUTE.sub(r"\1", tag)
+    said = _TEXT_ATTRIBUTE.sub(r"\1", tag) if "=" in tag else tag
     return " ".join((_OF_BADGE.sub("", said) if said.startswith("<Badge ") else said).split())
 
 
-def blocks_of(text: str, *, mdx: bool = False) -> list[Block]:
-    """Returns the blocks of a page, its front matter aside."""
+def blocks_of(text: str, *, mdx: bool = False, known: dict[str, list[Block]] | None = None) -> list[Block]:
+    """Returns the blocks of a page, its front matter aside.
+
+    :param known: what was read before, of which the same is not read again, and takes what is; then no places are said
+    """
     front = FRONT.match(text)
     if front is not None:
         text = "\n" * text.count("\n", 0, front.end()) + text[front.end() :]
-    text = _for_cmark(text, mdx=mdx)
-    reader = _Reader()
-    said = _cmark_xml(text.encode("utf-8", "replace").replace(b"\0", b"?")).translate(None, _NO_XML)
-    for raw, written in ((b"<unknown>", b"footnote"), (b"\xef\xbf\xbe", b"?"), (b"\xef\xbf\xbf", b"?")):
-        said = said.replace(raw, written)
-    reader.parser.Parse(said, True)
-    del reader.parser  # which refers to the reader
-    return reader.blocks
+    data = _for_cmark(text, mdx=mdx).encode("utf-8", "replace").replace(b"\0", b"?")
+    said = _cmark_xml(data, _FOOTNOTES | (_SOURCE_POSITIONS if known is None else 0)).translate(None, _NO_XML)
+    xml = said.replace(b"<unknown>", b"footnote").decode().partition("<document")[2].partition(">")[2]
+    if known is None:
+        return _read(xml)
+    parts = _OUTERMOST.split(xml)
+    found = {part: known[part] if part in known else _read(part) for part in parts}
+    known.clear()
+    known.update(found)
+    return [block for part in parts for block in found[part]]
 
 
 def _for_cmark(text: str, *, mdx: bool) -> str:
@@ -179,6 +198,9 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
     directives: list[str] = []
     fence, depth, cut = "", 0, 0
     for line in text.split("\n"):
+        if not (mdx or headers or (fence and depth)) and line.lstrip()[:1] not in _OPENS:
+            lines.append(line)
+            continue
         indent = len(line) - len(line.lstrip(" \t" if mdx else " "))
         if line.strip():
             while headers and indent < headers[-1] + 4:
@@ -232,7 +254,7 @@ def compare(
             parts = [f"{said[-1]!r} is lost" for said in lost] + [f"{said[-1]!r} is new" for said in new]
             yield Fault(one.lines, f"in a {one.kind}, {'; '.join(parts[:3])}")
     if len(source) != len(target):
-        last = source[min(len(source), len(target)) - 1] if source and target else Block("", 0, (1, 1 << 30), ())
+        last = source[min(len(source), len(target)) - 1] if source and target else Block("", 0, f"1-{1 << 30}", ())
         yield Fault(last.lines, f"there would be {len(target)} blocks instead of {len(source)}")
 
 
@@ -265,6 +287,7 @@ class Checked:
         self._mdx = mdx
         self._targets = targets
         self._source: list[Block] = []
+        self._known: dict[str, list[Block]] = {}
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         told: dict[tuple[int, str], None] = {}
@@ -275,7 +298,8 @@ class Checked:
             data = self.document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
                 break
-            faults = list(compare(self._source, blocks_of(decode(data)[0], mdx=self._mdx), self._targets))
+            blocks = blocks_of(decode(data)[0], mdx=self._mdx, known=self._known)
+            faults = list(compare(self._source, blocks, self._targets))
             if not faults:
                 break
             numbers = sorted(left, key=lambda number: self.segments[number].line)
@@ -317,10 +341,9 @@ def _library() -> tuple[Any, Any]:
     return library, own
 
 
-def _cmark_xml(data: bytes) -> bytes:
+def _cmark_xml(data: bytes, options: int) -> bytes:
     """Returns what cmark, with GitHub's extensions, reads, as XML."""
     library, own = _library()
-    options = _FOOTNOTES | _SOURCE_POSITIONS
     parser = library.cmark_parser_new(options)
     for name in _EXTENSIONS:
         library.cmark_parser_attach_syntax_extension(parser, library.cmark_find_syntax_extension(name))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it.helpers import parseLinkDestination
 
 from specmt.documents import translate_documents
-from specmt.formats import read_document
+from specmt.formats import read_document, shape
 from specmt.formats.anchors import fragments, rebase, slug_of
 from specmt.formats.commonmark import parser
 from specmt.formats.commonmark_inline import InlineParser, destination
@@ -491,6 +491,31 @@ def test_a_text_is_read_once_and_its_translation_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(InlineParser, "parse", note)
     assert shouted("Das *alte* Haus\n") == "DAS *ALTE* HAUS\n"
     assert parsed == ["Das *alte* Haus", "DAS *ALTE* HAUS"]
+    parsed.clear()
+    assert shouted("Das `alte` Haus: und das\n") == "DAS `alte` HAUS: UND DAS\n"
+    assert parsed == ["Das `alte` Haus: und das"]
+
+
+def test_text_without_marks_is_no_work_for_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InlineParser, "tokenize", None)
+    assert shouted("# Das Haus\n\nUnd das: ja!\n") == "# DAS HAUS\n\nUND DAS: JA!\n"
+
+
+def test_the_check_reads_again_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_part, parts = shape._read, list[str]()
+
+    def note(xml: str) -> list[shape.Block]:
+        parts.append(xml)
+        return read_part(xml)
+
+    monkeypatch.setattr(shape, "_read", note)
+    document, told = read("Das Haus\n\nDie Tür\n\n- Das\n- Dach\n"), list[str]()
+    said = dict(enumerate(map(Tagged, ("Haus", "www.a.de", "das", "dach"))))
+    assert document.write(said, lambda _, what: told.append(what)) == "Haus\n\nDie Tür\n\n- das\n- dach\n".encode()
+    assert len(told) == 1
+    assert [re.findall(r">([^<\n]+)<", part) for part in parts if part] == [
+        ["Das Haus", "Die Tür", "Das", "Dach"], ["Haus"], ["www.a.de"], ["das", "dach"], ["Die Tür"],
+    ]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from([*"a 1\n!#$%&()*+-.:<=>@[]^_`{|}~\\", ":b:", "++c++", "[d](e)", "![f]"]), max_size=12))
