@@ -209,8 +209,10 @@ literal_pattern: Final = cache(lambda: _compile("tag", "url", "email", "braces",
 """Returns what finds addresses, tags and placeholders: what both sides of a training pair must have."""
 
 HINT: Final = re.compile(
-    rf"[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b]|:\S|\.\w|\d[A-Za-z]|[A-Za-z]\d|\d-[\dA-Z]|[A-Z]-\d|\d\+"
-    rf"|\d[./][A-Z]|[A-Z][./]\d|\+\d|\(\d|(?<!\d)0\d\d|==|~~|MM|yy|YY|EEE|(?P<mark>[^\w\s])\ ?(?P=mark)\ ?(?P=mark)"
-    rf"|(?:^|[\s(\"'„“«»])-[A-Za-z-]|(?<!\S)[«»‹›](?!\S)"
+    r"(?P<first>[^\sA-DF-LN-XZa-xz])"  # one set of characters, as what begins with another one is found far later
+    rf"(?:(?<=[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b])|(?<=:)(?=\S)|(?<=\.)(?=\w)|(?<=\d)(?=[A-Za-z+]|-[\dA-Z])"
+    r"|(?<=[A-Za-z]\d)|(?<=[A-Z]-)(?=\d)|(?<=[+(])(?=\d)|(?<=0)(?<!\d0)(?=\d\d)|(?<==)(?==)|(?<=~)(?=~)"
+    r"|(?<=M)(?=M)|(?<=y)(?=y)|(?<=Y)(?=Y)|(?<=E)(?=EE)|(?<=[^\w\s])\ ?(?P=first)\ ?(?P=first)"
+    r"|(?<=-)(?<![^\s(\"'„“«»]-)(?=[A-Za-z-])|(?<=[«»‹›])(?<!\S[«»‹›])(?!\S))"
 )
 """What every token has: most lines have none of it, and need not be searched for each kind."""

@@ -129,20 +129,7 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
     :param text: with plain spaces
     :param unlearnt: finds the characters that the model has not learnt; words with them are copied
     """
-    place = 0
-    marks = [
-        Token(*span, "printf" if text[span[0]] == "%" else "braces", text[slice(*span)]) for span in marks_in(text)
-    ]
-    pieces: list[str] = []  # beside words these read like others, as in %shere%s
-    for mark in marks:
-        pieces += [text[place : mark.start], " " * len(mark.text)]
-        place = mark.end
-    rest, place = "".join([*pieces, text[place:]]) if marks else text, 0
-    found = (
-        [Token(*m.span(), str(m.lastgroup), m[0]) for m in token_pattern().finditer(rest)] if HINT.search(rest) else []
-    )
-    found = sorted([*found, *marks]) if marks else found
-    found = [token for token in found if token.kind != "arrow" or _is_lone(token, text)]
+    place, found = 0, _found(text) if HINT.search(text) else []
     if unlearnt is None or text.isascii() or not (strange := unlearnt(text)):
         yield from found
         return
@@ -152,6 +139,21 @@ def find_tokens(text: str, unlearnt: Unlearnt | None = None) -> Iterator[Token]:
         if token.kind:
             yield token
         place = token.end
+
+
+def _found(text: str) -> list[Token]:
+    """Returns what is to be copied whatever the model has learnt."""
+    marks = [
+        Token(*span, "printf" if text[span[0]] == "%" else "braces", text[slice(*span)]) for span in marks_in(text)
+    ]
+    pieces, place = list[str](), 0  # beside words these read like others, as in %shere%s
+    for mark in marks:
+        pieces += [text[place : mark.start], " " * len(mark.text)]
+        place = mark.end
+    rest = "".join([*pieces, text[place:]]) if marks else text
+    matches = token_pattern().finditer(rest) if not marks or HINT.search(rest) else ()
+    found = [Token(*match.span(), str(match.lastgroup), match[0]) for match in matches]
+    return [token for token in sorted([*found, *marks]) if token.kind != "arrow" or _is_lone(token, text)]
 
 
 def _is_lone(token: Token, text: str) -> bool:

@@ -59,14 +59,17 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
     kept = _keep_stand_ins(source, target)
     is_sure = kept == target
     stand_ins = [source.text[tag.start : tag.end] for tag in _placeholders(source.tags)]
-    words = _Words(source.text, kept, alignment if is_sure else None, stand_ins)
     places = _places(kept)
     inserted = []
     for tag, stand_in in zip(_placeholders(source.tags), stand_ins, strict=True):
         start = places[stand_in] if stand_in in places else kept.index(stand_in)
         inserted.append(replace(tag, start=start, end=start + len(stand_in)))
+    inserted.sort(key=lambda tag: tag.start)
+    if all(tag.is_placeholder for tag in source.tags):  # as code is, for which no words need be looked at
+        return Tagged(kept, _insert((), inserted)), is_sure
+    words = _Words(source.text, kept, alignment if is_sure else None, stand_ins)
     tags = words.place(source.tags, (0, len(words.target)))
-    return Tagged(kept, _insert(tags, sorted(inserted, key=lambda tag: tag.start))), is_sure and words.is_sure
+    return Tagged(kept, _insert(tags, inserted)), is_sure and words.is_sure
 
 
 def is_emptied(source: Tagged, translation: Tagged) -> bool:

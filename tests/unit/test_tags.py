@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specmt.formats.inline import Inline, render
+from specmt.text import tags
 from specmt.text.tags import Alignment, carry, guess
 from specmt.types import Tagged
 
@@ -161,3 +162,14 @@ def test_tags_in_are_tags_out(marked: str, data: st.DataObject) -> None:
     # The text is the translation, and no tag is inside a word.
     said = MARKUP.sub("", got).split()
     assert said == [word for word in re.sub(r"\{t\d+\}", "", target).split() if word]
+
+
+def test_placeholders_alone_need_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tags, "_Words", None)
+    source = parse("Das <x> Haus <x> hier")
+    said, is_sure = carry(source, "here {t2} the {t1} house")
+    assert [(tag.start, tag.end, tag.open) for tag in said.tags] == [
+        (5, 9, source.tags[1].open),
+        (14, 18, source.tags[0].open),
+    ]
+    assert is_sure
