@@ -129,6 +129,9 @@ def format_of(name: str, head: bytes = b"") -> str | None:
     return ours or next((name for name in _plug_ins() if low.endswith(suffixes(name))), None)
 
 
+_OF_XML: Final = (".xml", ".ts", ".xlf", ".xliff", ".resx", ".tmx", ".stringsdict")
+
+
 def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str | None:
     """Returns the format of a file that no one named but the folder that it is in.
 
@@ -139,7 +142,7 @@ def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str |
     :param language: that is translated from, if that is known
     """
     known = format_of(str(path), head)
-    if not head and path.name.lower().endswith((".xml", ".ts")):
+    if not head and path.name.lower().endswith(_OF_XML):
         return None
     if (
         known in ("json", "php", "yaml")

@@ -16,7 +16,7 @@ from specmt.formats.icu import has_choice
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, html_tokens, quoted, reference, value_of, xml_escape
 from specmt.formats.plurals import plural_forms
-from specmt.formats.templates import CONTROL, LEFT_OVER, Templates
+from specmt.formats.templates import CONTROL, LEFT_OVER, Templates, check_templates
 from specmt.languages import is_code, primary
 from specmt.names import ICON, ICONS
 from specmt.types import Span, Tagged
@@ -53,9 +53,10 @@ _LATIN: Final = frozenset(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads a page; ``pre``, ``script``, ``style`` and what is marked not to be translated are left out.
 
-    :raises DataError: it is not in the encoding that it declares.
+    :raises DataError: it is not in the encoding that it declares, or has tags of a template that are not understood.
     """
     text, encoding = _decode(data)
+    check_templates(text)
     page = _Page(text, options)
     page.seen = page.templates.masked(0, len(text))
     front = FRONT.match(text)  # pages of Jekyll, Hugo and Eleventy have it

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple, final
 
+from specmt.errors import DataError
 from specmt.names import BLOCKS
 
 _MOST: Final = 4000
@@ -68,6 +69,11 @@ _VALUE: Final = re.compile(
 )
 """Tags that show a value."""
 
+_NOT_READ: Final = re.compile(
+    r"(?P<HEEx></\.[a-z]\w*>|<\.[a-z]\w*\s[^<>]*/>)|\A\s*@(?P<Razor>(?:page|model|using|inject|inherits)\b|\{)"
+)
+"""What tells pages of tags that would be read as texts and as HTML."""
+
 LEFT_OVER: Final = re.compile(r"\{%|%\}|<%|%>|\{\{|\}\}|\{!!|!!\}")
 """What is in no text, but in parts of tags."""
 
@@ -84,6 +90,15 @@ class Template(NamedTuple):
     start: int
     end: int
     is_value: bool
+
+
+def check_templates(text: str) -> None:
+    """
+    :raises DataError: a page has tags that are not understood.
+    """
+    if (match := _NOT_READ.search(text)) is not None:
+        line = text.count("\n", 0, match.start(match.lastgroup or 0)) + 1
+        raise DataError(f"line {line} has a tag of {match.lastgroup}, whose templates are not understood")
 
 
 @final

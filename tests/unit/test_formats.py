@@ -615,4 +615,6 @@ def test_every_character_is_a_text_or_is_left_for_a_reason(name: str, source: st
 
 
 def test_xml_of_a_folder_without_anything_in_it_is_of_no_format() -> None:
-    assert [format_in_folder(Path(name), b"", None) for name in ("a.xml", "a.ts", "a.xliff")] == [None, None, "xliff"]
+    for name in ("a.xml", "a.ts", "a.xliff", "a.xlf", "a.RESX", "a.tmx", "a.stringsdict"):
+        assert format_in_folder(Path(name), b"", None) is None
+    assert format_in_folder(Path("a.xliff"), b"<", None) == "xliff"

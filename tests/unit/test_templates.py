@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from html import escape
 
 import html5lib
 import pytest
 from roundtrip import WAYS, MadeUp
 
+from specmt.errors import DataError
 from specmt.formats.document import Part, TextDocument, unread
 from specmt.options import DecodingOptions
 from specmt.types import Line
@@ -130,6 +132,21 @@ def test_html5lib_finds_the_same(page: str, way: str) -> None:
 def test_a_made_up_translator_leaves_a_word(text: str, expected: str) -> None:
     (said,) = MadeUp("dropped").translate([Line(0, text)], DecodingOptions())
     assert said.text == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ('<p>\n<.link navigate={~p"/x"}>Haus</.link>', "line 2 has a tag of HEEx"),
+        ("<p>Ein</p>\n\n<.input field={@a} />", "line 3 has a tag of HEEx"),
+        ("\n@model Haus\n<p>Ein @Model.Haus</p>", "line 2 has a tag of Razor"),
+        ('@{\n  ViewBag.Title = "Haus";\n}\n<p>Ein</p>', "line 1 has a tag of Razor"),
+    ],
+)
+def test_a_page_whose_tags_would_be_texts_is_refused(page: str, expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        read("html", page.encode())
+    assert read("html", f"<p>Ein <code>{escape(page)}</code>".encode()).segments
 
 
 def test_every_character_is_a_text_or_is_left_for_a_reason() -> None:
