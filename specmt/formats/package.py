@@ -21,6 +21,7 @@ from specmt.formats.left import told
 from specmt.formats.markup import quoted, reference, value_of, xml_tokens, xml_unescape
 from specmt.types import Tagged
 
+_DAMAGED: Final = zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError
 _MOST_MEMBERS: Final = 65536
 _PROPERTIES: Final = frozenset(("docProps/core.xml", "meta.xml"))
 _LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is an object of another program"}
@@ -81,7 +82,7 @@ class Package:
                     elif reason := next((said for name, said in _LEFT.items() if name in member.filename), ""):
                         segments += _left(member.filename, member_of(data, member.filename), reason)
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
-        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError) as error:
+        except _DAMAGED as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
         if not self.documents:
             raise DataError("line 1 is a package without the text of a document")
@@ -180,24 +181,18 @@ def _as_attribute(quote: str, line_break: str, most: int | None, said: str) -> s
     return quoted(said, quote)[1:-1].replace("\n", line_break)
 
 
+def members_of(data: bytes, is_wanted: Callable[[str], object]) -> Iterator[str]:
+    """Yields the texts of members by their names, but of those that cannot be read, which reading the package says."""
+    with suppress(*_DAMAGED, DataError), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        _check(archive)
+        for name in filter(is_wanted, archive.namelist()):
+            with suppress(*_DAMAGED, DataError):
+                yield decode_xml(archive.read(name))[0]
+
+
 def member_of(data: bytes, name: str) -> str:
-    """Returns the text of a member; nothing where it cannot be read, which reading the package says."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check(archive)
-            return decode_xml(archive.read(name))[0]
-    except (
-        KeyError,
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        EOFError,
-        RuntimeError,
-        ValueError,
-        OSError,
-        DataError,
-    ):
-        return ""
+    """Returns the text of a member; nothing where it cannot be read."""
+    return next(members_of(data, name.__eq__), "")
 
 
 def tags(text: str, names: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
 from specmt.formats.markup import children, xml_tokens
-from specmt.formats.package import Package, member_of, tags
+from specmt.formats.package import Package, members_of, tags
 from specmt.formats.runs import drawn, segments
 
 _MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|comments\d*|(?:worksheets|charts|diagrams|drawings)/[^/]+)\.xml")
@@ -27,10 +25,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     names: set[str] = set()
     document = Package(data, "xlsx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in filter(_NAMING.fullmatch, archive.namelist()):
-            named = tags(member_of(data, member), ("tableColumn", "cacheField"))
-            names.update(said["name"] for _, said in named if "name" in said)
+    for text in members_of(data, _NAMING.fullmatch):
+        names.update(said["name"] for _, said in tags(text, ("tableColumn", "cacheField")) if "name" in said)
     reason = "left as it is: a table is known by it"
     document.segments = [
         replace(segment, state="skipped", reason=reason) if segment.source.text in names else segment

@@ -315,6 +315,15 @@ def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, befor
 
 
 @pytest.mark.usefixtures("no_garbage")
+def test_time_is_linear_in_the_number_of_tables() -> None:
+    def read(count: int) -> None:
+        tables = {f"xl/tables/table{number}.xml": "<a><tableColumn name='b'/></a>" for number in range(count)}
+        read_document(package({MEMBERS["xlsx"]: "<sst/>", **tables}), "a", "xlsx", FormatOptions())
+
+    assert_linear(read, 60)
+
+
+@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize("unit", ["a\n=\n", "== ==\na  b\n== ==\n\n"])
 def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: str) -> None:
     assert_linear(lambda size: take("rst", unit * (size // len(unit))), 10_000)
