@@ -230,15 +230,15 @@ class _Page:
         return len(lines)
 
     def _heading(self, span: Span, attributes: str, line: int) -> None:
-        """Reads a title; it keeps its id where that is referred to."""
+        """Reads a title; where it is referred to, it, or the first of those that are the same, keeps its id."""
         title = self._text[slice(*span)]
         name = "_" + re.sub(r"[ .-]+", "_", re.sub(r"[^\w .-]", "", title.lower())).strip("_")
-        places = self._links.get(title, [])
+        places, is_named = self._links.pop(title, []), self._links.pop(name, None) is not None
         own = _ID.search(attributes)
         edits = [
             Edit(place, place + len(title), [next(filter(None, own.groups())) if own else name]) for place in places
         ]
-        if (places or name in self._links) and own is None and self._within is None:
+        if (places or is_named) and own is None and self._within is None:
             edits.append(Edit(line, line, [f"[#{name}]\n"]))
         self._take(span, more=lambda said: edits if said != title else [])
 

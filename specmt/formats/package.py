@@ -80,7 +80,8 @@ class Package:
                         self.documents.append((member.filename, document, len(segments)))
                         segments += document.segments
                     elif reason := next((said for name, said in _LEFT.items() if name in member.filename), ""):
-                        segments += _left(member.filename, member_of(data, member.filename), reason)
+                        with suppress(DataError, ValueError):
+                            segments += _left(member.filename, decode_xml(archive.read(member))[0], reason)
         # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
         except _DAMAGED as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error

@@ -47,7 +47,7 @@ REPEATED = {
         ("¦===\n", "¦a |a\n\n", "¦==="),
         ("a::b", "[|[.a]#b#", ""),
         ("", "{a:|pass:[|stem:[|a:b[", ""),
-        ("", "xref:a", ""),
+        ("", "xref:a|== a\n<<a>>\n\n", ""),
     ],
     "csv": [("", 'a,b\n|a|"|""|a;|\t|\n|"a",|,|a"|"a"\n', "")],
     "docx": [
@@ -315,10 +315,11 @@ def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, befor
 
 
 @pytest.mark.usefixtures("no_garbage")
-def test_time_is_linear_in_the_number_of_tables() -> None:
+@pytest.mark.parametrize("name", ["xl/tables/table", "xl/threadedComments/"])
+def test_time_is_linear_in_the_number_of_members(name: str) -> None:
     def read(count: int) -> None:
-        tables = {f"xl/tables/table{number}.xml": "<a><tableColumn name='b'/></a>" for number in range(count)}
-        read_document(package({MEMBERS["xlsx"]: "<sst/>", **tables}), "a", "xlsx", FormatOptions())
+        members = {f"{name}{number}.xml": "<a><tableColumn name='b'/></a>" for number in range(count)}
+        read_document(package({MEMBERS["xlsx"]: "<sst/>", **members}), "a", "xlsx", FormatOptions())
 
     assert_linear(read, 60)
 
