@@ -240,15 +240,15 @@ def compare(
     :param targets: of links, and what they are to be in the target
     """
     for number, (one, other) in enumerate(zip(source, target, strict=False)):
-        if (one.kind, one.depth, one.attributes) != (other.kind, other.depth, other.attributes):
-            is_same = (one.kind, one.depth) == (other.kind, other.depth)
+        is_same = one.kind == other.kind and one.depth == other.depth
+        if not is_same or one.attributes != other.attributes:
             before = one if is_same or not number else source[number - 1]
             others = [f"{key}={value}" for key, value in other.attributes if (key, value) not in one.attributes]
             what = " ".join([other.kind, *others]) if is_same else other.kind
             yield Fault((before.lines[0], one.lines[1]), f"{one.kind} would be read as {what}")
             if not is_same:
                 return
-        inlines = _retargeted(one.inlines, targets) if targets else one.inlines
+        inlines = _retargeted(one.inlines, targets) if targets and one.inlines else one.inlines
         if inlines != other.inlines:
             lost, new = Counter(inlines) - Counter(other.inlines), Counter(other.inlines) - Counter(inlines)
             parts = [f"{said[-1]!r} is lost" for said in lost] + [f"{said[-1]!r} is new" for said in new]
@@ -260,11 +260,12 @@ def compare(
 
 def _retargeted(inlines: Mapping[tuple[str, ...], int], targets: Mapping[str, str]) -> dict[tuple[str, ...], int]:
     def change(said: str) -> str:
-        return _DESTINATION.sub(lambda match: targets.get(match[0], match[0]), said)
+        return _DESTINATION.sub(lambda match: targets.get(match[0], match[0]), said) if "=" in said else said
 
-    found: Counter[tuple[str, ...]] = Counter()
+    found: dict[tuple[str, ...], int] = {}
     for key, count in inlines.items():
-        found[tuple(map(change, key))] += count
+        changed = tuple(map(change, key))
+        found[changed] = found.get(changed, 0) + count
     return found
 
 

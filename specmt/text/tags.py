@@ -63,7 +63,7 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
     inserted = []
     for tag, stand_in in zip(_placeholders(source.tags), stand_ins, strict=True):
         start = places[stand_in] if stand_in in places else kept.index(stand_in)
-        inserted.append(replace(tag, start=start, end=start + len(stand_in)))
+        inserted.append(Tag(start, start + len(stand_in), tag.open))
     inserted.sort(key=lambda tag: tag.start)
     if all(tag.is_placeholder for tag in source.tags):  # as code is, for which no words need be looked at
         return Tagged(kept, _insert((), inserted)), is_sure

@@ -462,6 +462,11 @@ def test_the_check_goes_on_behind_what_has_other_attributes() -> None:
     assert [fault.lines for fault in compare(source, target)] == [(1, 1), (2, 2), (4, 4), (6, 6)]
 
 
+def test_text_alone_has_no_targets_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "_retargeted", None)
+    assert not list(compare(blocks_of("# a\n\nb\n"), blocks_of("# c\n\nd\n"), {"e": "f"}))
+
+
 def test_code_that_names_pre_does_not_begin_it() -> None:
     document = read("In `<pre>` steht Code.\n\nText mit <pre>.\n\ncode\n\n</pre>\n\nUnd Schluss.\n")
     said = [each.source.text for each in document.segments if each.state != "skipped"]
