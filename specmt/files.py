@@ -232,13 +232,16 @@ def recall(kind: str, key: str) -> Any:
     return None
 
 
-def keep(kind: str, key: str, value: Any) -> None:
-    """Keeps a value that JSON can hold under a key; a cache that cannot be written is done without."""
-    path = _cache_path(kind, key)
+def keep(kind: str, key: str, value: Any, folder: Path | None = None) -> None:
+    """Keeps a value that JSON can hold under a key; a cache that cannot be written is done without.
+
+    :param folder: the program's by default
+    """
+    path = _cache_path(kind, key, folder)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps({"key": key, "value": value}))
 
 
-def _cache_path(kind: str, key: str) -> Path:
-    return cache_folder() / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+def _cache_path(kind: str, key: str, folder: Path | None = None) -> Path:
+    return (folder or cache_folder()) / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"

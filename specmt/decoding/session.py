@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
+from weakref import finalize
 
 from specmt.decoding.accept import Acceptor, Within
 from specmt.decoding.drafters import Choice, Drafter, arms_of, choose, fixed_arm, make_drafter
@@ -19,7 +20,7 @@ from specmt.decoding.tables import VERIFIER, Costs, checked
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.fused import EXACT, FusedBeam, FusedLoop, Rule
 from specmt.errors import UsageError, is_out_of_memory
-from specmt.files import keep, recall
+from specmt.files import cache_folder, keep, recall
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import Hypothesis, Tally
 
@@ -222,18 +223,20 @@ def make_beam_policy(model: Model, drafter: Drafter, width: int) -> Policy:
 
 
 def make_costs(model: Model, base: str) -> Costs:
-    """Returns what calls cost, as far as that is known of a model on this machine.
+    """Returns what calls cost, as far as that is known of a model on this machine; it is kept when the model goes.
 
     :param base: the name of verifying
     """
     if not model.costs:
-        model.costs.update(checked(recall("costs", model.costs_key)))
+        key = model.costs_key
+        model.costs.update(checked(recall("costs", key)))
+        finalize(model, keep, "costs", key, model.costs, cache_folder())
     return Costs(model.costs, {name: model.share(name) for name in model.drafters}, base)
 
 
 def keep_costs(model: Model) -> None:
     """Keeps what calls cost for other days; where that cannot be done, it is done without."""
-    keep("costs", model.costs_key, {network: {**table} for network, table in model.costs.items()})
+    keep("costs", model.costs_key, model.costs)
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:

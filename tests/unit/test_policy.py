@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -663,7 +664,8 @@ def test_costs_are_kept_for_a_model_a_type_threads_and_a_processor(
     def run(**loading: Any) -> Model:
         model = load_model(tiny_model, **loading)
         monkeypatch.setattr("specmt.decoding.policy.HOLD", 0.0)  # at once
-        lane = LearntPolicy([], [], session.make_costs(model, "verifier"), keep=lambda: session.keep_costs(model))
+        costs = session.make_costs(model, "verifier")
+        lane = LearntPolicy([], [], costs, keep=lambda: session.keep_costs(model))
         for _ in range(4):
             lane.observe(lane.choose(1, False), Ran(np.array([[0]]), np.array([[0]])), 0.25)
         return model
@@ -682,6 +684,17 @@ def test_costs_are_kept_for_a_model_a_type_threads_and_a_processor(
     costs_files()[0].write_text("{")
     session.keep_costs(other)  # two writers: the last one's stays, whole
     assert len(costs_files()) == 4
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_what_a_short_run_has_learnt_is_kept_when_the_model_goes(tiny_model: Path, sources: Sources) -> None:
+    model = load_model(tiny_model)
+    decode(model, sources[:2], DecodingOptions(batch_size=1))
+    key, known = model.costs_key, json.loads(json.dumps(model.costs))
+    assert known["verifier"] and not costs_files()
+    del model
+    gc.collect()
+    assert recall("costs", key) == known
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"key": 1}', "[" * 100_000, "\0", '{"key": "x", "value": 1}'])
