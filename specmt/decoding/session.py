@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 from weakref import finalize
 
@@ -208,7 +209,7 @@ def make_policy(model: Model, options: DecodingOptions, choice: Choice, drafters
         return FixedPolicy(fixed[0], fixed[-1] if choice.looks_up else None)
     arms = [arm for number, name in enumerate(choice.names) for arm in arms_of(number, name, model, options)]
     base = "logits" if options.scores else "shortlist" if options.shortlist else VERIFIER
-    return LearntPolicy(arms, drafters, make_costs(model, base), keep=lambda: keep_costs(model))
+    return LearntPolicy(arms, drafters, make_costs(model, base), keep=keeper(model))
 
 
 def looks_ahead(options: DecodingOptions, model: HasDrafters) -> bool:
@@ -219,24 +220,34 @@ def looks_ahead(options: DecodingOptions, model: HasDrafters) -> bool:
 def make_beam_policy(model: Model, drafter: Drafter, width: int) -> Policy:
     """Returns what decides when beam search looks ahead."""
     costs, arm = make_costs(model, "beam"), Arm(0, 1, width, GUESSES)
-    return LearntPolicy([arm], [drafter], costs, width=width, prior=GUESSED, keep=lambda: keep_costs(model))
+    return LearntPolicy([arm], [drafter], costs, width=width, prior=GUESSED, keep=keeper(model))
 
 
 def make_costs(model: Model, base: str) -> Costs:
-    """Returns what calls cost, as far as that is known of a model on this machine; it is kept when the model goes.
+    """Returns what calls cost, as far as that is known of a model on this machine.
 
     :param base: the name of verifying
     """
     if not model.costs:
-        key = model.costs_key
-        model.costs.update(checked(recall("costs", key)))
-        finalize(model, keep, "costs", key, model.costs, cache_folder())
+        model.costs.update(checked(recall("costs", model.costs_key)))
     return Costs(model.costs, {name: model.share(name) for name in model.drafters}, base)
 
 
-def keep_costs(model: Model) -> None:
-    """Keeps what calls cost for other days; where that cannot be done, it is done without."""
-    keep("costs", model.costs_key, model.costs)
+def keeper(model: Model) -> Callable[[], None]:
+    """Returns what keeps the costs of calls for other days: its first call when the model goes, others at once.
+
+    Where that cannot be done, it is done without.
+    """
+    calls = count()
+
+    def keep_costs() -> None:
+        known = "costs", model.costs_key, model.costs
+        if next(calls):
+            keep(*known)
+        else:  # the file system may take longer than a sentence
+            finalize(model, keep, *known, cache_folder())
+
+    return keep_costs
 
 
 def make_acceptor(options: DecodingOptions) -> Acceptor:
