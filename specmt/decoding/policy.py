@@ -89,7 +89,7 @@ class LearntPolicy(Policy):
         self.width, self.prior, self.keep = width, prior, keep
         self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; spent on loading
         self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
-        self.kept = 0.25 * HOLD  # when, in seconds decoded
+        self.kept = HOLD / 128.0  # when, in seconds decoded
         self.plans: dict[tuple[int, bool], Plan] = {}
         self.timed: set[int] = set()  # numbers of sentences whose calls are known
         self.played = dict.fromkeys(self.arms, 0.0)  # when
@@ -138,7 +138,7 @@ class LearntPolicy(Policy):
                 self.costs.observe(arm.name(self.drafters), rows, made, seconds / calls)
         self.fresh.clear()
         self.text.settle()
-        if self.seconds >= 8.0 * self.kept:
+        if self.seconds >= 64.0 * self.kept:
             self.kept = self.seconds
             self.keep()
 

@@ -666,13 +666,13 @@ def test_costs_are_kept_for_a_model_a_type_threads_and_a_processor(
         monkeypatch.setattr("specmt.decoding.policy.HOLD", 0.0)  # at once
         costs = session.make_costs(model, "verifier")
         lane = LearntPolicy([], [], costs, keep=session.keeper(model))
-        for _ in range(8):  # to keep them once more than the first time
+        for _ in range(65):  # to keep them a second time
             lane.observe(lane.choose(1, False), Ran(np.array([[0]]), np.array([[0]])), 0.25)
         return model
 
     key = run().costs_key
     assert len(costs_files()) == 1
-    assert recall("costs", key)["verifier"]["1.0"] == 7 * [0.25]
+    assert recall("costs", key)["verifier"]["1.0"] == NEWEST * [0.25]
     assert load_model(tiny_model).costs_key == key
     again = load_model(tiny_model)
     assert session.make_costs(again, "verifier").seconds([Call("", 1.0)]) == 0.25
