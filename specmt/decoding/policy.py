@@ -89,7 +89,7 @@ class LearntPolicy(Policy):
         self.width, self.prior, self.keep = width, prior, keep
         self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; spent on loading
         self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
-        self.kept = HOLD / 128.0  # when, in seconds decoded
+        self.kept = HOLD / 128.0  # when, in seconds decoded; next after 64 times as many, first after half of HOLD
         self.plans: dict[tuple[int, bool], Plan] = {}
         self.timed: set[int] = set()  # numbers of sentences whose calls are known
         self.played = dict.fromkeys(self.arms, 0.0)  # when
