@@ -22,6 +22,8 @@ from specmt.formats.markup import quoted, reference, value_of, xml_tokens, xml_u
 from specmt.types import Tagged
 
 _DAMAGED: Final = zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError
+"""What zipfile raises of what is damaged, encrypted (RuntimeError) or packed in unknown ways (NotImplementedError)."""
+
 _MOST_MEMBERS: Final = 65536
 _PROPERTIES: Final = frozenset(("docProps/core.xml", "meta.xml"))
 _LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is an object of another program"}
@@ -82,7 +84,6 @@ class Package:
                     elif reason := next((said for name, said in _LEFT.items() if name in member.filename), ""):
                         with suppress(DataError, ValueError):
                             segments += _left(member.filename, decode_xml(archive.read(member))[0], reason)
-        # What zipfile raises of damaged, encrypted (RuntimeError) and unknown ways of packing (NotImplementedError).
         except _DAMAGED as error:
             raise DataError(f"line 1 is no package that can be read ({error})") from error
         if not self.documents:

@@ -141,8 +141,8 @@ struct Worker {
 
     // Keys and values of a row and head, and how far away those are that are wanted next.
     template <class K>
-    KeysValues<K> kept(const K* first, const Cache& cache, int64_t row, int h) const {
-        const K* keys = first + row * cache.row + h * cache.head;
+    KeysValues<K> kept(const K* layer, const Cache& cache, int64_t row, int h) const {
+        const K* keys = layer + row * cache.row + h * cache.head;
         const int64_t next = h + 1 < heads.end ? cache.head : cache.row - (heads.end - heads.begin - 1) * cache.head;
         return {keys, keys + cache.value, n.width / n.heads, next};
     }
