@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from specmt.formats.asciidoc_inline import Found, fill, find, said_with, unescape
-from specmt.formats.asciidoc_tables import Cell, Within, cells_of, separator_of
+from specmt.formats.asciidoc_tables import Cell, Value, Within, cells_of, separator_of
 from specmt.formats.document import (
     Document,
     Edit,
@@ -37,8 +37,11 @@ _ATTRIBUTES: Final = re.compile(r"\[(?:\[.*\]|(?=[\w.#%,\"'{\]])(?=(?P<style>[^\
 _TITLE: Final = re.compile(r"\.(?=\.?[^ \t.])")
 _HEADING: Final = re.compile(r"(?:={1,6}|#{1,6})[ \t]+(?=\S)")
 _RULE: Final = re.compile(r"(?:'{3,}|<{3,}|-{3}|\*{3}|- - -|\* \* \*|\+)\Z")
-_MACRO: Final = re.compile(
-    r"(?P<name>\w+)::(?P<target>[^\s\[]*(?: [^\s\[]+)*)\[(?=.*\]\Z)(?P<alt>[^,\]=]*)(?P<rest>.*)\]\Z"
+_MACRO: Final = re.compile(r"(?P<name>\w+)::(?P<target>[^\s\[]*(?: [^\s\[]+)*)\[(?P<values>.*)\]\Z")
+_VALUE: Final = re.compile(
+    r"""[ \t]*(?:(?P<key>[\w-]+)[ \t]*=[ \t]*)?
+    (?:(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)*)(?P=quote)[ \t]*|(?P<plain>(?![ \t"'])[^,=]*))(?:,|\Z)""",
+    re.VERBOSE,
 )
 _ITEM: Final = re.compile(
     r"[ \t]*(?:-|\*{1,6}|\.{1,6}|•|\d+\.|[A-Za-z]\.|[ivxIVX]+\)|<(?:\d+|\.)>)[ \t]+(?:\[[ xX*]\][ \t]+)?(?=\S)"
@@ -111,7 +114,7 @@ class _Page:
         self.parts: list[Part] = []
         self.lines = LineNumbers(text)
         self._text = text
-        self._within: Within | None = None
+        self._within: Within | Value | None = None
         """What it reads the cells of."""
 
         self._all_break = _ALL_BREAK.search(text) is not None
@@ -216,11 +219,23 @@ class _Page:
                 number += 1
             return number + 1
         if macro := _MACRO.match(raw):
-            if macro["name"] == "image" and macro["alt"].strip(' "'):
-                start = lines[number][0]
-                self._take((start + macro.start("alt"), start + macro.end("alt")), is_first=False)
+            if macro["name"] == "image":
+                self._values(macro["values"], lines[number][0] + macro.start("values"))
             return number + 1
         return None
+
+    def _values(self, raw: str, start: int) -> None:
+        """Reads the values of an image that are text, as far as they can be told apart."""
+        place, key, around = 0, "alt", self._within
+        while match := _VALUE.match(raw, place):
+            if (match["key"] or key) in ("alt", "title"):
+                first, last = match.span("plain" if match["quote"] is None else "quoted")
+                self._within = Value(match["quote"] or "", around)
+                self._take((start + first, start + last), is_first=False)
+            if match.end() == len(raw):
+                break
+            place, key = match.end(), ""
+        self._within = around
 
     def _closing(self, lines: Sequence[Span], number: int, closing: str) -> int:
         """Returns what is behind a block that ends as it begins."""
@@ -372,7 +387,8 @@ class _Page:
         text = self._text
         self.parts.append(Part(*whole, ""))
         found = find(text, *whole, is_old=self._is_old)
-        inline = Inline(text, unescape, collapses=True)
+        within = self._within
+        inline = Inline(text, (lambda raw: within.decode(unescape(raw))) if within else unescape, collapses=True)
         fill(inline, found, whole)
         taken = inline.take()
         for each in found:
@@ -382,7 +398,7 @@ class _Page:
             return
         tagged, span = taken
 
-        edits = _Writes(text, whole, span, found, self._within, is_first, more, self._is_old)
+        edits = _Writes(text, whole, span, found, within, is_first, more, self._is_old)
         self.segments.append(Segment(tagged, self.lines(span[0]), edits))
 
 
@@ -394,7 +410,7 @@ class _Writes:
     whole: Span
     span: Span
     found: Sequence[Found]
-    within: Within | None
+    within: Within | Value | None
     is_first: bool
     more: Callable[[str], list[Edit]]
     is_old: bool

@@ -28,7 +28,7 @@ class Cell(NamedTuple):
     style: str
     """Its style; ``l`` where its text stays as it is."""
     in_quotes: bool | None = None
-    """Whether it is a value in quotes; nothing where marks in it are escaped."""
+    """Whether it is a value in quotes; nothing where what parts cells is escaped in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ class Within:
 
     separator: str
     in_quotes: bool | None
+
+    def decode(self, raw: str) -> str:
+        """Returns what raw text means."""
+        return (
+            raw.replace('""', '"') if self.in_quotes is not None else raw.replace(f"\\{self.separator}", self.separator)
+        )
 
     def encode(self, said: str) -> str:
         """Returns text as it is written."""
@@ -73,8 +79,7 @@ def cells_of(text: str, start: int, end: int, name: str, separator: str, attribu
             if not text.startswith("//", line) or text.startswith("///", line):
                 places.append((bar if spec is None else bar - len(spec[0]), bar + 1, columns.style(spec)))
         for (mark, first, style), (last, _, _) in zip(places, [*places[1:], (end, 0, "")], strict=False):
-            escaped = separator != "|" and f"\\{separator}" in text[first:last]
-            yield Cell(mark, first, last, "l" if escaped else style)
+            yield Cell(mark, first, last, style)
         return
     by = re.escape(separator)
     plain = rf"(?![\" \t])[^{by}\r\n]*" if name != "dsv" else rf"(?:[^{by}\\\r\n]|\\.)*"
@@ -89,10 +94,35 @@ def cells_of(text: str, start: int, end: int, name: str, separator: str, attribu
         said = match["quoted"] if is_quoted else match["plain"]
         if not at_line or said or match["end"] == separator:
             first, last = match.span("quoted" if is_quoted else "plain")
-            style, escaped = columns.style(None), ("\\" if name == "dsv" else '"') in said
             in_quotes = is_quoted if name != "dsv" else None
-            yield Cell(first - is_quoted, first, last, "l" if escaped else style, in_quotes)
+            yield Cell(first - is_quoted, first, last, columns.style(None), in_quotes)
         place, at_line = match.end(), match["end"] != separator
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """How a text is written in a value of a macro."""
+
+    quote: str
+    around: Within | Value | None
+    """The cell that the macro is in."""
+
+    def decode(self, raw: str) -> str:
+        """Returns what raw text means."""
+        raw = self.around.decode(raw) if self.around else raw
+        return raw.replace(f"\\{self.quote}", self.quote) if self.quote else raw
+
+    def encode(self, said: str) -> str:
+        """Returns text as it is written."""
+        if self.quote and "\\" not in said:
+            said = said.replace(self.quote, f"\\{self.quote}")
+        else:
+            said = re.sub(rf"[\\{self.quote or ',='}]|^[\"']", lambda match: f"&#{ord(match[0])};", said)
+        return self.around.encode(said) if self.around else said
+
+    def needs_quotes(self, raw: str) -> bool:
+        """Whether a text gets quotes: what would need some is written by number."""
+        return False
 
 
 class _Columns:

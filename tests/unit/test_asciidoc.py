@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import subprocess
@@ -255,6 +256,7 @@ Weg;Steg
 [separator=!,cols="1,a"]
 |===
 !Berg !* Tal
+!Ja\\!Nein !
 |===
 """
 
@@ -264,9 +266,41 @@ Weg;Steg
 def test_asciidoctor_reads_as_many_values(said: str) -> None:
     document = read("asciidoc", VALUES.encode())
     texts = [each.source.text for each in document.segments]
-    assert ";".join(texts) == "Haus;Hof, Tor;Dach;Wort;Noch;Ein Satz;Ofen;Bad;Weg;Steg;Berg;Tal"
+    assert ";".join(texts) == 'Haus;Hof, Tor;Dach;Eine "Tür";Wort;Noch;Ein Satz;Ofen;Bad;Weg;Steg;Berg;Tal;Ja!Nein'
     written = document.write({n: Tagged(said.format(text)) for n, text in enumerate(texts)}, print).decode()
     assert shape(written) == shape(VALUES) and written.count("Haus") == said.count("{")
+
+
+IMAGES = """
+image::a.png["Ein \\"Haus\\", ja",200]
+
+image::a.png[alt="Hof",title='Tor']
+
+image::a.png[alt=Dach,width=3]
+
+image::a.png[Ein "Berg" hier,100]
+
+|===
+a|image::a.png["Tal",title=Weg]
+|===
+"""
+
+
+@pytest.mark.skipif(shutil.which("asciidoctor") is None, reason="needs asciidoctor")
+@pytest.mark.parametrize("said", ["{}", '"{}", b=c | d', "'{}' \\", '{}=\\"a, b'])
+def test_asciidoctor_reads_as_many_values_of_images(said: str) -> None:
+    document = read("asciidoc", IMAGES.encode())
+    texts = [each.source.text for each in document.segments]
+    assert texts == ['Ein "Haus", ja', "Hof", "Tor", "Dach", 'Ein "Berg" hier', "Tal", "Weg"]
+    written = document.write({n: Tagged(said.format(text)) for n, text in enumerate(texts)}, print).decode()
+    command = ["asciidoctor", "-s", "-o", "-", "-"]
+    page = html.unescape(subprocess.run(command, input=written, capture_output=True, text=True, check=True).stdout)
+    assert page.count(" width=") == 3 and all(said.format(text) in page for text in texts), page
+
+
+@pytest.mark.parametrize("values", ['"Ein ""gutes"" Bild",200', "200,alt", 'role="x",Ein Bild'])
+def test_values_of_images_that_are_no_text_are_left(values: str) -> None:
+    assert not read("asciidoc", f"image::a.png[{values}]\n".encode()).segments
 
 
 @pytest.mark.parametrize(
