@@ -36,7 +36,7 @@ from lxml import etree, html
 
 from specmt.check.checker import Pair, check_pair
 from specmt.check.rules import Rules
-from specmt.documents import TranslatesLines, translate_documents
+from specmt.documents import Selection, TranslatesLines, translate_documents
 from specmt.errors import DataError
 from specmt.formats import format_in_folder, names, read_document
 from specmt.formats.document import FormatOptions
@@ -49,7 +49,7 @@ from specmt.types import Line, Translation
 
 LIST = Path(__file__).with_suffix(".txt")
 MOST_BYTES = 4 << 20
-IN_THEM = (".xml", ".json", ".yml", ".yaml", ".ts", ".php")
+IN_THEM = (".xml", ".json", ".yml", ".yaml", ".ts", ".php", ".xlf", ".xliff", ".resx", ".tmx", ".stringsdict")
 """Where these end a name, the format is found by what is in a file."""
 
 RULES = Rules(languages=("en", "de"))
@@ -162,7 +162,9 @@ def faults(
     except Exception:
         return  # nor do others read the original
     for way, translator in translators.items():
-        (done,) = translate_documents(translator, [(name, document)], DecodingOptions(), language="en")
+        (done,) = translate_documents(
+            translator, [(name, document)], DecodingOptions(), Selection(translated=True), language="en"
+        )
         counts[f"kept {way}"] += done.summary.kept
         try:
             parse(done.data)

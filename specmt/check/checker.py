@@ -45,13 +45,14 @@ _NO_CODE: Final = re.compile(
 
 _NO_CODES: Final = {
     "rst": re.compile(
-        r"(\\.|:[\w:.+-]{1,80}:`[^`]+`|``.+?``)|(?<![\w:`])`((?:[^`\\]|\\.)+?)(?:<[^`<>]*_>)?`_{0,2}(?![\w`])",
+        r"(\\[^`]|:[\w:.+-]{1,80}:`(?:[^`\\]|\\[^`])+`|``.+?``)|\\`()"
+        r"|(?<![\w:`])`((?:[^`\\]|\\.)+?)(?:<[^`<>]*_>)?`_{0,2}(?![\w`])",
         re.DOTALL,
     ),
     "asciidoc": re.compile(r"(?<=[\"'])`([^`]+)`(?=[\"'])|\{(?:empty|plus)\}()"),
 }
-"""What has backticks in a format and is text (a title, a reference, a quotation), or before that what is code; and
-what is written so that a text stays one."""
+"""What has backticks in a format and is text (a title, a reference, a quotation, an escaped one), or before that what
+is code; and what is written so that a text stays one."""
 
 _FENCE: Final = re.compile(
     r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}(?![`~])[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z"

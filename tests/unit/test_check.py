@@ -219,6 +219,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ),
         ("rst", "Im :x:`a{b}`. Der Turm und :x:`~c`", "In :x:`a{b}`. The tower :x:`~c`"),
         ("rst", "Der `link vom Turm`_", "The `tower <link vom turm_>`__"),
+        ("rst", r"Zum (:x:`\`\`a''` nur) Turm (:x:`\`\`b''`)", r"To the (:x:`\`\`a''`) tower (:x:`\`\`b''`)"),
         ("asciidoc", 'Der "`hohe Turm`" und `a`', 'The "`high tower`" and `a`'),
         ("markdown", "Klick auf `Speichern und zurück`.", "Click on `Save and go back`."),
         ("markdown", "Ruf `tool zeige datei` auf", "Call `tool show file`"),
