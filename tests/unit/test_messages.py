@@ -498,6 +498,12 @@ def test_quoted_braces_are_copied() -> None:
     assert shout("json", """{"a": "use '{'braces'}' here"}""") == """{"a": "USE '{'BRACES'}' HERE"}"""
 
 
+def test_of_doubled_apostrophes_none_quotes() -> None:
+    assert shout("properties", "a=der ''{0}'' im ''{1}''\n") == "a=DER ''{0}'' IM ''{1}''\n"
+    page = """{"a": "{n, select, other {''{x} a}} und {m} a'"}"""
+    assert shout("json", page) == page.replace(" a", " A").replace("und", "UND")
+
+
 def test_marks_of_wikis_are_tags() -> None:
     source = (
         "{\"a\": \"Siehe '''fett''' und ''kursiv'' da\", \"b\": \"Ich hab''s und ''nein\", \"c\": \"''a '''b''' c''\"}"

@@ -58,6 +58,7 @@ from tests.sessions import FakeModel, fake_translator
         ("Je 5 mm, d. h. MM, a, d und yyyy", "Je 5 mm, d. h. MM, a, d und yyyy", []),
         ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
         ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
+        ("%1$,d von %'d, zu 50%, die", "%1 von %2, zu 50%, die", ["%1$,d", "%'d"]),
         ("50 %% von 20%1.", "50 %1 von %2.", ["%%", "20%1"]),
         ("{x}7 und {x}{y}12", "%1 und %2", ["{x}7", "{x}{y}12"]),
         ("Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", "Er und/oder sie, 1/2/3 mal, 50 % mehr, 100%ig", []),
@@ -142,6 +143,11 @@ def test_lines_without_a_hint_hold_nothing_to_copy(kind: str) -> None:
     for line, _ in islice(listed("de", kind), 300):
         assert all(HINT.search(match[0]) for match in token_pattern().finditer(line))
         assert find_copied(line)
+
+
+@pytest.mark.parametrize("token", ["a](b)", "~=", "=~", "www.&", "A--0", "+--b", "|--alle", "0--A"])
+def test_marks_alone_are_a_hint(token: str) -> None:
+    assert find_copied(f"ein {token} hier")
 
 
 def test_stand_ins_get_the_space_that_they_had() -> None:
