@@ -85,7 +85,7 @@ class Glossary:
             said = text[start:end]
             entry = self.entries.get(said) or self.entries.get(_lower(said))
             if entry is not None:
-                found.append(Required((start, end), entry.source, _as_written(said, entry)))
+                found.append(Required((start, end), entry.source, _as_written(said, entry, text[:start])))
                 done = end
         return found
 
@@ -141,12 +141,21 @@ def _entries(rows: Iterable[tuple[int, str, list[str]]], name: str, pieces: Piec
         yield Entry(term.strip(), tuple(pieces.decode(ids) for ids in encoded), number)
 
 
-def _as_written(said: str, entry: Entry) -> tuple[str, ...]:
-    """Returns the forms of a term in its translation: as the text writes it, if they are the term, or in capitals."""
+def _as_written(said: str, entry: Entry, before: str) -> tuple[str, ...]:
+    """Returns the forms of a term in its translation: as the text writes it, if they are the term, or in capitals.
+
+    One that begins a text may have a capital.
+
+    :param before: what is in front of it
+    """
     if entry.targets == (entry.source,):
         return (said,)
     is_shouted = said.isupper() and len(said) > 1 and not entry.source.isupper()
-    return tuple(map(str.upper, entry.targets)) if is_shouted else entry.targets
+    if is_shouted:
+        return tuple(map(str.upper, entry.targets))
+    begins = said[0].isupper() and not any(map(str.isalnum, before))
+    raised = (form[0].upper() + form[1:] for form in entry.targets) if begins else ()
+    return tuple(dict.fromkeys((*raised, *entry.targets)))
 
 
 def _is_in_word(text: str, place: int) -> bool:

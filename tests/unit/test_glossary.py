@@ -103,6 +103,21 @@ document </term></tig></langSet><langSet xml:lang="fr"><tig><term>fichier</term>
 </body></text></martif>"""
 
 
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("Kunde zahlt.", ("The client", "the client")),
+        ("- „Kunde zahlt.“", ("The client", "the client")),
+        ("Der Kunde zahlt.", ("the client",)),
+        ("kunde zahlt.", ("the client",)),
+        ("Der KUNDE zahlt.", ("THE CLIENT",)),
+    ],
+)
+def test_a_form_has_the_capitals_of_its_term(text: str, forms: tuple[str, ...]) -> None:
+    (required,) = Glossary([Entry("kunde", ("the client",), 1)], "terms.tsv")(text)
+    assert required.forms == forms
+
+
 def test_tbx_has_terms_in_many_languages(tmp_path: Path) -> None:
     path = written(tmp_path / "terms.tbx", TBX)
     entries = read_glossary(path, PIECES, "de", "en-US").entries
