@@ -29,8 +29,16 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = re.sub(r'"[^"]*"', "", text[: 1 << 14]).split("\n")  # its head tells
     first = re.sub(r'"[^"\n]*"', "", text.split("\n", 1)[0])
     delimiter = max("\t;,", key=lambda c: (sum(c in line for line in lines) * (c in first), first.count(c)))
-    rows = list(_rows(text, delimiter, has_quotes=delimiter != "\t" or '"' in first or '\t"' in text))
-    header = [_decode(text[slice(*span)]) for span in rows[0][1]] if rows else []
+    has_quotes = delimiter != "\t" or '"' in first or '\t"' in text
+    is_bare = False  # whether marks of quotation are text
+    try:
+        rows = list(_rows(text, delimiter, has_quotes=has_quotes))
+    except DataError:
+        if delimiter != "\t":
+            raise
+        is_bare, rows = True, list(_rows(text, delimiter, has_quotes=False))
+    decode_cell = str if is_bare else _decode
+    header = [decode_cell(text[slice(*span)]) for span in rows[0][1]] if rows else []
     plans = [_columns(asked, header) for asked in options.columns]
     by_number = all(part.isdecimal() for asked in options.columns for part in asked.split("="))
     segments: list[Segment] = []
@@ -45,10 +53,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
             if source >= len(fields):
                 continue
             raw = text[slice(*fields[source])]
-            said = _decode(raw)
+            said = decode_cell(raw)
             before = delimiter * max(0, target + 1 - len(fields))
             span = (end, end) if before else fields[target]
-            existing = "" if source == target else _decode(text[slice(*span)]).strip()
+            existing = "" if source == target else decode_cell(text[slice(*span)]).strip()
             if not any(c.isalpha() for c in said):
                 copies += (
                     [Edit(*span, [raw])] if source != target and said.strip() and not existing and not before else ()
@@ -56,15 +64,20 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 continue
             is_left = before != "" and len(plans) > 1
             reason = f"{KEPT}: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
-            edits = partial(_edits, span, raw, said, delimiter, before)
+            edits = partial(_edits, span, raw, said, delimiter, before, is_bare)
             state: State = "skipped" if is_left else "translated" if existing else "new"
             segments.append(Segment(Tagged(said.strip()), line, edits, state, existing, reason=reason, forms=forms))
     return TextDocument(text, encoding, segments, finish=lambda _: copies, parts=parts)
 
 
-def _edits(span: Span, raw: str, said: str, delimiter: str, before: str, translation: Tagged, _: Tell) -> list[Edit]:
+def _edits(
+    span: Span, raw: str, said: str, delimiter: str, before: str, is_bare: bool, translation: Tagged, _: Tell
+) -> list[Edit]:
     text = said[: len(said) - len(said.lstrip())] + translation.text + said[len(said.rstrip()) :]
-    if raw.startswith('"') or any(c in text for c in (delimiter, '"', "\n", "\r")):
+    needing = (delimiter, "\n", "\r") if '"' in raw and text[:1] != '"' else (delimiter, '"', "\n", "\r")
+    if is_bare:
+        text = re.sub(r"[\t\r\n]+", " ", text)
+    elif raw.startswith('"') or any(c in text for c in needing):
         text = '"' + text.replace('"', '""') + '"'
     return [Edit(*span, [before + text])]
 

@@ -570,6 +570,11 @@ def test_tables_with_short_lines_and_cells_without_letters() -> None:
         b"Tor", b"TOR"
     )
     assert translate(read("csv", b"a\nEins, zwei\n", columns=("1",))) == b"A\nEINS, ZWEI\n"
+    assert translate(read("csv", b'a;b\nein "x" da;c\n', columns=("a",))) == b'a;b\nEIN "X" DA;c\n'
+    bare = b'a\t"ein" x\nb\t"y"\n'
+    assert translate(read("csv", bare, columns=("2",))) == bare.replace(b"ein", b"EIN").replace(b"x", b"X").replace(
+        b"y", b"Y"
+    )
     several = read("csv", b'"a,b;c";d;e\nEins;Zwei;\nDrei;Vier\n', columns=("1", "2=3"))
     assert translate(several) == b'"a,b;c";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'.replace(b'"a,b;c";d', b'"A,B;C";d')
     assert [segment.reason for segment in several.segments if segment.reason] == [
