@@ -51,6 +51,9 @@ _WIDTH: Final = re.compile(r"(?<=%\d)[a-zA-Z]\Z")
 _QUOTED: Final = re.compile(r"""([\"'`]).*?\1|/\*.*?\*/""", re.DOTALL)
 """Arguments of shortcodes, which are paths and texts of a language."""
 
+_CHOICE: Final = re.compile(r"(?<=,choice),.*(?=\}\Z)", re.DOTALL)
+"""The cases of a choice by number, which are text."""
+
 _REFERENCE: Final = re.compile(r"\{\{[%<]\s*(?:rel)?ref\b")
 _MARKUP: Final = re.compile(
     r"\[\^[^\]\s]{1,300}\]|\*\*|(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)|!?\[(?=[^\]]{0,1000}\]\()|``?"
@@ -172,7 +175,8 @@ def read(raw: str) -> Said:
             if _REFERENCE.match(token.text):
                 said.found["link"][f"./{token.text}"] += 1
             else:
-                name = _QUOTED.sub("''", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))
+                name = _CHOICE.sub("", "".join(_WIDTH.sub("", _POSITION.sub("", token.text)).split()))
+                name = _QUOTED.sub("''", name)
                 said.found[kind][name] += name not in ("%%", "{''}")  # Fluent's text in braces
         else:
             code = " ".join(html.unescape(_CODE_TAG.sub("", token.text)).strip("`").split())

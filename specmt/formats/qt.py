@@ -97,8 +97,8 @@ def _message(
         return
     tagged, span = found
     is_plural = _attribute(text, message.first, "numerus") == "yes"
-    said = [plain_text(text, each.inner) for each in (old.elements if old and is_plural else [])]
-    known = [form for form in said or [plain_text(text, old.inner) if old else ""] if form]
+    forms_of = [] if old is None else (is_plural and old.elements) or [old]
+    known = [each for each in forms_of if plain_text(text, each.inner)]
     state: State = "new" if not known else "fuzzy" if kind == "unfinished" else "translated"
     count = count_of_forms(options.target) if is_plural else 0
 
@@ -120,9 +120,10 @@ def _message(
         before = line if old is None else ""
         yield Edit(place, place if old is None else old.end, [before + first, *said, "</translation>"])
 
-    target = meant(known[0]) if known else ""
+    target = meant(plain_text(text, known[0].inner)) if known else ""
+    raw = (text[slice(*source.inside)], text[slice(*known[0].inside)] if known else "") if tagged.tags else ("", "")
     forms = plural_forms(options.target)
-    yield Segment(tagged, lines(span[0]), edits, state, target, context, span=span, forms=forms)
+    yield Segment(tagged, lines(span[0]), edits, state, target, context, written=raw, span=span, forms=forms)
 
 
 def _attribute(text: str, token: Token, name: str) -> str:

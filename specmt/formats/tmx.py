@@ -57,7 +57,9 @@ def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
             said = "" if target is None else plain_text(text, target.inner)
             state: State = "translated" if said else "new"
             edits = partial(_edits, text, options.target, own, source.inside, target, span)
-            yield Segment(tagged, lines(own.start), edits, state, target=said, span=span)
+            raw = text[slice(*source.inside)], text[slice(*target.inside)] if target else ""
+            raw = raw if tagged.tags else ("", "")
+            yield Segment(tagged, lines(own.start), edits, state, target=said, written=raw, span=span)
 
 
 def _text_of(variant: Element) -> Element | None:

@@ -51,6 +51,29 @@ def test_nothing_is_said_of_good_messages(source: str, target: str, to: str) -> 
     assert told(source, target, to) == []
 
 
+_TS = '<TS language="en" sourcelanguage="de"><message><source>{}</source><translation>{}</translation></message></TS>'
+_TMX = (
+    '<tmx version="1.4"><header srclang="de"/><body><tu><tuv xml:lang="de"><seg>{}</seg></tuv>'
+    '<tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("a.properties", "a={0,choice,0#keine|1<{0} Dateien}\n", "a={0,choice,0#none|1<{0} files}\n"),
+        ("a.ts", _TS.format("Wort<byte/>hier", ""), _TS.format("Wort<byte/>hier", "word<byte/>here")),
+        ("a.tmx", _TMX.format('Ein <ph x="1"/> Wort', ""), _TMX.format('Ein <ph x="1"/> Wort', 'A <ph x="1"/> word')),
+    ],
+)
+def test_nothing_is_said_of_good_files(name: str, source: str, target: str, tmp_path: Path) -> None:
+    paths = tmp_path / name, tmp_path / f"en-{name}"
+    for path, page in zip(paths, (source, target), strict=True):
+        path.write_text(page)
+    pair = Pair(*paths, {"a.ts": "qt"}.get(name, name[2:]), Settings(), Rules(languages=("de", "en")))
+    assert [each.text for each in check_pair(pair)] == []
+
+
 @pytest.mark.parametrize(
     ("source", "target", "to", "said"),
     [
