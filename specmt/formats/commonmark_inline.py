@@ -31,12 +31,20 @@ INCLUDE: Final = r"\[!\w[\w-]{0,40}[ ]?\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)\]"
 """A part of another page, as Microsoft writes it."""
 
 ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){BRACES}"""
+_TEX_TEXT: Final = r"\\[A-Za-z]{1,30}(?:\{[^{}\n]{0,300}\}){1,9}"
+_TEX: Final = "|".join(
+    rf"\\\{first}(?=[^\n]{{1,300}}\\\{last})"
+    rf"(?:{_TEX_TEXT}|(?!\\\{last}|{_TEX_TEXT}|(?<![\\A-Za-z])[A-Za-z]{{4}}){other}){{1,300}}\\\{last}"
+    for first, last, other in (("(", ")", r"[^\n]"), ("[", "]", r"[^\n\[\]]"))
+)
+"""Math of TeX; what has words beside its macros is text in brackets that are escaped."""
+
 _INLINE: Final = re.compile(
     rf"""(?P<code>\{{%-?\s*(?P<raw>raw|comment|highlight)\b(?:(?!%\}}).){{0,200}}%\}}.{{0,1000}}?\{{%-?\s*end(?P=raw)\s*-?%\}})
         | (?P<macro>{MACRO}) | (?P<attributes>{ATTRIBUTES})
         | (?P<math>\$\$(?!\$)[^$]{{1,2000}}?\$\$
             | (?<![^\W_])(?<!\$)\$(?![\s$])(?:[^$\\\n]|\\.|\n(?!\s)){{0,300}}?(?<!\s)\$(?![^\W_]|\$)
-            | \\\((?=[^\n]{{1,300}}\\\))(?:(?!\\\)|(?<![\\A-Za-z])[A-Za-z]{{4}})[^\n]){{1,300}}\\\))
+            | {_TEX})
         | (?P<wiki>!?\[\[[^\[\]\n]+\]\])
         | (?P<mark>\[\^[^\]\s]{{1,300}}\]) | (?P<note>\^\[[^\[\]]{{1,1000}}\](?![(\[]))
         | (?P<script>(?<=[^\W_])(?:\^[\w+−-]{{1,20}}\^|~[\w+−-]{{1,20}}~(?!~)))

@@ -71,6 +71,11 @@ CASES = {
     "math": ("Das $a_b$ und $$c_d$$ hier.\n\n$$\n\\text{Haus}\n$$\n", "DAS $a_b$ UND $$c_d$$ HIER.\n\n$$\n\\text{Haus}\n$$\n"),
     "math in brackets": ("Das \\(a+b\\) und\n\n\\[\nx\n\\]\n", "DAS \\(a+b\\) UND\n\n\\[\nx\n\\]\n"),
     "money": ("Von $5 und $6 hier\n", "VON $5 UND $6 HIER\n"),
+    "math in a sentence": (
+        "Das \\[ x = \\text{wenn gilt} \\] und \\(\\frac{eins}{zwei}\\)\n",
+        "DAS \\[ x = \\text{wenn gilt} \\] UND \\(\\frac{eins}{zwei}\\)\n",
+    ),
+    "square brackets": ("Das \\[oder dies\\] da\n", "DAS [ODER DIES] DA\n"),
     "brackets": ("Das \\(im Haus\\) da\n", "DAS (IM HAUS) DA\n"),
     "wiki": ("Das [[Haus]] und [[Haus|das *Haus*]] ![[b.png]]\n", "DAS [[Haus]] UND [[Haus|DAS *HAUS*]] ![[b.png]]\n"),
     "contents": ("[[_TOC_]]\n\n[TOC]\n\n{:toc}\n\nDas\n", "[[_TOC_]]\n\n[TOC]\n\n{:toc}\n\nDAS\n"),
