@@ -95,6 +95,12 @@ class _Entry:
 _CREDITS: Final = re.compile(r"translator[-_]credits?|(?:NAME|EMAIL) OF TRANSLATORSYour \w+")
 """Messages of GNOME and KDE in which translators name themselves."""
 
+_OPEN: Final = re.compile(r"CHARSET|(?:US-)?ASCII", re.IGNORECASE)
+"""What a template has for its encoding, or a catalogue that has only English: both are UTF-8."""
+
+_OPEN_CHARSET: Final = re.compile(rf"(?<=charset=)(?:{_OPEN.pattern})(?=\\n)", re.IGNORECASE)
+_OPEN_FORMS: Final = re.compile("nplurals=INTEGER; plural=EXPRESSION;")
+
 
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads a catalogue, in the encoding that its header names.
@@ -102,8 +108,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is damaged.
     """
     found = re.search(rb"charset=([\w.:-]+)", data[: data.find(b"\n\n") if b"\n\n" in data else len(data)])
-    charset = "utf-8" if found is None or found[1] == b"CHARSET" else found[1].decode("ascii")
-    text, encoding = decode(data, charset)
+    charset = "CHARSET" if found is None else found[1].decode("ascii")
+    text, encoding = decode(data, "utf-8" if _OPEN.fullmatch(charset) else charset)
     entries = list(_entries(text))
     header = next((entry for entry in entries if entry.values["msgid"].text == "" and not _context(entry)), None)
     style = _Style(text, encoding, entries, header, options)
@@ -364,10 +370,9 @@ class _Style:
                 yield Edit(end, end, [f'{self._end}"{name}: {value}\\n"'])
             elif found[2] != value and not (name == "Language" and found[2].startswith(value)):
                 yield Edit(*found.span(2), [value if found[1] else f" {value}"])
-        for was, value in (("nplurals=INTEGER; plural=EXPRESSION;", self._forms), ("charset=CHARSET", "charset=UTF-8")):
-            place = self._text.find(was, start, end)
-            if place >= 0:
-                yield Edit(place, place + len(was), [value])
+        for was, value in ((_OPEN_FORMS, self._forms), (_OPEN_CHARSET, "UTF-8")):
+            if found := was.search(self._text, start, end):
+                yield Edit(*found.span(), [value])
         if header.flags_span is not None and header.flags == ("fuzzy",):  # a template's; without a header msgfmt fails
             yield Edit(*header.flags_span, [])
 

@@ -106,10 +106,13 @@ def test_what_has_a_translation_is_kept() -> None:
 
 
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed, whose msgfmt checks catalogues")
-@pytest.mark.parametrize(("target", "forms"), [("en", 2), ("ja", 1), ("fr", 2), ("pl", 3), ("ar", 6)])
-def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "forms", "charset"),
+    [("en", 2, "CHARSET"), ("ja", 1, "ASCII"), ("fr", 2, "us-ascii"), ("pl", 3, "CHARSET"), ("ar", 6, "CHARSET")],
+)
+def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, charset: str, tmp_path: Path) -> None:
     template = PO.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
-    template = template.replace("Language: en", "Language: ").replace("charset=UTF-8", "charset=CHARSET")
+    template = template.replace("Language: en", "Language: ").replace("charset=UTF-8", f"charset={charset}")
     head = '"Project-Id-Version: x\\n"\n"Last-Translator: x\\n"\n"Language-Team: x\\n"\n"MIME-Version: 1.0\\n"\n'
     template = template.replace(
         'msgid ""\nmsgstr ""\n', '#, fuzzy\nmsgid ""\nmsgstr ""\n' + head + '"Content-Transfer-Encoding: 8bit\\n"\n', 1
@@ -125,6 +128,8 @@ def test_msgfmt_accepts_what_was_made_of_a_template(target: str, forms: int, tmp
     assert (result.returncode, result.stderr) == (0, "")
     catalogue = polib.pofile(document.data.decode())
     assert catalogue.metadata["Language"] == target
+    assert catalogue.metadata["Content-Type"].endswith("charset=UTF-8")
+    assert "Ж" in document.data.decode()
     plural = catalogue.find("%d Datei")
     assert plural is not None and len(plural.msgstr_plural) == forms
     # A language with other forms than one and many is to be looked at.
