@@ -70,6 +70,9 @@ _JSX_TEXT: Final = re.compile(
     r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip)"
     r"""=(?:"([^"\n{}]*)"|'([^'\n{}]*)')"""
 )
+_PARTED: Final = "a bar parts code in it"
+"""Why a row is left: Python-Markdown has it whole."""
+
 _LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|caption|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
 """The same in a list of attributes, or in a macro."""
 
@@ -120,6 +123,8 @@ class _Page:
         self._lines = SourceLines(text)
         self._cells: Iterator[Span] = iter(())
         self._in_pre = False
+        self._is_parted = False
+        """Whether a row is one in which code is parted into cells."""
         self.headings: list[Heading] = []
 
     def segments(self, start: int) -> Iterator[Segment]:
@@ -140,9 +145,13 @@ class _Page:
                 if is_heading:
                     self._add_heading(token, first, len(found))
             elif token.type == "tr_open":
+                said = [CODE.sub("", self._text[slice(*cell)]) for cell in cells(self._text, span)]
+                self._is_parted = sum("`" in cell for cell in said) > 1
                 self._cells = cells(self._text, span)
+                if self._is_parted:
+                    found.append(self._told(span, _PARTED))
             elif token.type == "tr_close":
-                self._cells = iter(())
+                self._cells, self._is_parted = iter(()), False
             elif token.type == "html_block":
                 self._leave(span, "HTML")
                 self._in_pre = _is_in_pre(self._text[slice(*span)], self._in_pre)
@@ -155,8 +164,7 @@ class _Page:
                 if token.info == "macro" and token.type == "kept":
                     found += self._attributes(span, _LISTED_TEXT)
                 if token.info == COLUMNS and token.type == "kept":
-                    said, line = Tagged(self._text[slice(*span)]), self._lines.number(span[0])
-                    found.append(Segment(said, line, lambda *_: (), "skipped", reason=f"{KEPT}: {COLUMNS}"))
+                    found.append(self._told(span, COLUMNS))
             is_heading = token.type == "heading_open"
         for label in _NOTE.finditer(self._text, start):
             self._leave(label.span(), "markup")
@@ -205,6 +213,12 @@ class _Page:
             targets[old] = new
             yield edit
 
+    def _told(self, span: Span, reason: str) -> Segment:
+        """Returns a segment that tells of what is left."""
+        self._leave(span, reason)
+        said = Tagged(self._text[slice(*span)])
+        return Segment(said, self._lines.number(span[0]), lambda *_: (), "skipped", reason=f"{KEPT}: {reason}")
+
     def _leave(self, span: Span, reason: str) -> None:
         if span[0] < span[1]:
             self.parts.append(Part(*span, reason))
@@ -212,7 +226,7 @@ class _Page:
     def _block(self, token: Token) -> Iterator[Segment]:
         """Yields the segments of inline content."""
         cell = next(self._cells, None)
-        if not token.content or token.map is None:
+        if not token.content or token.map is None or self._is_parted:
             return
         content = self._lines.content(token, cell)
         if content is None:

@@ -188,6 +188,15 @@ def test_what_sites_write(name: str) -> None:
     assert shouted(source) == expected
 
 
+def test_a_row_in_which_a_bar_parts_code_is_left() -> None:
+    page = "| a | b |\n|-|-|\n| `c|d` | nein |\n| \\| `e` ` | g |\n"
+    document = read(page)
+    assert [(each.source.text, each.state) for each in document.segments if each.state == "skipped"] == [
+        ("| `c|d` | nein |", "skipped")
+    ]
+    assert [each.source.text for each in document.segments if each.state == "new"][2:] == ["g"]
+
+
 def test_mdx() -> None:
     source = (
         'import A from "b"\nexport const c = {\n  d: "so",\n}\n\n# Haus {1 + 1}\n\n<Tabs groupId="a">\n  <Tab label="Das Haus" '
