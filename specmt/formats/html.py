@@ -102,8 +102,14 @@ def _decode(data: bytes) -> tuple[str, Encoding]:
 class _Skipped:
     """An element that is left as it is; it may end without a tag of its own."""
 
-    def __init__(self, first: Token) -> None:
+    def __init__(self, first: Token, *, is_foreign: bool = False) -> None:
+        """
+        :param is_foreign: whether it is left for its language alone, and is no part of a sentence
+        """
         self.first: Final = first
+        self.start = first.start
+        """From where on nothing of it is translated."""
+        self.is_foreign: Final = is_foreign
         self._opened = [first.name]
         self._counts = Counter(self._opened)
 
@@ -145,18 +151,37 @@ class _Page:
         """The language of the page, as it says."""
         self._spelt = spellings(text, *(span or (0, len(text))))
 
-    def segments(self, tokens: Iterable[Token]) -> Iterator[Segment]:
-        """Yields the texts of the page, or of a part of it."""
+    def segments(self, tokens: Iterable[Token], *, is_inner: bool = False) -> Iterator[Segment]:
+        """Yields the texts of the page, or of a part of it.
+
+        :param is_inner: whether it is an element in the page's language within one in another
+        """
+        own: list[Token] = []  # the tokens of such an element
+        inner: _Skipped | None = None
         inline = self._inline()
         around: list[tuple[Inline, Token]] = []  # what sentences are in, and elements in them with texts of their own
         skipped: _Skipped | None = None
         for token in tokens:
             is_open = token.kind in ("open", "empty")
+            if skipped is not None and inner is not None:
+                end = inner.end_at(token)
+                if end != token.start:
+                    own.append(token)
+                if end is None:
+                    continue
+                yield from self.segments(own, is_inner=True)
+                skipped.start, inner = end, None
+                if end == token.end:
+                    continue
             if skipped is not None:
+                if skipped.is_foreign and not is_inner and self._is_own(token):
+                    self.parts.append(Part(skipped.start, token.start, "in another language"))
+                    inner, own = _Skipped(token), [token]
+                    continue
                 end = skipped.end_at(token)
                 if end is None:
                     continue
-                self.parts.append(Part(skipped.first.start, end, "code, or marked not to be translated"))
+                self.parts.append(Part(skipped.start, end, "code, or marked not to be translated"))
                 if self._is_inline(skipped.first.name):
                     inline.opaque(skipped.first.start, end)
                 skipped = None
@@ -168,8 +193,10 @@ class _Page:
                     yield from self._attributes(token.name, attributes)
                 if not self._is_inline(token.name):
                     yield from self._take(inline)
-                if self._is_kept(token.name, attributes) and token.kind == "open" and token.name not in VOID:
-                    skipped = _Skipped(token)
+                is_foreign = self._is_foreign(token.name, attributes)
+                is_kept = self._is_kept(token.name, attributes)
+                if (is_kept or is_foreign) and token.kind == "open" and token.name not in VOID:
+                    skipped = _Skipped(token, is_foreign=not is_kept and not self._is_inline(token.name))
                 elif token.name in _WITHIN and token.kind == "open":
                     around.append((inline, token))
                     inline = self._inline()
@@ -198,8 +225,10 @@ class _Page:
                 inline.point(token.start, token.end)
         for each in (inline, *(outer for outer, _ in reversed(around))):
             yield from self._take(each)
-        if skipped is not None:
-            self.parts.append(Part(skipped.first.start, len(self._text), "in what is not closed"))
+        if inner is not None:
+            yield from self.segments(own, is_inner=True)
+        elif skipped is not None:
+            self.parts.append(Part(skipped.start, len(self._text), "in what is not closed"))
 
     def _inline(self) -> Inline:
         return Inline(self._text, unescape, collapses=True, escaped=_BLANK)
@@ -255,12 +284,21 @@ class _Page:
         if (name in _SKIPPED or name in _OPAQUE or name in self._rules.ignored) and name not in _WITHIN:
             return True
         said = {each: value_of(self._text, attributes[each]) for each in _ABOUT if each in attributes}
-        language = primary(said.get("lang", said.get("xml:lang", "")))
-        return (
-            said.get("translate", "").lower() == "no"
-            or _MARKED.search(said.get("class", "")) is not None
-            or (name != "html" and is_code(language) and language not in (self._said, self._options.source))
-        )
+        return said.get("translate", "").lower() == "no" or _MARKED.search(said.get("class", "")) is not None
+
+    def _is_foreign(self, name: str, attributes: Mapping[str, Span]) -> bool:
+        language = self._language(attributes)
+        return name != "html" and is_code(language) and language not in (self._said, self._options.source)
+
+    def _is_own(self, token: Token) -> bool:
+        """Whether an element says that it is in the language of the page."""
+        if token.kind != "open" or token.name in VOID or token.end - token.start < len(token.name) + 7:
+            return False
+        return self._language(token.attributes(self.seen)) in (self._said, self._options.source)
+
+    def _language(self, attributes: Mapping[str, Span]) -> str:
+        span = attributes.get("lang", attributes.get("xml:lang"))
+        return "" if span is None else primary(value_of(self._text, span))
 
     def _attributes(self, name: str, attributes: Mapping[str, Span]) -> Iterator[Segment]:
         """Yields the texts in the attributes of a tag."""
@@ -308,7 +346,7 @@ def _locale(language: str) -> str:
 
 
 _MARKED: Final = re.compile(rf"(?<!\S)notranslate(?!\S)|{ICON}")
-_ABOUT: Final = ("translate", "class", "lang", "xml:lang")
+_ABOUT: Final = ("translate", "class")
 _COUNTRIES: Final = {
     "en": "US",
     "cs": "CZ",

@@ -74,6 +74,10 @@ def test_what_is_no_whole_template_is_left() -> None:
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
+        ("<div lang=en><p>a<p lang=de>ein <b>b</b></div>da", "<div lang=en><p>a<p lang=en>EIN <b>B</b></div>DA"),
+        ("<div lang=en>a <b lang=de>ein</b> <i lang=fr>b</i></div>", "<div lang=en>a <b lang=en>EIN</b> <i lang=fr>b</i></div>"),
+        ("<div lang=en translate=no>a <b lang=de>nein</b></div>da", "<div lang=en translate=no>a <b lang=de>nein</b></div>DA"),
+        ("<div lang=fr><p lang=de>ein <i lang=en>b</i><p>c", "<div lang=fr><p lang=en>EIN <i lang=en>b</i><p>c"),
         ("<html lang=de><p lang='de-AT'>Das <i lang=fr>le</i>", "<html lang=en><p lang='en'>DAS <i lang=fr>le</i>"),
         ("<html lang=en><p lang=en>Das", "<html lang=en><p lang=en>DAS"),  # themes say so on German pages
         ("Da<meta property=og:locale content='de_AT'><meta name=language content=de>", "DA<meta property=og:locale content='en_US'><meta name=language content=en>"),
