@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -171,6 +172,7 @@ class _Reader:
         code = list(self._variables(node)) if is_double else []
         if has_forms:
             code += [(start + match.start(), start + match.end()) for match in _NAME.finditer(raw)]
+        code.sort()
         forms = self._forms(raw, start) if has_forms else [(start, end)]
         is_simple = len(forms) == 2 and not _RANGE.match(raw)
         encode = partial(_escaped, is_double=is_double, keeps_lines="\n" in raw)
@@ -179,7 +181,7 @@ class _Reader:
                 continue
             inline = Inline(self._text, decode_, escaped=r"\\[ntr]" if is_double else "")
             place = form[0]
-            for span in sorted(code):
+            for span in code[bisect_left(code, (form[0], 0)) : bisect_left(code, (form[1], 0))]:
                 if place <= span[0] and span[1] <= form[1]:
                     inline.text(place, span[0])
                     inline.opaque(*span)
