@@ -43,8 +43,8 @@ _FORM: Final = re.compile(rf"(.+)([._ ])({'|'.join(CATEGORIES)})")
 
 
 _POINTS: Final = {
-    "note": re.compile(r"<w:(?:foot|end)noteReference\b|<text:note\b"),
-    "comment": re.compile(r"<w:commentReference\b|<office:annotation\b"),
+    "note": re.compile(r"<w:(?:foot|end)noteReference\b|<text:note(?![\w-])"),
+    "comment": re.compile(r"<w:commentReference\b|<office:annotation(?![\w-])"),
 }
 _STYLES: Final = {
     "b": re.compile(r'<(?:w:)?b(?:\s*/|\s[^>]*val="(?:1|true|on)")|\bb="1"|fo:font-weight="bold"|="Strong'),
@@ -154,17 +154,26 @@ def _marked(segment: Segment, text: str) -> Iterator[str]:
     :param text: that of the member
     """
     said, place, numbers = segment.source, 0, count(1)
+    start, end = segment.around or segment.span
+    yield from _points(text, start, segment.span[0])
     for tag in singles(said.tags):
-        name = next((name for name, pattern in _POINTS.items() if pattern.search(text, *tag.open)), "")
-        if name or tag.is_placeholder:
+        points = [*_points(text, *tag.open)]
+        if points or tag.is_placeholder:
             yield said.text[place : tag.start]
-            yield f"<{name}/>" if name else f"{{t{next(numbers)}}}"
+            yield from points or [f"{{t{next(numbers)}}}"]
             place = tag.end
     yield said.text[place:]
+    yield from _points(text, segment.span[1], end)
     markup = "".join(text[edit.start : edit.end] for edit in segment.edits(said, lambda _: None))
     for style in {*_STYLE_NAME.findall(markup)}:
         markup += "".join(re.findall(rf'style:name="{re.escape(style)}".*?</style:style>', text, re.DOTALL))
     yield from (f"<{name}></{name}>" for name, pattern in _STYLES.items() if pattern.search(markup))
+
+
+def _points(text: str, start: int, end: int) -> Iterator[str]:
+    """Yields HTML for the notes and comments in a part of a member."""
+    for name, pattern in _POINTS.items():
+        yield from (f"<{name}/>" for _ in pattern.finditer(text, start, end))
 
 
 def within(document: Document, skips: Callable[[str], bool]) -> Iterator[Match]:

@@ -99,7 +99,7 @@ class Segment:
     """What of the text it says, in XML and Markdown."""
 
     around: Span | None = None
-    """The same with the inline tags around it, in pages of HTML."""
+    """The same with the inline tags around it, in pages of HTML and documents of word processors."""
 
     forms: Sequence[str] = ()
     """The plural forms of the target, where it may be a message with plurals or selects of ICU."""

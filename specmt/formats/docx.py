@@ -167,7 +167,7 @@ class _Paragraph:
         """Of lists what is chosen, each a text of its own as in the list."""
         self._text = text
         self._is_code = is_code
-        self._found: list[tuple[Tagged, Span]] = []
+        self._found: list[tuple[Tagged, Span, Span]] = []
         self._start = node.start
         self._inline = Inline(text, lambda raw: "-" if raw.startswith(f"<{_HYPHEN}") else xml_unescape(raw))
         self._runs: list[_Run] = []
@@ -187,7 +187,7 @@ class _Paragraph:
         self._cut()
         del self._inline  # there are many paragraphs
         shared = [number for number in range(1, len(self._found)) if self._is_shared(number)] if self._runs else []
-        for number, (tagged, span) in enumerate(self._found if self._runs else ()):
+        for number, (tagged, span, around) in enumerate(self._found if self._runs else ()):
 
             def edits(
                 translation: Tagged,
@@ -197,12 +197,12 @@ class _Paragraph:
             ) -> list[Edit]:
                 return [self._edit(translation, span, *ends)]
 
-            yield Segment(tagged, lines(self._start), edits, context=context, span=span)
+            yield Segment(tagged, lines(self._start), edits, context=context, span=span, around=around)
 
     def _cut(self) -> None:
         """Ends a sentence."""
-        found = self._inline.take()
-        self._found += [] if found is None else [found]
+        around, found = self._inline.extent, self._inline.take()
+        self._found += [] if found is None else [(*found, around)]
 
     def _is_shared(self, number: int) -> bool:
         """Whether a text begins in the run that the one before it ends in."""

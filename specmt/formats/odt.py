@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -52,6 +53,12 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
     deep = kept = 0
     open_paragraphs: list[Inline] = []
     opaque: list[tuple[Token, int]] = []  # elements left as they are, and how deep they are
+
+    def taken(inline: Inline) -> Iterator[Segment]:
+        around = inline.extent
+        for segment in in_place(inline, lines, xml_escape, context=f"paragraph {count}"):
+            yield replace(segment, around=around)
+
     for token in xml_tokens(text):
         if token.kind == "open":
             deep, kept = deep + 1, kept + (token.name in _KEPT)
@@ -72,7 +79,7 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
             if first.name in ("", "text:span"):
                 yield Part(first.start, token.end, "code")
             if first.name in _PARAGRAPHS:
-                yield from in_place(open_paragraphs.pop(), lines, xml_escape, context=f"paragraph {count}")
+                yield from taken(open_paragraphs.pop())
                 inline = open_paragraphs[-1] if open_paragraphs else None
             if inline is not None and opaque and opaque[-1][0].name in _PARAGRAPHS:
                 add = inline.mark if first.name == "text:note" else inline.opaque
@@ -86,7 +93,7 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
         if token.kind == "text":
             add_text(inline, text, token.start, token.end)
         elif token.name == "text:line-break":
-            yield from in_place(inline, lines, xml_escape, context=f"paragraph {count}")
+            yield from taken(inline)
         elif token.kind == "open" and token.name in _PAIRS and not is_code(_style(text, token)):
             inline.open(token.start, token.end, token.name)
         elif token.kind == "open":

@@ -480,14 +480,17 @@ def test_what_is_lost_of_word_processors(file_format: str, tmp_path: Path) -> No
         return path
 
     source = f"Der {bold.format('Turm')} ist hoch und alt{note} hier.", f"Das {bold.format('Haus')} ist{comment} groß."
+    source += f"Das Tor steht{note} offen.", f"{comment}Ein Garten{note}"
     one = written("source", *source)
     good = f"The {bold.format('tower')} is high and old here{note}.", f"The {bold.format('house')} is{comment} large."
+    good += f"The gate is open{note}", f"A{note} garden{comment}"
     two = written("good", *good)
-    bad = written("bad", "The tower is high and old here.", "The house is large.")
+    bad = written("bad", "The tower is high and old here.", "The house is large.", "The gate is open", "A garden")
     pairs = [Pair(one, each, file_format, Settings(), RULES) for each in (two, bad)]
     assert [*check_pair(pairs[0])] == []
     said = [(each.kind, each.text.split("'")[1]) for each in check_pair(pairs[1])]
-    assert said == [("tag", each) for each in ("<note>", "<b>", "</b>", "<comment>", "<b>", "</b>")]
+    lost = ("<note>", "<b>", "</b>", "<comment>", "<b>", "</b>", "<note>", "<comment>", "<note>")
+    assert said == [("tag", each) for each in lost]
 
 
 @pytest.mark.parametrize(
