@@ -383,11 +383,17 @@ _NAMES: Final = (
 OF_TEXT: Final = frozenset(_NAMES.split())
 """Directives of MyST whose body is Markdown."""
 
+CAPTION: Final = re.compile(r":(?:alt|caption):[ \t]+(?P<title>.*)|:[\w-]+:.*")
+"""An option of another directive, and the text in it."""
+
 
 def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads directives of MyST: ```` ```{note} Title ````."""
     match = None if state.is_code_block(line) else DIRECTIVE.fullmatch(_source(state, line).rstrip())
-    if match is None or not (match["kind"] or match["name"] in OF_TEXT):
+    if match is None:
+        return False
+    is_code = not (match["kind"] or match["name"] in OF_TEXT)
+    if is_code and not _has_caption(state, line + 1, last):
         return False
     unclosed = state.env.setdefault("unclosed", set())
     closing = re.compile(f"{match['fence'][0]}{{{len(match['fence'])},}}[ \t]*")
@@ -399,15 +405,28 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         return False
     if silent:
         return True
-    titled = _TITLE.fullmatch(match.string) if match["name"] not in ("figure", "margin") else None
+    titled = _TITLE.fullmatch(match.string) if not is_code and match["name"] not in ("figure", "margin") else None
     _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
-    if match["name"] == "glossary":
+    if is_code:
+        body = _options(state, line + 1, end, CAPTION)
+        token = state.push("kept", "", 0)
+        token.map, token.info = [body, end], "code"
+    elif match["name"] == "glossary":
         _glossary(state, _options(state, line + 1, end), end)
     else:
         _nested(state, _options(state, line + 1, end, _OF_FENCE if match["kind"] else _OPTION), end, state.blkIndent)
     state.push("line", "", 0).map = [end, end + 1]
     state.line = end + 1
     return True
+
+
+def _has_caption(state: StateBlock, line: int, last: int) -> bool:
+    """Whether one of the options that begin in a line has text."""
+    while line < last and (option := CAPTION.fullmatch(_source(state, line).rstrip())):
+        if option["title"]:
+            return True
+        line += 1
+    return False
 
 
 _DEFINED: Final = re.compile(r":[ \t]+(?P<title>.*)|.*")

@@ -71,6 +71,10 @@ CASES = {
     "math": ("Das $a_b$ und $$c_d$$ hier.\n\n$$\n\\text{Haus}\n$$\n", "DAS $a_b$ UND $$c_d$$ HIER.\n\n$$\n\\text{Haus}\n$$\n"),
     "math in brackets": ("Das \\(a+b\\) und\n\n\\[\nx\n\\]\n", "DAS \\(a+b\\) UND\n\n\\[\nx\n\\]\n"),
     "money": ("Von $5 und $6 hier\n", "VON $5 UND $6 HIER\n"),
+    "captions of code": (
+        "```{toctree}\n:maxdepth: 2\n:caption: Das Haus\n\nso\n```\n\n- a\n\n  ```{image} a.png\n  :alt: Ein Bild\n  ```\n",
+        "```{toctree}\n:maxdepth: 2\n:caption: DAS HAUS\n\nso\n```\n\n- A\n\n  ```{image} a.png\n  :alt: EIN BILD\n  ```\n",
+    ),
     "math in a sentence": (
         "Das \\[ x = \\text{wenn gilt} \\] und \\(\\frac{eins}{zwei}\\)\n",
         "DAS \\[ x = \\text{wenn gilt} \\] UND \\(\\frac{eins}{zwei}\\)\n",
