@@ -101,8 +101,6 @@ def test_nothing_is_said_otherwise(
     read.clear()
     times = {name: (place / name).stat().st_ctime_ns for name in kept if name.endswith(".weights")}
     assert outputs(folder, dtype) == wanted
-    monkeypatch.setattr(mapped, "MAPPED", 1)
-    assert outputs(folder, dtype) == wanted
     assert read == []
     assert {name: (place / name).stat().st_ctime_ns for name in times} == times
     assert place.stat().st_mode & 0o777 == 0o700

@@ -1,9 +1,11 @@
-"""Packed weights, kept in the user's cache folder; large ones are mapped into memory from there.
+"""Packed weights, kept in the user's cache folder and mapped into memory from there.
 
 To read, check and pack 600 million weights takes seconds and as much memory again; mapping them takes no time, and all
-processes share the pages. A kept file holds nothing that is interpreted: where which array lies follows from the shapes
-of the weights alone. It counts as what was written only as long as neither it nor the weights' files were touched: the
-record beside it has their sizes, inodes and times of change, which the system sets, and no user can.
+processes share the pages. Memory of one's own would first have to be found, which takes longer than reading where
+machines share theirs; large pages of it gain nothing that could be measured. A kept file holds nothing that is
+interpreted: where which array lies follows from the shapes of the weights alone. It counts as what was written only as
+long as neither it nor the weights' files were touched: the record beside it has their sizes, inodes and times of
+change, which the system sets, and no user can.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from io import BufferedReader
 from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -35,9 +36,6 @@ from specmt.files import cache_folder, lock, whole, write_whole
 
 LEAST: Final = 1_000_000
 """From how many weights on packed ones are kept: so many are read, checked and packed in 5 ms."""
-
-MAPPED: Final = 1 << 26
-"""From how many bytes on a kept file is mapped; fewer are read, into large pages, which the network is faster with."""
 
 MOST: Final = 32 << 30
 """The most bytes that are kept; what was not used for longest goes first."""
@@ -146,7 +144,7 @@ class _File:
             status = os.fstat(stream.fileno())
             if self._kept(status) is None or status.st_size != size:
                 return None
-            data = _whole(stream, size)
+            data = np.frombuffer(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ), dtype=np.uint8)
             with suppress(OSError):
                 os.utime(self._record)  # it was used
             return {name: extent.of(data) for name, extent in extents.items()}
@@ -220,17 +218,6 @@ class _File:
             _remove(kept.pop(kept.index(min(kept)))[2])
         # As much again stays free for others.
         return wanted <= MOST and shutil.disk_usage(self._path.parent).free >= 2 * wanted
-
-
-def _whole(stream: BufferedReader, size: int) -> Array:
-    """Returns a file that has so many bytes, which cannot be written to."""
-    if size >= MAPPED:
-        return np.frombuffer(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ), dtype=np.uint8)
-    data = empty([size], np.uint8)
-    if stream.readinto(data.data) != size:
-        raise OSError("The file changed while it was read.")
-    data.flags.writeable = False
-    return data
 
 
 def _stamps(paths: Iterable[Path]) -> list[list[int]]:
