@@ -77,6 +77,7 @@ _MYST: Final = re.compile(r":{3,}\{[\w:-]+\}")
 _KEPT_BLOCK: Final = (
     (re.compile(r"\$\$"), re.compile(r"\$\$[ \t]*(?:(?:\([\w:-]+\)|\{[^{}]*\})[ \t]*)?\Z"), "math"),
     (re.compile(r"\\\["), re.compile(r"\\\][ \t]*\Z"), "math"),
+    (re.compile(r"\{::(?:comment|nomarkdown)\}"), re.compile(r"\{:/(?:comment|nomarkdown)?\}[ \t]*\Z"), "comment"),
     (re.compile(r"\\begin\{"), re.compile(r"\\end\{"), "math"),
     (
         re.compile(r"\{%-?[ ]*(?:raw|comment|highlight|code|codeblock|mermaid|math)\b"),

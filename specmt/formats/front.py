@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from specmt.formats.document import Edit, FormatOptions, Segment
+from specmt.formats.document import KEPT, Edit, FormatOptions, Segment
 from specmt.formats.inline import replacing
 from specmt.formats.scalars import TEXT, is_glued, quoted, start_of, written
 from specmt.languages import primary
@@ -20,7 +20,10 @@ _LANGUAGE: Final = re.compile(
     r"""^(?:lang|language|locale)[ \t]*[:=][ \t]*["']?([A-Za-z]{2,3}(?:[-_]\w{2,8})?)(?=["']?[ \t]*\r?$)""",
     re.MULTILINE,
 )
-_TOML: Final = re.compile(r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$""", re.MULTILINE)
+_TOML: Final = re.compile(
+    r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*(?:(?P<lines>\"{3}|'{3})|("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$)""", re.MULTILINE
+)
+_LINES: Final = f"{KEPT}: it has several lines"
 
 
 def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iterator[Segment]:
@@ -31,10 +34,13 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
     start, end = found.span(2)
     if found[1] == "+++":
         for match in _TOML.finditer(text, start, end):
-            if match[1] in keys and any(map(str.isalpha, match[2])):
-                said = json.loads(match[2]) if match[2][0] == '"' and "\\U" not in match[2] else match[2][1:-1]
-                line = text.count("\n", 0, match.start()) + 1
-                yield Segment(Tagged(said), line, replacing(match.span(2), quoted), context=match[1])
+            line = text.count("\n", 0, match.start()) + 1
+            raw = match[3] or ""
+            if match[1] in keys and match["lines"]:
+                yield _left(match[1], line)
+            elif match[1] in keys and any(map(str.isalpha, raw)):
+                said = json.loads(raw) if raw[0] == '"' and "\\U" not in raw else raw[1:-1]
+                yield Segment(Tagged(said), line, replacing(match.span(3), quoted), context=match[1])
         return
     try:
         root = yaml.compose(text[start:end], Loader=yaml.SafeLoader)
@@ -42,21 +48,22 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
         return
     for key, node in _scalars(root, ""):
         said = str(node.value).strip()
-        is_one = "\n" not in said or node.style not in ("|", ">")  # lines and paragraphs would be lost
-        if (
-            key in keys
-            and is_one
-            and node.tag == TEXT
-            and not is_glued(text, node, start)
-            and any(map(str.isalpha, said))
-        ):
+        is_text = key in keys and node.tag == TEXT and any(map(str.isalpha, said))
+        if is_text and not is_glued(text, node, start):
             span = start_of(text, node, start), start + node.end_mark.index
             line = text.count("\n", 0, span[0]) + 1
+            if "\n" in said and node.style in ("|", ">"):  # lines and paragraphs would be lost
+                yield _left(key, line)
+                continue
 
             def edits(translation: Tagged, _: object, span: Span = span, node: yaml.ScalarNode = node) -> list[Edit]:
                 return [Edit(*span, [written(translation.text, node, text[slice(*span)])])]
 
             yield Segment(Tagged(" ".join(said.split())), line, edits, context=key)
+
+
+def _left(key: str, line: int) -> Segment:
+    return Segment(Tagged(key), line, lambda *_: (), "skipped", context=key, reason=_LINES)
 
 
 def language_in(text: str, found: re.Match[str] | None, options: FormatOptions) -> Iterator[Edit]:

@@ -75,6 +75,10 @@ CASES = {
         "```{toctree}\n:maxdepth: 2\n:caption: Das Haus\n\nso\n```\n\n- a\n\n  ```{image} a.png\n  :alt: Ein Bild\n  ```\n",
         "```{toctree}\n:maxdepth: 2\n:caption: DAS HAUS\n\nso\n```\n\n- A\n\n  ```{image} a.png\n  :alt: EIN BILD\n  ```\n",
     ),
+    "remarks of kramdown": (
+        "{::comment}\nso\n\nso\n{:/comment}\n\nDas {::nomarkdown}\n",
+        "{::comment}\nso\n\nso\n{:/comment}\n\nDAS {::nomarkdown}\n",
+    ),
     "math in a sentence": (
         "Das \\[ x = \\text{wenn gilt} \\] und \\(\\frac{eins}{zwei}\\)\n",
         "DAS \\[ x = \\text{wenn gilt} \\] UND \\(\\frac{eins}{zwei}\\)\n",
@@ -190,6 +194,11 @@ CASES = {
 def test_what_sites_write(name: str) -> None:
     source, expected = CASES[name]
     assert shouted(source) == expected
+
+
+@pytest.mark.parametrize("front", ["---\ntitle: |\n  Ein\n  Haus\n---\n", '+++\ntitle = """\nEin\nHaus"""\n+++\n'])
+def test_lines_of_the_front_matter_are_left_and_told(front: str) -> None:
+    assert [(each.context, each.state) for each in read(front + "Da\n").segments] == [("title", "skipped"), ("", "new")]
 
 
 def test_a_row_in_which_a_bar_parts_code_is_left() -> None:
