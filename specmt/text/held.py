@@ -19,10 +19,16 @@ class Held:
 
     def __init__(self, source: Tagged) -> None:
         self._source = source
-        tokens = [(token.start, token.end) for token in find_tokens(plain(source.text))]
+        found = [*find_tokens(plain(source.text))]
+        tokens = [(token.start, token.end) for token in found]
         starts = [start for start, _ in tokens]
-        self._edges = {place for tag in _all(source.tags) for place in (tag.start, tag.end)}
-        self._places = sorted({0, len(source.text), *self._edges, *(place for token in tokens for place in token)})
+        self._words = {(token.start, token.end) for token in found if token.kind in ("braces", "printf")}
+        """Placeholders, which are words."""
+        tags = [*_all(source.tags)]
+        edges = {place for tag in tags for place in (tag.start, tag.end)}
+        self._edges = {place for tag in tags if not tag.is_placeholder for place in (tag.start, tag.end)}
+        """Of pairs and points, where words may touch."""
+        self._places = sorted({0, len(source.text), *edges, *(place for token in tokens for place in token)})
         self._parts: list[str] = []
         """What is between the places: words to be translated, or nothing where it is copied."""
         for start, end in pairwise(self._places):
@@ -38,18 +44,21 @@ class Held:
     def join(self, said: Sequence[str]) -> Tagged:
         """Returns the text with the translations of its parts; words are parted from what is copied as they were."""
         source, text, moved, translations = self._source.text, "", {0: 0}, iter(said)
+        shown = before = ""  # what source and translation end with, where a placeholder is a word
         for (start, end), part in zip(pairwise(self._places), self._parts, strict=True):
             raw = source[start:end]
             new = raw.replace(part, next(translations).strip(), 1) if part else raw
-            touched = start in self._edges or _touches(source[max(start - 1, 0) : start], raw)
-            if _touches(text, new) and not touched:
-                new = f" {new}"
+            word = "x" if (start, end) in self._words else ""
+            if _touches(before, word or new) and not (start in self._edges or _touches(shown, word or raw)):
+                text += " "
             text += new
             moved[end] = len(text)
+            shown, before = word or raw, word or new or before
 
         def shifted(tag: Tag) -> Tag:
             children = tuple(map(shifted, tag.children))
-            return replace(tag, start=moved[tag.start], end=moved[tag.end], children=children)
+            start = moved[tag.end] - (tag.end - tag.start) if tag.is_placeholder else moved[tag.start]
+            return replace(tag, start=start, end=moved[tag.end], children=children)
 
         return Tagged(text, tuple(map(shifted, self._source.tags)))
 

@@ -361,6 +361,9 @@ def test_what_is_copied_is_parted_from_words_as_it_was() -> None:
     answers = {"Haus (http://a.de) da.": "HOUSE", "Haus (": "HOUSE", ") da.": "THERE."}
     (done,) = run(Shouting(answers), ("rst", "Haus (http://a.de) da.\n"))
     assert done.data == b"HOUSE http://a.de THERE.\n" and done.summary.kept == 0
+    answers = {"Haus ({t1}) da.": "HOUSE", "Haus (": "HOUSE", ") da.": "THERE."}
+    (done,) = run(Shouting(answers), ("markdown", "Haus (`a`) da.\n"))
+    assert done.data == b"HOUSE `a` THERE.\n" and done.summary.kept == 0
 
 
 def test_tags_that_a_sentence_has_none_of_are_taken_out() -> None:
