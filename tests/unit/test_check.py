@@ -397,6 +397,12 @@ def test_code_in_a_cell_is_looked_at(table: str, line: int, tmp_path: Path) -> N
         assert [(each.line, each.kind) for each in check_pair(pair) if each.kind != "same"] == expected
 
 
+@pytest.mark.parametrize(("mark", "expected"), [("&#60;mark&#62;", []), ("<mark>", []), ("mark", ["tag"])])
+def test_a_tag_that_a_text_names_may_be_written_otherwise(mark: str, expected: list[str], tmp_path: Path) -> None:
+    texts = [("Der Text ist wie <mark> gelb.", f"The text is yellow as {mark} is.")]
+    assert [each.kind for each in found(tmp_path, "asciidoc", texts)] == expected
+
+
 def test_a_block_that_is_no_translation_is_missing_where_the_other_is(tmp_path: Path) -> None:
     texts = [("# Ein Haus\n\nDie Schleife `range` ist leer.", "# A house\n\nGive it by `tool install -f` or `--set`.")]
     assert [(each.line, each.kind) for each in found(tmp_path, "markdown", texts)] == [(3, "block")]
