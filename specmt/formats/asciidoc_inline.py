@@ -32,7 +32,7 @@ _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
 _ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
-_BRACKETS: Final = re.compile(r"\\\]|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
+_BRACKETS: Final = re.compile(r"\\\]|(\+{2,3})[^+]+\1|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
 _CODE: Final = re.compile(rf"{_ROLE}`[^`+\"'](?:[^`]*[^`+\"'])?`\Z")
 """Code that is the same in two marks: these would be curved beside quotation marks."""
 

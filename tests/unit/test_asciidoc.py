@@ -325,6 +325,11 @@ def test_a_link_ends_at_the_first_bracket_that_is_not_escaped(said: str) -> None
         assert shape(written) == shape(page)
 
 
+def test_a_footnote_does_not_end_in_what_is_passed_through() -> None:
+    document = read("asciidoc", b"Ein Haus.footnote:[Mit `++]++` hier und ++[++da++]++.] Ende\n")
+    assert [each.source.text for each in document.segments] == ["Mit {t1} hier und {t2}da{t3}.", "Ein Haus. Ende"]
+
+
 OLD = """
 It is ``quoted text'' and ``other words'' here.
 
