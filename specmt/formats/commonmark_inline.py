@@ -32,12 +32,13 @@ INCLUDE: Final = r"\[!\w[\w-]{0,40}[ ]?\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)\]"
 
 ATTRIBUTES: Final = rf"""(?=\{{:|\{{[ ]*(?:[.\#][\w-]|[\w:-]+=)){BRACES}"""
 _TEX_TEXT: Final = r"\\[A-Za-z]{1,30}(?:\{[^{}\n]{0,300}\}){1,9}"
+_TEX_SIGN: Final = r"(?=(?:(?!\\\])[^\n]){0,300}?(?:\\[A-Za-z]|\^|_\{))"
 _TEX: Final = "|".join(
     rf"\\\{first}(?=[^\n]{{1,300}}\\\{last})"
     rf"(?:{_TEX_TEXT}|(?!\\\{last}|{_TEX_TEXT}|(?<![\\A-Za-z])[A-Za-z]{{4}}){other}){{1,300}}\\\{last}"
-    for first, last, other in (("(", ")", r"[^\n]"), ("[", "]", r"[^\n\[\]]"))
+    for first, last, other in (("(", ")", r"[^\n]"), (f"[{_TEX_SIGN}", "]", r"[^\n\[\]]"))
 )
-"""Math of TeX; what has words beside its macros is text in brackets that are escaped."""
+"""Math of TeX; with words beside its macros, or no sign of it, what is in square brackets is text, and they escaped."""
 
 _INLINE: Final = re.compile(
     rf"""(?P<code>\{{%-?\s*(?P<raw>raw|comment|highlight)\b(?:(?!%\}}).){{0,200}}%\}}.{{0,1000}}?\{{%-?\s*end(?P=raw)\s*-?%\}})
