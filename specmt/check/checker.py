@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +30,7 @@ from specmt.check.sides import (
 )
 from specmt.errors import DataError
 from specmt.formats import shape
-from specmt.formats.anchors import rebase, targets_in
+from specmt.formats.anchors import follow, rebase, targets_in
 from specmt.formats.document import Document
 from specmt.formats.encoding import decode
 from specmt.languages import primary
@@ -189,12 +191,29 @@ def _belongs(match: Match) -> bool:
 
 def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> dict[str, str]:
     """Returns what the targets of links of a page become where headings are translated and files lie elsewhere."""
-    ours, theirs = map(targets_in, texts)
+    ours, theirs = (set(targets_in(text)) for text in texts)
     source, target = (str(path.resolve().parent) for path in (pair.source, pair.target))
     moved = {each: rebase(each, source, target, lambda named: named) for each in ours}
     slugs = ([f"#{slug}" for slug in each.slugs] for each in documents if isinstance(each, shape.Checked))
     moved |= dict(zip(*slugs, strict=False))
+    others = cache(partial(_moved_in, pair, source, target))
+    moved |= {
+        old: follow(old, target, others) for old in ours if "#" in old[1:] and theirs.isdisjoint((old, moved[old]))
+    }
     return {old: new for old, new in moved.items() if old not in theirs and new in theirs}
+
+
+def _moved_in(pair: Pair, source: str, target: str, name: str) -> dict[str, str]:
+    """Returns what the ids of the headings of another page become, given the folders of this one."""
+    paths = Path(source, os.path.relpath(name, target)), Path(name)
+    if not all(path.is_file() and path.suffix in (".md", ".mdx") for path in paths):
+        return {}
+    slugs = []
+    with suppress(DataError):
+        for path in paths:
+            page = read_side(path.read_bytes(), path, pair.file_format, pair.rules.languages, pair.settings)
+            slugs.append(page.slugs if isinstance(page, shape.Checked) else ())
+    return dict(zip(*slugs, strict=False)) if len(slugs) > 1 else {}
 
 
 def _update(pair: Pair) -> tuple[Update | None, DataError | None]:

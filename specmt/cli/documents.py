@@ -43,7 +43,7 @@ def tasks_sentences(
     from specmt.documents import sentences_of
 
     selection, format_options = reading_options(languages, options, documents)
-    read = ((task.name, document) for task, document in _read(tasks, format_options))
+    read = ((task.name, document) for task, document in _read(tasks, Pages(tasks), format_options))
     return sentences_of(read, selection, language=languages[0] if options.split else None)
 
 
@@ -72,11 +72,12 @@ def translate_tasks(
     if report is not None and selection.known:
         selection = replace(selection, nearest=Nearest(selection.known))
     sizes = {task: 0 if task.source is None else task.source.stat().st_size for task in tasks}
-    read: deque[Task] = deque()
+    read: deque[tuple[Task, Document]] = deque()
+    pages = Pages(tasks)
 
     def named() -> Iterator[tuple[str, Document]]:
-        for task, document in _read(tasks, format_options, damaged):
-            read.append(task)
+        for task, document in _read(tasks, pages, format_options, damaged):
+            read.append((task, document))
             yield task.name, document
 
     total, done, stats = Summary(), 0, Stats()
@@ -85,8 +86,9 @@ def translate_tasks(
     with share_bar(quiet=quiet) as show:
         finished = translate_documents(translator, named(), options, selection, remember, language=languages[0])
         for each in finished:
-            task = read.popleft()
+            task, document = read.popleft()
             _write(task.target, each.data)
+            pages.note(task, document, each.data)
             done += sizes[task]
             show(task.name, done / max(1, sum(sizes.values())))
             for line in told(task.name, each.summary.warnings) if not quiet else ():
@@ -94,6 +96,8 @@ def translate_tasks(
             total += each.summary
             rows.append((task.name, each.summary))
             stats += each.stats
+    for target, data in pages.relinked(format_options):
+        _write(target, data)
     stats.seconds = time.perf_counter() - started
     if options.check:
         stats.warnings += sum(warning.text.startswith((KEPT, LEFT)) for warning in total.warnings)
@@ -149,14 +153,13 @@ def reading_options(
 
 
 def _read(
-    tasks: Sequence[Task], options: FormatOptions, damaged: list[str] | None = None
+    tasks: Sequence[Task], pages: Pages, options: FormatOptions, damaged: list[str] | None = None
 ) -> Iterator[tuple[Task, Document]]:
     """Yields the documents that can be read.
 
     :param damaged: takes what is wrong with the others, of several
     :raises DataError: the only one cannot be read.
     """
-    pages = Pages(tasks)
     for task in tasks:
         try:
             document = _read_one(task, pages.options(task, options))

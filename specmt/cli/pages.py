@@ -1,17 +1,19 @@
-"""What pages of Markdown need to know of the others of a run: which headings are linked, and where files lie."""
+"""What pages of Markdown need to know of the others of a run: which headings are linked, or move, where files lie."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, final
 
 from specmt.cli.tasks import Task
-from specmt.formats.anchors import fragments, rebase
+from specmt.formats import read_document
+from specmt.formats.anchors import follow, fragments, new_targets, rebase, targets_in
 from specmt.formats.dialects import dialect_in
-from specmt.formats.document import FormatOptions
+from specmt.formats.document import Document, FormatOptions, edited
+from specmt.formats.encoding import decode
 
 
 @final
@@ -20,6 +22,11 @@ class Pages:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks: Final = tasks
+        self._moved: dict[str, Mapping[str, str]] = {}
+        """What the ids of headings have become, by the files that were written."""
+
+        self._linking: list[Task] = []
+        """Those whose translations link headings of other pages."""
 
     @cached_property
     def _linked(self) -> frozenset[str]:
@@ -49,6 +56,30 @@ class Pages:
         if len(source.parts) == len(folder.parts):
             return options
         return replace(options, rebase=partial(rebase, source=str(source), folder=str(folder), place=self._place))
+
+    def note(self, task: Task, document: Document, data: bytes) -> None:
+        """Takes in what was written."""
+        if task.file_format != "markdown" or task.target is None:
+            return
+        from specmt.formats.shape import Checked  # late, for other formats need no parser of Markdown
+
+        if isinstance(document, Checked) and document.moved:
+            self._moved[str(task.target.resolve())] = document.moved
+        if any("#" in target[1:] for target in targets_in(data.decode(errors="replace"))):
+            self._linking.append(task)
+
+    def relinked(self, options: FormatOptions) -> Iterator[tuple[Path, bytes]]:
+        """Yields the pages whose links to headings of others change, as those have moved, once all are written."""
+        for task in self._linking if self._moved else ():
+            assert task.target is not None
+            data = task.target.read_bytes()
+            folder = str(task.target.resolve().parent)
+            change = partial(follow, folder=folder, moved=lambda name: self._moved.get(name, {}))
+            text, encoding = decode(data)
+            if any(change(target) != target for target in targets_in(text)):
+                page = read_document(data, str(task.target), task.file_format, self.options(task, options))
+                edits = [edit for edit, *_ in new_targets(text, getattr(page, "parts", ()), change)]
+                yield task.target, encoding.encode(edited(text, edits))
 
     def _place(self, named: str) -> str | None:
         """Returns where a file is, if it is there and is not translated, too."""

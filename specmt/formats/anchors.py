@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from specmt.formats.document import Edit, Part, edited
 from specmt.formats.inline import render
@@ -25,6 +26,9 @@ _ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)(?![\w:.-])[^{}]*\}[ \t]*\Z")
 _CODE: Final = re.compile("`+(.+?)`+")
 _OTHER: Final = re.compile(r"[a-z][a-z0-9+.-]*:|[/#{@~]|\Z", re.IGNORECASE)
 """Targets that are not relative."""
+
+_ENDS: Final = ("", ".md", ".mdx", "/index.md", "/README.md")
+"""What links may leave out of the name of a page."""
 
 _SEPARATORS: Final = re.compile(r"""[\s~`!@#$%^&*()\-_+=\[\]{}|\\;:"'“”‘’<>,.?/]+""")
 EXPLICIT: Final = {
@@ -107,6 +111,20 @@ def moved_anchors(
         after.append(heading.text if said is None or _ID.search(heading.text) else _plain(said, text))
     before = slugs_of((each.text for each in headings), dialect)
     return {one: other for one, other in zip(before, slugs_of(after, dialect), strict=True) if one != other}
+
+
+def follow(target: str, folder: str, moved: Callable[[str], Mapping[str, str]]) -> str:
+    """Returns a link to a heading of another page, as it is where the ids of that one have moved.
+
+    :param folder: of the page that has it
+    :param moved: returns what the ids of a file become, of one that is no page none
+    """
+    path, mark, slug = target.partition("#")
+    if not mark or _OTHER.match(path):
+        return target
+    named = posixpath.normpath(posixpath.join(folder, unquote(path)))
+    ids = next(filter(None, (moved(f"{named}{end}") for end in _ENDS)), {})
+    return f"{path}#{ids.get(unquote(slug), slug)}"
 
 
 def _plain(said: Tagged, text: str) -> str:

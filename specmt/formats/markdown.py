@@ -94,6 +94,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
         options = replace(options, mdx=True)
     page = _Page(text, options)
     targets: dict[str, str] = {}
+    moved: dict[str, str] = {}
     front = FRONT.match(text)
     segments = [] if front is None else list(front_matter(text, front, options.keys))
     if front is not None:
@@ -103,12 +104,13 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
         targets.clear()
-        yield from page.finish(written, front_count, targets)
+        moved.clear()
+        yield from page.finish(written, front_count, targets, moved)
         yield from language_in(text, front, options)
 
     document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
     slugs = slugs_of((each.text for each in page.headings), options.dialect)
-    return Checked(document, text, mdx=options.mdx, targets=targets, slugs=slugs)
+    return Checked(document, text, mdx=options.mdx, targets=targets, slugs=slugs, moved=moved)
 
 
 class _Page:
@@ -186,23 +188,25 @@ class _Page:
             text = "".join(child.content for child in token.children or ())
             self.headings.append(Heading(content.span(0, len(content.text)), text, first, last))
 
-    def finish(self, written: Mapping[int, Tagged], before: int, targets: dict[str, str]) -> Iterator[Edit]:
+    def finish(
+        self, written: Mapping[int, Tagged], before: int, targets: dict[str, str], moved: dict[str, str]
+    ) -> Iterator[Edit]:
         """Yields what keeps links working where texts are translated.
 
         :param before: how many segments there are before those of the page
         :param targets: takes the targets of links that change, and what they become
+        :param moved: takes the ids of headings that change, and what they become
         """
         options = self._options
         own = {number - before: said for number, said in written.items()}
         anchors = options.anchors
         if anchors == "auto":
             anchors = "explicit" if options.dialect in EXPLICIT else "rewrite"
-        moved: dict[str, str] = {}
         if anchors == "explicit":
             linked = options.linked | fragments(self._text)
             yield from new_anchors(self._text, self.headings, own, options.dialect, linked)
         elif anchors == "rewrite":
-            moved = moved_anchors(self._text, self.headings, own, options.dialect)
+            moved |= moved_anchors(self._text, self.headings, own, options.dialect)
 
         def change(target: str) -> str:
             if target.startswith("#"):

@@ -280,16 +280,25 @@ class Checked:
     """A document of Markdown that is read by another parser, too, whenever it is written."""
 
     def __init__(
-        self, document: TextDocument, text: str, *, mdx: bool, targets: Mapping[str, str], slugs: Sequence[str]
+        self,
+        document: TextDocument,
+        text: str,
+        *,
+        mdx: bool,
+        targets: Mapping[str, str],
+        slugs: Sequence[str],
+        moved: dict[str, str],
     ) -> None:
         """
         :param targets: the targets of links that writing changes, and what they become
         :param slugs: the ids of its headings
+        :param moved: those of them that writing changes, and what they become
         """
         self.segments: Sequence[Segment] = document.segments
         self.parts: Sequence[Part] = document.parts
         self.document: Final = document
         self.slugs: Final = slugs
+        self.moved: Final = moved
         self._text = text
         self._mdx = mdx
         self._targets = targets
@@ -304,6 +313,7 @@ class Checked:
         while True:
             data = self.document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
+                self.moved.clear()
                 break
             blocks = blocks_of(decode(data)[0], mdx=self._mdx, known=self._known)
             faults = list(compare(self._source, blocks, self._targets))

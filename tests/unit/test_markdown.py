@@ -13,6 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it.helpers import parseLinkDestination
 
+from specmt.check.checker import Pair, check_pair
+from specmt.check.rules import Rules
+from specmt.cli.documents import translate_tasks
+from specmt.cli.options import DOCUMENT_NAMES, DocumentOptions
+from specmt.cli.tasks import Task
 from specmt.documents import translate_documents
 from specmt.formats import read_document, shape
 from specmt.formats.anchors import fragments, rebase, slug_of
@@ -22,6 +27,7 @@ from specmt.formats.dialects import dialect_in
 from specmt.formats.document import Document, FormatOptions, Part, unread
 from specmt.formats.shape import Checked, blocks_of, compare
 from specmt.options import DecodingOptions
+from specmt.project import Settings
 from specmt.types import Tagged
 from tests.documents import Aligned, Shouting, run
 
@@ -580,3 +586,40 @@ def test_backticks_of_two_texts_are_no_code() -> None:
 )
 def test_a_break_in_an_element_ends_a_text(page: str, texts: list[str]) -> None:
     assert [each.source.text for each in read(page).segments] == texts
+
+
+def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
+    pages = {
+        "a.md": "# Das Haus\n\n[da](b.md#das-dach-1) [dort](./sub/c#der-gr%C3%BCne-baum) [nie](d.md#ende)\n",
+        "b.md": "# Das Dach\n\n[hier][1]\n\n## Das Dach\n\n`[nein](a.md#x)`\n\n[1]: a.md#das-haus\n",
+        "sub/c.md": "# Der grüne Baum\n\n<a href='../b.md#das-dach'>oben</a> [so](../a.md)\n",
+    }
+    tasks = [Task(tmp_path / "de" / name, tmp_path / "en" / name, "markdown") for name in pages]
+    for task, text in zip(tasks, pages.values(), strict=True):
+        assert task.source is not None
+        task.source.parent.mkdir(parents=True, exist_ok=True)
+        task.source.write_text(text)
+    answers = {"Das Haus": "The house", "Das Dach": "The roof", "Der grüne Baum": "The green tree"}
+    options: dict[str, Any] = dict.fromkeys(DOCUMENT_NAMES, ()) | {
+        "dialect": "gfm",
+        "anchors": "auto",
+        "fuzzy_below": None,
+    }
+    documents = DocumentOptions(**options)
+    translate_tasks(Shouting(answers), ("de", "en"), tasks, DecodingOptions(), documents, None, damaged=[], quiet=True)
+    said = {name: (tmp_path / "en" / name).read_text() for name in pages}
+    assert said == {
+        "a.md": "# The house\n\n[DA](b.md#the-roof-1) [DORT](./sub/c#the-green-tree) [NIE](d.md#ende)\n",
+        "b.md": "# The roof\n\n[HIER][1]\n\n## The roof\n\n`[nein](a.md#x)`\n\n[1]: a.md#the-house\n",
+        "sub/c.md": "# The green tree\n\n<a href='../b.md#the-roof'>OBEN</a> [SO](../a.md)\n",
+    }
+    for name in pages:
+        pair = Pair(
+            tmp_path / "de" / name,
+            tmp_path / "en" / name,
+            "markdown",
+            Settings(),
+            Rules(languages=("de", "en")),
+            is_strict=True,
+        )
+        assert not [found for found in check_pair(pair) if found.kind in ("block", "link")]
