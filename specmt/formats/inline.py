@@ -440,12 +440,23 @@ def in_place(
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None
         if found is not None:
             tagged, span = found
-            write = _Written(span, inline.source if wraps else "", may_start, write_as, guard)
+            encoded = _in_section(inline.source, span) if not tagged.tags else None
+            write = _Written(span, inline.source if wraps else "", may_start, encoded or write_as, guard)
             edits = write if branch is None else partial(_with_forms, write, branch, forms)
             state = "skipped" if reason else state
             yield Segment(
                 tagged, lines(span[0]), edits, state, context=context, reason=reason, written=whole, span=span
             )
+
+
+def _in_section(source: str, span: Span) -> Callable[[str], str] | None:
+    """Returns how a text is written that is a CDATA section of XML, with the space at its ends; of others, nothing."""
+    start, end = span[0] + len("<![CDATA["), span[1] - len("]]>")
+    if not source.startswith("<![CDATA[", span[0]) or source.find("]]>", start, span[1]) != end:
+        return None
+    raw = source[start:end]
+    first, last = raw[: len(raw) - len(raw.lstrip())], raw[len(raw.rstrip()) :]
+    return lambda text: f"<![CDATA[{first}{text.strip().replace(']]>', ']]]]><![CDATA[>')}{last}]]>"
 
 
 def fenced(text: str, span: Span) -> Iterator[Item]:

@@ -623,3 +623,24 @@ def test_xml_of_a_folder_without_anything_in_it_is_of_no_format() -> None:
     for name in ("a.xml", "a.ts", "a.xliff", "a.xlf", "a.RESX", "a.tmx", "a.stringsdict"):
         assert format_in_folder(Path(name), b"", None) is None
     assert format_in_folder(Path("a.xliff"), b"<", None) == "xliff"
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        (
+            "xliff",
+            '<xliff version="1.2"><file source-language="de" target-language="en"><body><trans-unit id="a"><source>'
+            "<![CDATA[\n  {} & hier]]></source></trans-unit></body></file></xliff>",
+        ),
+        ("resx", "<root><data name='a'><value><![CDATA[{} & dort ]]></value></data></root>"),
+        ("xml", "<a><p><![CDATA[{} & dort]]></p><p>Und <![CDATA[da]]></p></a>"),
+    ],
+)
+def test_a_section_in_which_nothing_is_escaped_stays_one(name: str, page: str) -> None:
+    document = read(name, page.format("Das Haus").encode())
+    said = document.segments[0].source.text.replace("Das Haus", "Das ]]> Haus")
+    told: list[str] = []
+    data = document.write({0: Tagged(said)}, lambda _, what: told.append(what)).decode()
+    assert not told
+    assert page[page.index("<![") : page.index("{}")] + "Das ]]]]><![CDATA[> Haus" in data
