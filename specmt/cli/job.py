@@ -154,7 +154,7 @@ def documents_run(
         return tasks_sentences(languages, tasks, options, documents)
 
     def finish(job: JobFolder) -> Stats:
-        recorded = Recorded(job)
+        recorded = Recorded(job, translator)
         written = translate_tasks(recorded, languages, tasks, options, documents, report, damaged=damaged, quiet=quiet)
         recorded.stats.warnings, recorded.stats.failed = recorded.stats.warnings + written.warnings, written.failed
         job.remove([task.target for task in tasks if task.target is not None])

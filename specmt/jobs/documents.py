@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, final
 
+from specmt.documents import TranslatesLines
 from specmt.errors import DataError
 from specmt.jobs import manifest
 from specmt.jobs.folder import JobFolder
@@ -43,15 +44,23 @@ def render(translation: Translation) -> str:
 class Recorded:
     """Says of each sentence what a finished job has for it, instead of a translator; notes the counts of all."""
 
-    def __init__(self, job: JobFolder) -> None:
+    def __init__(self, job: JobFolder, translator: TranslatesLines) -> None:
+        """
+        :param translator: translates what is no sentence of the job: parts of damaged ones, asked for after these
+        """
         self.stats = Stats()
         self._job = job
+        self._translator = translator
+        self._is_asked = False
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         """
         :raises DataError: a shard is missing or damaged, or there are other sentences now.
         """
-        del options  # those of the job
+        if self._is_asked:
+            yield from self._translator.translate(lines, options)
+            return
+        self._is_asked = True
         try:
             for line, record in zip(lines, self._records(), strict=True):
                 text, alignment, warnings, left, sure = json.loads(record)

@@ -20,6 +20,7 @@ from specmt.jobs.manifest import Manifest, survey
 from specmt.options import DecodingOptions
 from specmt.types import Line
 from tests.commands import ROOT, execute, model_options
+from tests.documents import Shouting
 
 WORDS = ("der Hund", "eine Katze", "das Haus", "sieht", "und", "%d Leute", "läuft", "", "die Frau")
 
@@ -140,11 +141,11 @@ def test_what_a_job_over_documents_must_not_go_on_with(
     fails(2, "leave it out", output, "--column", "de", "--shard", "1/2", "--report", str(tmp_path / "report.html"))
     job = JobFolder.open(output)
     with pytest.raises(DataError, match="shard-000001: is missing"):
-        list(Recorded(job).translate([Line(index, "") for index in range(8)], DecodingOptions()))
+        list(Recorded(job, Shouting()).translate([Line(index, "") for index in range(8)], DecodingOptions()))
     job.write(1, Shard(job.read(0).output))
     for count in (7, 9):
         with pytest.raises(DataError, match="has changed while it was translated"):
-            list(Recorded(job).translate([Line(index, "") for index in range(count)], DecodingOptions()))
+            list(Recorded(job, Shouting()).translate([Line(index, "") for index in range(count)], DecodingOptions()))
 
 
 @pytest.mark.usefixtures("small_shards")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from specmt.documents import LEFT
-from specmt.formats.document import KEPT
+from specmt.documents import LEFT, sentences_of, translate_documents
+from specmt.formats import read_document
+from specmt.formats.document import KEPT, Document, FormatOptions
+from specmt.jobs.documents import Recorded, render, survey_sentences
+from specmt.jobs.folder import JobFolder, Shard
 from specmt.options import DecodingOptions
 from specmt.types import Line, Translation
 from tests.documents import Shouting, W, package, run, unpack
@@ -65,3 +70,24 @@ def test_what_would_be_lost_stays(name: str) -> None:
     assert remark.text.startswith((LEFT, KEPT)) and remark.line > 0
     assert ("paragraph 1" in remark.context) == (name == "docx")
     assert STATES.get(name, "") in said
+
+
+def test_what_a_job_has_damaged_is_translated_once_more(tmp_path: Path) -> None:
+    class Forgetting(Shouting):
+        def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+            return (replace(each, text=each.text.replace("%S", "")) for each in super().translate(lines, options))
+
+    def documents() -> Iterator[tuple[str, Document]]:
+        for name, text in (("a", '{"a": "Das Haus."}'), ("b", '{"a": "Der Hund %S bellt.", "b": "Noch eins."}')):
+            yield name, read_document(text.encode(), f"{name}.json", "json", FormatOptions(source="de", target="en"))
+
+    options, sentences = DecodingOptions(), [*sentences_of(documents())]
+    plain = [each.data for each in translate_documents(Forgetting(), documents(), options)]
+    shard = Shard()
+    for translation in Forgetting().translate(sentences, options):
+        shard.add(translation, render)
+    job = JobFolder.begin(tmp_path / "out", survey_sentences("x", sentences, {}))
+    job.write(0, shard)
+    recorded = Recorded(job, Forgetting())
+    assert [each.data for each in translate_documents(recorded, documents(), options)] == plain
+    assert plain[1] == b'{"a": "DER HUND %S BELLT.", "b": "NOCH EINS."}'
