@@ -11,9 +11,10 @@ from typing import Final
 from specmt.text.held import Held
 from specmt.text.judge import judge
 from specmt.text.placeholders import find_copied, find_tokens
-from specmt.text.view import plain
+from specmt.text.view import CONTROL, plain
 from specmt.types import Line, Tagged, Translation
 
+_CONTROL: Final = re.compile(f"[{CONTROL}]")
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
 Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
@@ -26,6 +27,8 @@ def damage(source: str, translation: str) -> str | None:
         return "the model says nothing"
     copied = find_copied(source)
     problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
+    if not problems and Counter(_CONTROL.findall(source)) - Counter(_CONTROL.findall(translation)):
+        problems = ["a control character is not in the translation"]
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,8 +10,10 @@ from itertools import pairwise
 from typing import Final, final
 
 from specmt.text.placeholders import find_tokens
-from specmt.text.view import plain
+from specmt.text.view import CONTROL, plain
 from specmt.types import Tag, Tagged
+
+_CONTROL: Final = re.compile(f"[{CONTROL}]+")
 
 
 @final
@@ -26,9 +29,10 @@ class Held:
         """Placeholders, which are words."""
         tags = [*_all(source.tags)]
         edges = {place for tag in tags for place in (tag.start, tag.end)}
+        control = [place for found in _CONTROL.finditer(source.text) for place in found.span()]
         self._edges = {place for tag in tags if not tag.is_placeholder for place in (tag.start, tag.end)}
         """Of pairs and points, where words may touch."""
-        self._places = sorted({0, len(source.text), *edges, *(place for token in tokens for place in token)})
+        self._places = sorted({0, len(source.text), *edges, *control, *(place for token in tokens for place in token)})
         self._parts: list[str] = []
         """What is between the places: words to be translated, or nothing where it is copied."""
         for start, end in pairwise(self._places):

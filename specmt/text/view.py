@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-INVISIBLE: Final = (
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb"
-)
+CONTROL: Final = r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
+"""Control characters that are no space, as a class of a regular expression."""
+
+INVISIBLE: Final = f"{CONTROL}\xad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
 """Control characters, soft hyphens, and what else has no width, as a class of a regular expression."""
 
 ANSI: Final = r"\x1b(?:\[[0-9:;<=>?]{0,60}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\))"

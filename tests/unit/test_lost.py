@@ -91,3 +91,15 @@ def test_what_a_job_has_damaged_is_translated_once_more(tmp_path: Path) -> None:
     recorded = Recorded(job, Forgetting())
     assert [each.data for each in translate_documents(recorded, documents(), options)] == plain
     assert plain[1] == b'{"a": "DER HUND %S BELLT.", "b": "NOCH EINS."}'
+
+
+@pytest.mark.parametrize("control", ["\0", "\x07", "\x7f", "\x96"])
+@pytest.mark.parametrize("name", ["asciidoc", "fluent", "html", "markdown", "properties", "rst", "text"])
+def test_control_characters_stay_in_their_places(name: str, control: str) -> None:
+    class Cleaning(Shouting):
+        def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+            return (replace(each, text=each.text.replace(control, "")) for each in super().translate(lines, options))
+
+    form = {"fluent": "a = {}\n", "html": "<p>{}</p>", "properties": "a={}\n"}.get(name, "{}\n")
+    (done,) = run(Cleaning(), (name, form.format(f"Das Haus{control} steht. Der{control}Hund bellt.")))
+    assert done.data.decode() == form.format(f"DAS HAUS{control} STEHT. DER{control}HUND BELLT.")
