@@ -11,6 +11,7 @@ from specmt.formats import format_of
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import CATALOGUES
 from specmt.options import DecodingOptions
+from specmt.update.links import Links
 from specmt.update.plan import PlanOptions
 from specmt.update.record import Record, parse
 from specmt.update.store import Files, record_beside, store
@@ -50,7 +51,12 @@ class Pair:
         return "".join(each.origin for each in self.record.entries)
 
     def update(
-        self, source: str | None = None, was: bytes | None = None, translator: Shouting | None = None, **options: Any
+        self,
+        source: str | None = None,
+        was: bytes | None = None,
+        translator: Shouting | None = None,
+        links: Links | None = None,
+        **options: Any,
     ) -> str:
         """Returns the translation after an update, of a source that was changed before if one is given."""
         if source is not None:
@@ -64,6 +70,8 @@ class Pair:
         self.asked, self.remarks = translator.asked, []
         for each in update_all(updates, translator, DecodingOptions(), language="de", fail=raised):
             self.keep(each)
+            if links is not None:
+                links.note(each)
         return self.target.read_text(errors="replace")  # packages
 
     def keep(self, updated: Updated) -> None:

@@ -193,12 +193,14 @@ def _moved(pair: Pair, documents: Sequence[Document], texts: Sequence[str]) -> d
     """Returns what the targets of links of a page become where headings are translated and files lie elsewhere."""
     ours, theirs = (set(targets_in(text)) for text in texts)
     source, target = (str(path.resolve().parent) for path in (pair.source, pair.target))
-    moved = {each: rebase(each, source, target, lambda named: named) for each in ours}
-    slugs = ([f"#{slug}" for slug in each.slugs] for each in documents if isinstance(each, shape.Checked))
-    moved |= dict(zip(*slugs, strict=False))
+    slugs = (each.slugs.values() for each in documents if isinstance(each, shape.Checked))
+    page, own = str(pair.target.resolve()), dict(zip(*slugs, strict=False))
     others = cache(partial(_moved_in, pair, source, target))
+    moved = {each: rebase(each, source, target, lambda named: named) for each in ours}
     moved |= {
-        old: follow(old, target, others) for old in ours if "#" in old[1:] and theirs.isdisjoint((old, moved[old]))
+        old: follow(old, page, lambda name: own if name == page else others(name))
+        for old in ours
+        if "#" in old and theirs.isdisjoint((old, moved[old]))
     }
     return {old: new for old, new in moved.items() if old not in theirs and new in theirs}
 
@@ -212,7 +214,7 @@ def _moved_in(pair: Pair, source: str, target: str, name: str) -> dict[str, str]
     with suppress(DataError):
         for path in paths:
             page = read_side(path.read_bytes(), path, pair.file_format, pair.rules.languages, pair.settings)
-            slugs.append(page.slugs if isinstance(page, shape.Checked) else ())
+            slugs.append([*page.slugs.values()] if isinstance(page, shape.Checked) else [])
     return dict(zip(*slugs, strict=False)) if len(slugs) > 1 else {}
 
 

@@ -10,9 +10,9 @@ from typing import Final, final
 
 from specmt.cli.tasks import Task
 from specmt.formats import read_document
-from specmt.formats.anchors import follow, fragments, new_targets, rebase, targets_in
+from specmt.formats.anchors import follow, fragments, rebase, targets_in
 from specmt.formats.dialects import dialect_in
-from specmt.formats.document import Document, FormatOptions, edited
+from specmt.formats.document import Document, FormatOptions
 from specmt.formats.encoding import decode
 
 
@@ -70,16 +70,17 @@ class Pages:
 
     def relinked(self, options: FormatOptions) -> Iterator[tuple[Path, bytes]]:
         """Yields the pages whose links to headings of others change, as those have moved, once all are written."""
+        from specmt.formats.shape import Checked
+
         for task in self._linking if self._moved else ():
             assert task.target is not None
             data = task.target.read_bytes()
-            folder = str(task.target.resolve().parent)
-            change = partial(follow, folder=folder, moved=lambda name: self._moved.get(name, {}))
-            text, encoding = decode(data)
-            if any(change(target) != target for target in targets_in(text)):
+            folder = task.target.resolve().parent
+            change = partial(follow, page=f"{folder}/", moved=lambda name: self._moved.get(name, {}))
+            if any(change(target) != target for target in targets_in(decode(data)[0])):
                 page = read_document(data, str(task.target), task.file_format, self.options(task, options))
-                edits = [edit for edit, *_ in new_targets(text, getattr(page, "parts", ()), change)]
-                yield task.target, encoding.encode(edited(text, edits))
+                if isinstance(page, Checked):
+                    yield task.target, page.relinked(change)
 
     def _place(self, named: str) -> str | None:
         """Returns where a file is, if it is there and is not translated, too."""

@@ -28,6 +28,7 @@ from specmt.text.lines import Output
 from specmt.text.printable import shown
 from specmt.types import Line, Translation
 from specmt.update.known import Approved
+from specmt.update.links import Links
 from specmt.update.outcome import Counts
 from specmt.update.plan import PlanOptions
 from specmt.update.renamed import find_renamed, move
@@ -118,6 +119,7 @@ class _Run:
         :param shows: whether what texts are like is shown
         :raises DataError: the only one is damaged, or does not belong to its source.
         """
+        links = Links((job.files, job.formats) for job in group.jobs)
         with Locks() as locks:
             updates = self._prepared(group, locks)
             done: Iterable[Update | Updated] = updates
@@ -134,6 +136,7 @@ class _Run:
                 )
             for each in done:
                 if isinstance(each, Updated):
+                    links.note(each)
                     self.rows.append((each.files.name, each.summary))
                     self.summary += each.summary
                     if each.record is not None:
@@ -144,6 +147,8 @@ class _Run:
                     note(f"{each.files.name}: would be {what}")
                 self._total += each.counts
                 self._count += 1
+            for made in links.relinked():
+                store(*made)
 
     def _prepared(self, group: Group, locks: Locks) -> Iterator[Update]:
         for job in group.jobs:

@@ -23,6 +23,7 @@ _TARGET: Final = re.compile(
 _WITH_TARGETS: Final = frozenset(("link target", "link definition", "image", "tag", "HTML", "JSX"))
 _FRAGMENT: Final = re.compile(r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#]*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)""")
 _ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)(?![\w:.-])[^{}]*\}[ \t]*\Z")
+_GIVEN: Final = re.compile(r"""(?:\b(?:id|name)=["']?|\{:?[ ]?\#|^\()([\w:.-]+)""", re.MULTILINE)
 _CODE: Final = re.compile("`+(.+?)`+")
 _OTHER: Final = re.compile(r"[a-z][a-z0-9+.-]*:|[/#{@~]|\Z", re.IGNORECASE)
 """Targets that are not relative."""
@@ -82,7 +83,12 @@ def slugs_of(texts: Iterable[str], dialect: str) -> list[str]:
 
 def fragments(text: str) -> set[str]:
     """Returns the ids that links in a page name, in it or in others."""
-    return set(_FRAGMENT.findall(text))
+    return {unquote(each) for each in _FRAGMENT.findall(text)}
+
+
+def given_ids(text: str) -> set[str]:
+    """Returns the ids that a page gives parts of itself, beside those that its headings have anyhow."""
+    return set(_GIVEN.findall(text))
 
 
 def new_anchors(
@@ -113,16 +119,16 @@ def moved_anchors(
     return {one: other for one, other in zip(before, slugs_of(after, dialect), strict=True) if one != other}
 
 
-def follow(target: str, folder: str, moved: Callable[[str], Mapping[str, str]]) -> str:
-    """Returns a link to a heading of another page, as it is where the ids of that one have moved.
+def follow(target: str, page: str, moved: Callable[[str], Mapping[str, str]]) -> str:
+    """Returns a link to a heading, as it is where the ids of the page of that have moved.
 
-    :param folder: of the page that has it
+    :param page: the file that has the link; its folder, with a slash: links within a page stay
     :param moved: returns what the ids of a file become, of one that is no page none
     """
     path, mark, slug = target.partition("#")
-    if not mark or _OTHER.match(path):
+    if not mark or (path and _OTHER.match(path)):
         return target
-    named = posixpath.normpath(posixpath.join(folder, unquote(path)))
+    named = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(path))) if path else page
     ids = next(filter(None, (moved(f"{named}{end}") for end in _ENDS)), {})
     return f"{path}#{ids.get(unquote(slug), slug)}"
 

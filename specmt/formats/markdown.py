@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from markdown_it.token import Token
 
-from specmt.formats.anchors import EXPLICIT, Heading, fragments, moved_anchors, new_anchors, new_targets, slugs_of
+from specmt.formats.anchors import (
+    EXPLICIT,
+    Heading,
+    follow,
+    fragments,
+    moved_anchors,
+    new_anchors,
+    new_targets,
+    slugs_of,
+)
 from specmt.formats.commonmark import COLUMNS, parser
 from specmt.formats.commonmark_inline import places
 from specmt.formats.content import LINE_END, Content, SourceLines, cells
@@ -109,7 +118,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
         yield from language_in(text, front, options)
 
     document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
-    slugs = slugs_of((each.text for each in page.headings), options.dialect)
+    starts = (heading.span[0] for heading in page.headings)
+    slugs = dict(zip(starts, slugs_of((each.text for each in page.headings), options.dialect), strict=True))
     return Checked(document, text, mdx=options.mdx, targets=targets, slugs=slugs, moved=moved)
 
 
@@ -210,7 +220,7 @@ class _Page:
 
         def change(target: str) -> str:
             if target.startswith("#"):
-                return f"#{moved.get(target[1:], target[1:])}"
+                return follow(target, "", lambda _: moved)
             return options.rebase(target) if options.rebase is not None else target
 
         for edit, old, new in new_targets(self._text, self.parts, change) if moved or options.rebase else ():

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, final
 
+from specmt.formats.anchors import new_targets
 from specmt.formats.commonmark import CAPTION, DIRECTIVE, OF_TEXT
 from specmt.formats.commonmark_inline import ROLE
-from specmt.formats.document import KEPT, Part, Segment, TextDocument
+from specmt.formats.document import KEPT, Part, Segment, TextDocument, edited
 from specmt.formats.encoding import decode
 from specmt.formats.front import FRONT
 from specmt.types import Span, Tagged
@@ -286,12 +287,12 @@ class Checked:
         *,
         mdx: bool,
         targets: Mapping[str, str],
-        slugs: Sequence[str],
+        slugs: Mapping[int, str],
         moved: dict[str, str],
     ) -> None:
         """
         :param targets: the targets of links that writing changes, and what they become
-        :param slugs: the ids of its headings
+        :param slugs: the ids of its headings, by where these begin
         :param moved: those of them that writing changes, and what they become
         """
         self.segments: Sequence[Segment] = document.segments
@@ -304,6 +305,11 @@ class Checked:
         self._targets = targets
         self._source: list[Block] = []
         self._known: dict[str, list[Block]] = {}
+
+    def relinked(self, change: Callable[[str], str]) -> bytes:
+        """Returns it with other targets of links and images."""
+        edits = [edit for edit, *_ in new_targets(self._text, self.parts, change)]
+        return self.document.encoding.encode(edited(self._text, edits))
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         told: dict[tuple[int, str], None] = {}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Final, final
 
 from specmt.errors import DataError
 from specmt.formats import read_document
+from specmt.formats.anchors import given_ids
 from specmt.formats.blocks import Block, Content, blocks_in, content, text_of
 from specmt.formats.document import Document, FormatOptions, LineNumbers
 from specmt.formats.known import BILINGUAL
+from specmt.formats.shape import Checked
 from specmt.types import Tagged
 from specmt.update.pairing import Paired, Shape, pair, shape
 from specmt.update.record import Item, blob_id, source_item, target_item
@@ -73,6 +76,26 @@ class Side:
             make(block.kind, block.key, said, self._language)
             for block, said in zip(self.blocks, self.contents, strict=True)
         ]
+
+    @cached_property
+    def ids(self) -> dict[int, list[str]]:
+        """The ids of the headings in each block of a page that has such."""
+        slugs = self.document.slugs if isinstance(self.document, Checked) else {}
+        found: dict[int, list[str]] = {}
+        for place, slug in slugs.items():
+            number = bisect_right(self.blocks, place, key=lambda block: block.start) - 1
+            found.setdefault(number, []).append(slug)
+        return found
+
+    def moved(self, before: Mapping[int, Sequence[str]]) -> Iterator[tuple[str, str]]:
+        """Yields ids that nothing in this page has any more, and what headings have instead.
+
+        :param before: the ids that there were, by block of this page
+        """
+        present = {*chain.from_iterable(self.ids.values()), *given_ids(self._text)}
+        for number, ids in self.ids.items():
+            pairs = zip(before.get(number, ()), ids, strict=False)
+            yield from ((old, new) for old, new in pairs if old not in present)
 
     def texts(self, number: int) -> list[Tagged]:
         """Returns the texts of a block, of its translation where it has one."""

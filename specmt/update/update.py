@@ -42,6 +42,9 @@ class Updated:
     record: Record | None
     """``None``: it is as it was."""
 
+    moved: Mapping[str, str]
+    """What the ids of headings of the source, and of the target as it was, are now, of which there are others."""
+
     counts: Counts
     summary: Summary
     stats: Stats
@@ -316,10 +319,19 @@ class Update:
             self.files,
             None if is_same else data,
             None if record == self.known else record,
+            dict(self._moved(side, found)),
             self.counts,
             replace(summary, warnings=[*summary.warnings, *self.remarks]),
             stats,
         )
+
+    def _moved(self, side: Side, found: Mapping[int, int]) -> Iterator[tuple[str, str]]:
+        yield from side.moved({found[number]: ids for number, ids in self.source.ids.items() if number in found})
+        steps = ((step.target, found.get(number)) for number, step in enumerate(self.plan.steps))
+        if self.target is not None:
+            yield from side.moved(
+                {new: self.target.ids.get(old, []) for old, new in steps if old is not None and new is not None}
+            )
 
     def _written(self) -> tuple[bytes, Side, dict[int, int]]:
         """Returns the new target, as it is and as it is read, and the numbers of its blocks by those of the source.

@@ -592,7 +592,7 @@ def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
     pages = {
         "a.md": "# Das Haus\n\n[da](b.md#das-dach-1) [dort](./sub/c#der-gr%C3%BCne-baum) [nie](d.md#ende)\n",
         "b.md": "# Das Dach\n\n[hier][1]\n\n## Das Dach\n\n`[nein](a.md#x)`\n\n[1]: a.md#das-haus\n",
-        "sub/c.md": "# Der grüne Baum\n\n<a href='../b.md#das-dach'>oben</a> [so](../a.md)\n",
+        "sub/c.md": "# Der grüne Baum\n\n<a href='../b.md#das-dach'>o</a> [so](../a.md) [da](#der-gr%C3%BCne-baum)\n",
     }
     tasks = [Task(tmp_path / "de" / name, tmp_path / "en" / name, "markdown") for name in pages]
     for task, text in zip(tasks, pages.values(), strict=True):
@@ -611,7 +611,7 @@ def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
     assert said == {
         "a.md": "# The house\n\n[DA](b.md#the-roof-1) [DORT](./sub/c#the-green-tree) [NIE](d.md#ende)\n",
         "b.md": "# The roof\n\n[HIER][1]\n\n## The roof\n\n`[nein](a.md#x)`\n\n[1]: a.md#the-house\n",
-        "sub/c.md": "# The green tree\n\n<a href='../b.md#the-roof'>OBEN</a> [SO](../a.md)\n",
+        "sub/c.md": "# The green tree\n\n<a href='../b.md#the-roof'>O</a> [SO](../a.md) [DA](#the-green-tree)\n",
     }
     for name in pages:
         pair = Pair(

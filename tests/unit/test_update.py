@@ -8,6 +8,9 @@ import pytest
 
 from specmt.errors import DataError
 from specmt.formats.document import FormatOptions
+from specmt.update.links import Links
+from specmt.update.store import store
+from tests.documents import Shouting
 from tests.updating import Pair
 
 PAGE = """# Titel
@@ -617,3 +620,42 @@ def test_no_code_begins_with_what_is_none(name: str, before: str, tmp_path: Path
     said = pair.update(f"{before}Zwei.\n\nVier.\n")
     assert said == made.replace("ZWEI", "Two").replace("DREI", "VIER")
     assert pair.asked == ["Vier."]
+
+
+def test_links_to_headings_follow_them_in_all_pages(tmp_path: Path) -> None:
+    pages = [Pair(tmp_path, name) for name in ("a.md", "b.md", "c.md")]
+    answers = {"Dach": "Roof", "Rotes Dach": "Red roof", "Rotes Dach!": "The roof!", "Grüner Baum": "Green tree"}
+
+    def update(*sources: str) -> list[str]:
+        links = Links((page.files, page.options) for page in pages)
+        for page, source in zip(pages, sources, strict=True):
+            page.update(source, translator=Shouting(answers), links=links)
+        for files, data, record in links.relinked():
+            store(files, data, record)
+        return [page.target.read_text() for page in pages]
+
+    a, c = "# Haus\n\n[nah](#gr%C3%BCner-baum)\n\n## Grüner Baum\n", "[weit](a#haus)\n\n[auch](b.md#dach) `b.md#dach`\n"
+    b = "# Dach\n\n[her](./a.md#gr%C3%BCner-baum)\n"
+    first = ["# HAUS\n\n[NAH](#green-tree)\n\n## Green tree\n", "# Roof\n\n[HER](./a.md#green-tree)\n"]
+    assert update(a, b, c) == [*first, "[WEIT](a#haus)\n\n[AUCH](b.md#roof) `b.md#dach`\n"]
+    records = [page.files.record.read_bytes() for page in pages]
+    update(a, b, c)
+    assert records == [page.files.record.read_bytes() for page in pages]
+
+    pages[2].edit("AUCH", "Too")
+    b = b.replace("Dach", "Rotes Dach")
+    assert update(a, b, c.replace("#dach)", "#rotes-dach)"))[1:] == [
+        "# Red roof\n\n[HER](./a.md#green-tree)\n",
+        "[WEIT](a#haus)\n\n[Too](b.md#red-roof) `b.md#dach`\n",
+    ]
+    # The same id in the source, another in the translation: pages that are as they were follow, too.
+    c = "[weit](a#haus)\n\n[auch](b.md#rotes-dach) `b.md#dach`\n"
+    assert (
+        update(a, b.replace("Rotes Dach", "Rotes Dach!"), c)[2]
+        == "[WEIT](a#haus)\n\n[Too](b.md#the-roof) `b.md#dach`\n"
+    )
+    # And a new link leads to a page that is as it was.
+    assert update(a, b.replace("Rotes Dach", "Rotes Dach!"), f"{c}\n[neu](a.md#grüner-baum)\n")[2].endswith(
+        "[NEU](a.md#green-tree)\n"
+    )
+    assert "".join(page.origins() for page in pages) == "mmmmmmhm"
