@@ -90,7 +90,8 @@ class _Reader:
             self._is_data = True
             yield from self._node(root, "", is_flow=False)
             return
-        wanted = [each for each in pairs if primary(each[0].value) == primary(self._options.source)]
+        source = primary(self._options.source)
+        wanted = [each for each in pairs if primary(each[0].value) == source]
         has_target = any(primary(code) == primary(self._options.target) for code in codes)
         if has_target or (len(pairs) > 1 and not wanted):
             reason = "the file has the target language" if has_target else "the file has another language"
@@ -98,7 +99,7 @@ class _Reader:
             yield Segment(Tagged(codes[0]), line, lambda *_: (), "skipped", reason=f"left as it is: {reason}")
             return
         for key, value in pairs if wanted else ():
-            if (key, value) not in wanted:
+            if primary(key.value) != source:
                 self.parts.append(Part(key.start_mark.index, value.end_mark.index, "another language"))
         for key, value in wanted or pairs:
             self.languages.append(key)  # type: ignore[arg-type]
@@ -119,7 +120,8 @@ class _Reader:
             return
         names = [str(key.value) if isinstance(key, yaml.ScalarNode) else "" for key, _ in node.value]
         plain = all(isinstance(value, yaml.ScalarNode) and id(value) not in self._seen for _, value in node.value)
-        is_plural = plain and "other" in names and set(names) <= {*CATEGORIES}
+        forms = {*names}  # what has one of them twice is no plural
+        is_plural = plain and "other" in forms <= {*CATEGORIES} and len(forms) == len(names)
         is_message = "id" in names and "translation" in names
         for name, (_, value) in zip(names, node.value, strict=True):
             below = f"{path}.{name}".lstrip(".")

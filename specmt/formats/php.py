@@ -33,7 +33,7 @@ _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])
 _ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "e": "\x1b", "$": "$", '"': '"', "\\": "\\"}
 _AROUND: Final = frozenset(("compound_statement", "else_clause", "if_statement"))
-_WORDS: Final = r"""(['"])(?:(?!\1).)*\w\s+\w(?:(?!\1).)*\1"""
+_QUOTED: Final = re.compile(r"""(['"]).*?\1""")
 _LEFT: Final = {
     "binary_expression": "it is put together from parts",
     "heredoc": "it is a heredoc",
@@ -148,7 +148,7 @@ class _Reader:
                 yield from self._value(value, name, has_forms=has_forms)
         elif node.type in ("string", "encapsed_string"):
             yield from self._string(node, path, has_forms=has_forms)
-        elif re.search("[\"'<]" if node.type in _LEFT else _WORDS, self._raw(node)):
+        elif self._has_text(node):
             reason = f"{KEPT}: {_LEFT.get(node.type, 'it is code')}"
             line = self._lines(node.start_byte)
             yield Segment(
@@ -160,6 +160,12 @@ class _Reader:
                 reason=reason,
                 start=node.start_byte,
             )
+
+    def _has_text(self, node: Node) -> bool:
+        """Whether code that is left has text in it."""
+        if node.type in _LEFT:
+            return re.search("[\"'<]", self._raw(node)) is not None
+        return any(re.search(r"\w\s+\w", said[0]) for said in _QUOTED.finditer(self._raw(node)))
 
     def _string(self, node: Node, path: str, *, has_forms: bool) -> Iterator[Segment]:
         start, end = node.start_byte + 1, node.end_byte - 1

@@ -139,6 +139,7 @@ REPEATED = {
         ("<?php $lang['a'] = '", "x |:a |¦|{0}|\\'|\\\\|\n", "';"),
         ('<?php $lang["a"]["b"] = "', 'x |$a |{$a} |\\n|\\u{41}|\\"', '";'),
         ("<?php\n", "$lang['a'] = 'b c';|return ['a'];|if (a) {}|x", ""),
+        ("<?php return ['a' => f('", "a ", "\n')];"),
     ],
     "po": [
         ("", '#\n|#, x\n|#. x\n|#~ x\n|\n|"x"\n|x| |#,a', ""),
@@ -327,9 +328,17 @@ def test_time_is_linear_in_the_number_of_members(name: str) -> None:
 
 
 @pytest.mark.usefixtures("no_garbage")
-@pytest.mark.parametrize("unit", ["a\n=\n", "== ==\na  b\n== ==\n\n"])
-def test_a_page_is_not_looked_through_for_each_of_its_titles_and_tables(unit: str) -> None:
-    assert_linear(lambda size: take("rst", unit * (size // len(unit))), 10_000)
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("rst", "a\n=\n"),
+        ("rst", "== ==\na  b\n== ==\n\n"),
+        ("yaml", "other: a b\n"),
+        ("yaml", "de:\n a:\n"),
+    ],
+)
+def test_a_page_is_not_looked_through_for_each_of_its_titles_tables_and_keys(name: str, unit: str) -> None:
+    assert_linear(lambda size: take(name, unit * (size // len(unit))), 10_000)
 
 
 @pytest.mark.usefixtures("no_garbage")
