@@ -118,8 +118,10 @@ def _is_wrong(kind: str, name: str, language: str) -> bool:
 
 def _nearest(message: Message, path: Path) -> str:
     """Returns the text for a case, or else that for others."""
+    arguments = [argument for argument, _ in path]
+    texts = sorted(message.texts.items(), key=lambda item: [argument for argument, _ in item[0]] != arguments)
     for names in (dict(path), {argument: _EXACT.get(name, name) for argument, name in path}, {}):
-        for each, text in message.texts.items():
+        for each, text in texts:
             if len(each) == len(path) and all(names.get(argument, "other") == name for argument, name in each):
                 return text
     return message.texts[()]

@@ -141,7 +141,7 @@ class _Reader:
             self.parts.append(Part(node.start_mark.index, node.end_mark.index, "no text"))
             return
         line = self._lines(node.start_mark.index)
-        if _ICU.search(core):
+        if _ICU.search(core) or ("'{" in core and node.style not in ("|", ">")):
             yield from self._message(node, path)
             return
         head, tail = value[: len(value) - len(value.lstrip())], value[len(value.rstrip()) :]

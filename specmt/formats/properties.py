@@ -68,7 +68,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 said = said.replace(char, f"\\{letter}")
             return "".join(map(_code, said)) if is_ascii else said
 
-        inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\\ |\\u00(?:20|[aA]0)")
+        inline = Inline(text, meaning, escaped=r"\\[ntrf]|\\\r?\n|\\(?:\ |\Z)|\\u00(?:20|[aA]0)")
         key, span = _ESCAPE.sub(_meaning, match["key"]), match.span("value")
         if (of := _KEY.sub("", key)) != key and _PRESSED.fullmatch(text, *span):
             keys.append((of, span))

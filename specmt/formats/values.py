@@ -23,7 +23,7 @@ _CODE: Final = re.compile(
         | (?!{_COMPOUND}\Z)(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z\d_+/-]{{20,}} | [\da-f-]{{16,}}
         | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*
           (?:yyyyMM[dHms]*|{FIELD}(?:(?:'[^']*'|[^a-zA-Z'])+{FIELD})+)[^a-zA-Z]*
-        | (?:application|audio|font|image|text|video)/[\w.+-]+ | true | false | [a-z]{{2}}-[A-Z]{{2}}
+        | (?:application|audio|font|image|text|video)/[\w.+-]+ | true | false | ltr | rtl | [a-z]{{2}}-[A-Z]{{2}}
         | [a-z]{{2,}}(?:[A-Z][a-z]+)+ | (?:rgb|hsl)a?\([^()]*\) | (?:-?[\d.]+(?:px|pt|r?em|v[hw]|%)\s*)+
         | (?:%[-_0^\#]?[A-Za-z]|[^%\w])* | (?:-?[a-z]+(?:-[a-z]+)*:\ ?[^:;]+;\s?)+
         | ([a-z]{{2,}})\ \1-[a-z\d-]+(?:\ [a-z\d-]+)*

@@ -39,6 +39,11 @@ def told(source: str, target: str, to: str = "en") -> list[str]:
             "{art, select, er {He has {n, plural, one {# picture} other {# pictures}}.} other {There are {n}.}}",
             "en",
         ),
+        (
+            "{g, select, er {Er} other {Es}} hat {n, plural, one {ein Bild} other {# Bilder}}",
+            "{g, select, er {He} other {It}} has {n, plural, one {one picture} other {# pictures}}",
+            "en",
+        ),
         ("{n, plural, other {# Tage}} frei", "{n, plural, other {# days}} off", "en"),
         (
             "{n, selectordinal, one {#.} other {#.}} Tag",

@@ -99,6 +99,11 @@ def test_branches_of_icu_are_texts(data: str) -> None:
     assert values[1]["a"] == "".join(word if re.match(names, f"{word},") else word.upper() for word in words)
 
 
+def test_what_icu_quotes_is_copied() -> None:
+    (segment,) = read("yaml", b"a: \"Gib '{'n'}' dort\"\n").segments
+    assert segment.source.text == "Gib {t1}n{t2} dort"
+
+
 def test_what_would_be_a_comment_is_refused() -> None:
     told: list[str] = []
     document = read("yaml", b"a: Da {n, plural, other {so:#}}\n")

@@ -287,7 +287,7 @@ def test_entities_of_translations_are_read_as_those_of_sources(name: str, text: 
 def test_properties() -> None:
     text = (
         "a = Datei\nb.label = &Haus\nb.mnemonic = u\nb.accelerator = ctrl H\nc = Das {name}\\u0020\n"
-        "d = {0,choice,0#keine|1#eine|1<{0} da}\ne = _Mehr\nf = _id\n"
+        "d = {0,choice,0#keine|1#eine|1<{0} da}\ne = _Mehr\nf = _id\ng = Das \\ \nh = Das\\\\ \n"
     )
     said = text.replace("Datei", "DATEI").replace("&Haus", "&HAUS").replace("= u", "= U").replace("Das", "DAS")
     said = (
@@ -376,6 +376,7 @@ def test_android_has_the_forms_of_the_target() -> None:
         "%d.%m.%Y",
         "user.name",
         "text/html",
+        "ltr",
         "/api",
         "btn-primary-2",
         "btn btn-primary btn-lg",
