@@ -88,13 +88,17 @@ def find_tasks(
     is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
     for path in files:
         if path is not None and path.is_dir():
-            before = len(found)
+            before, named = len(found), path.resolve()
             for each in _walk(path, output):
                 if not each.is_file():
                     left.append((each, "a pipe or broken link"))
                     continue
                 head = _head(each)
-                known = file_format or (said and said(each)) or format_in_folder(each.relative_to(path), head, language)
+                known = (
+                    file_format
+                    or (said and said(each))
+                    or format_in_folder(named / each.relative_to(path), head, language)
+                )
                 if known is None or (known == "csv" and not columns) or (is_binary(head) and known == "text"):
                     left.append((each, kind_of(each.name, head)))
                 else:
@@ -104,14 +108,14 @@ def find_tasks(
             continue
         head = b"" if path is None else _head(path)
         ordered = file_format or (None if path is None or said is None else said(path))
-        known = ordered or (None if path is None else format_of(str(path), head))
+        known = ordered or (None if path is None else format_of(str(path.resolve()), head))
         if (
             not is_many
             and ordered is None
             and (path is None or (is_lines(path.name, language) and not has_magic(head)))
         ):
             return Found([], [])
-        if known is None:
+        if known is None or (ordered is None and known == "text" and has_magic(head)):
             raise UsageError(_unknown(path, head, language))
         found.append((path, Path("-" if path is None else path.name), known, head))
     if is_many and output is None:

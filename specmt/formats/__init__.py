@@ -138,7 +138,7 @@ def format_in_folder(path: PurePath, head: bytes, language: str | None) -> str |
     Of JSON, YAML and PHP these are files of messages, lest settings of programs be translated; XML without anything in
     it is of no format.
 
-    :param path: within the folder
+    :param path: with the names of the folders around it
     :param language: that is translated from, if that is known
     """
     known = format_of(str(path), head)

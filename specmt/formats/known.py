@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
 
@@ -72,6 +73,9 @@ _PHP_CODE: Final = rb"(?m)^\s*(?:(?:abstract|final)\s+)?(?:class|function|trait|
 _SETTINGS: Final = frozenset(("_config", "_quarto", "composer", "docker-compose", "mkdocs", "package", "tsconfig"))
 """Names of files of settings, which a folder that is named as a language may have, too."""
 
+_PLACES: Final = frozenset(("i18n", "intl", "l10n", "lang", "language", "languages", "langs", "locale", "locales"))
+"""Names of folders of messages, in which folders that are named as languages have no other files."""
+
 _JSON_KEY: Final = rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"([^\"\\]{2,20})\"\s*:\s*(\{|\")"
 
 
@@ -126,10 +130,13 @@ def has_magic(head: bytes) -> bool:
 def has_messages(path: PurePath, head: bytes, language: str | None) -> bool:
     """Whether JSON, YAML or PHP is messages: its name, its folder or its first key is the code of a language.
 
+    So is a folder around it that is in one of messages, as in ``i18n/de/theme/footer.json``.
+
     :param language: the only one that counts, if it is known
     """
-    stem = path.stem
-    said = [path.parent.name, stem, *re.split(r"[._]", stem)[-1:], *re.findall(r"[._-]([a-z]{2}[-_][A-Z]{2})$", stem)]
+    stem, folders = path.stem, path.parts[:-1]
+    said = [*folders[-1:], *(inner for outer, inner in pairwise(folders) if outer.lower() in _PLACES), stem]
+    said += [*re.split(r"[._]", stem)[-1:], *re.findall(r"[._-]([a-z]{2}[-_][A-Z]{2})$", stem)]
     key = re.match(_JSON_KEY, head)
     if key is not None:
         said += [key[1].decode(errors="replace")] if key[2] == b"{" else []

@@ -49,6 +49,7 @@ def test_lines_are_known_by_their_names(name: str, tmp_path: Path) -> None:
         ("a.unknown", b"Haus", ".unknown"),
         ("a", b"%PDF-1.4", "PDF"),
         ("a.de", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n", "a PNG image"),
         ("a.dat", b"\x00\x01", "binary data"),
     ],
 )
@@ -79,7 +80,7 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "one.json": b'{"@@locale": "de"}', "rails.yml": b"# a\n---\nde:\n  a: Haus\n", "i18n/de.yaml": b"a: Haus\n",
         "lang/de/auth.php": b"<?php\nreturn ['a' => 'b'];", "lang/de/a.php": b"<?php return ['a' => 'b'];",
         "app_en.ts": TS,
-        "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n",
+        "messages.de.yaml": b"a: Haus\n", "locales/de/a.yml": b"a: Haus\n", "i18n/de/theme/footer.json": b"{}",
     }  # fmt: skip
     left = {
         "package.json": b'{"name": "paket"}', "src/en.json": b"{}", "pom.xml": b"<project/>", "mkdocs.yml": b"nav: []",
@@ -87,7 +88,7 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
         "config.yml": b"de:\n  a: b\nhost: c", "de/mkdocs.yml": b"a: b",
         "de/view.php": b"<h1>x</h1><?php echo 1;", "config.php": b"<?php\nreturn ['a' => 'b'];",
         "de/a.php": b"<?php\nclass A {\n}\nreturn [];", "app.ts": b"export const a = 1",
-        "t.csv": b"a;b\n", "i.png": b"\x89PNG",
+        "t.csv": b"a;b\n", "de/a/b.json": b"{}", "i18n/en/de.d/b.json": b"{}", "i.png": b"\x89PNG",
     }  # fmt: skip
     put(tmp_path, read | left)
     (tmp_path / "gone.md").symlink_to("nowhere.md")
@@ -103,6 +104,8 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
     assert "src/en.json" in {
         str(t.name)[len(str(tmp_path)) + 1 :] for t in find_tasks([tmp_path], Path("o"), None).tasks
     }
+    for folder in ("lang/de", "i18n/de/theme"):
+        assert find_tasks([tmp_path / folder], tmp_path / "out", None, language="de").tasks
     (tmp_path / "no").mkdir()
     put(tmp_path / "no", {"package.json": b"{}"})
     with pytest.raises(InputNotFoundError):
