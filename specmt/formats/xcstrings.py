@@ -93,11 +93,14 @@ def read(data: bytes, options: FormatOptions) -> Document:
             continue
         _fit(wanted, forms)
         found = _Entry(node, wanted)
-        now = list(_units(here.get(target, {})))
-        states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now]
+        now = dict(_placed(here.get(target, {})))
+        states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now.values()]
         state: State = min(states, default="new")
-        said, line = str(now[0]["value"]) if now else "", lines(node.key_at)
-        for unit in filter(_is_text, _units(wanted)):
+        first, line = next(iter(now.values()), {"value": ""}), lines(node.key_at)
+        for place, unit in _placed(wanted):
+            if not _is_text(unit):
+                continue
+            said = str((now.get(place) or now.get((*place[:-1], "other")) or first)["value"])
             found.numbers.append(len(segments))
             inline = Inline(unit["value"])
             inline.text(0, len(unit["value"]))
@@ -146,14 +149,18 @@ def _tree(text: str) -> _Node:
     return root.members[""]
 
 
-def _units(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yields the texts of a localization."""
+def _placed(tree: Any, *place: str) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yields the texts of a localization, and the keys that lead to each."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key == "stringUnit" and isinstance(value, dict) and isinstance(value.get("value"), str):
-                yield value
+                yield place, value
             else:
-                yield from _units(value)
+                yield from _placed(value, *place, key)
+
+
+def _units(tree: Any) -> Iterator[dict[str, Any]]:
+    return (unit for _, unit in _placed(tree))
 
 
 def _is_text(unit: dict[str, Any]) -> bool:

@@ -57,6 +57,14 @@ def test_nothing_is_said_of_good_messages(source: str, target: str, to: str) -> 
 
 
 _TS = '<TS language="en" sourcelanguage="de"><message><source>{}</source><translation>{}</translation></message></TS>'
+_FORMS = (
+    '{{"stringUnit": {{"value": "%#@n@ {0} %@"}}, "substitutions": {{"n": {{"variations": {{"plural": '
+    '{{"one": {{"stringUnit": {{"value": "{1}"}}}}, "other": {{"stringUnit": {{"value": "%arg {2}"}}}}}}}}}}}}}}'
+)
+_CATALOGUE = (
+    '{"sourceLanguage": "de", "strings": {"a": {"localizations": {"de": '
+    f'{_FORMS.format("in", "eins", "Tage")}, "en": {_FORMS.format("within", "one", "days")}}}}}}}}}'
+)
 _TMX = (
     '<tmx version="1.4"><header srclang="de"/><body><tu><tuv xml:lang="de"><seg>{}</seg></tuv>'
     '<tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
@@ -68,6 +76,7 @@ _TMX = (
     [
         ("a.properties", "a={0,choice,0#keine|1<{0} Dateien}\n", "a={0,choice,0#none|1<{0} files}\n"),
         ("a.ts", _TS.format("Wort<byte/>hier", ""), _TS.format("Wort<byte/>hier", "word<byte/>here")),
+        ("a.xcstrings", _CATALOGUE, _CATALOGUE),
         ("a.tmx", _TMX.format('Ein <ph x="1"/> Wort', ""), _TMX.format('Ein <ph x="1"/> Wort', 'A <ph x="1"/> word')),
     ],
 )
