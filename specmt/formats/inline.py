@@ -23,6 +23,7 @@ _MOST_DEEP: Final = 100
 _LETTER: Final = re.compile(r"\{t(x*)")
 _DIRECTION: Final = re.compile(
     "(?P<open>[\u2066-\u2068\u202a\u202b\u202d\u202e])|(?P<close>[\u2069\u202c])|[\u200e\u200f\u061c]"
+    "|&(?:lrm|rlm|#[xX]200[efEF]|#820[67]);"
     r"|(?<!\\)\\u(?:(?P<opened>206[678]|202[abde])|(?P<closed>2069|202c)|200[ef]|061c)"
 )
 _DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
@@ -420,7 +421,7 @@ def in_place(
     :param may_start: what a word must match that starts such a line
     :param forms: the plural forms of the target, where plurals and selects of ICU are messages of their own
     """
-    inline.apart(_directions)
+    inline.apart(directions)
     if entities:
         inline.apart(fenced)
         inline.apart(find_quoted)
@@ -470,7 +471,7 @@ def fenced(text: str, span: Span) -> Iterator[Item]:
             opening = None
 
 
-def _directions(text: str, span: Span) -> Iterator[Item]:
+def directions(text: str, span: Span) -> Iterator[Item]:
     """Yields marks of the direction of writing, which the model would lose: ends and beginnings, and others."""
     for match in _DIRECTION.finditer(text, *span):
         yield Item(_DIRECTIONS.get(match.lastgroup, "point"), match.span(), "direction")

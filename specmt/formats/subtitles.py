@@ -29,7 +29,7 @@ from specmt.formats.document import (
     unread_segments,
 )
 from specmt.formats.encoding import decode, unescape
-from specmt.formats.inline import Inline, render, wrap
+from specmt.formats.inline import Inline, directions, render, wrap
 from specmt.types import Span, Tag, Tagged
 
 WIDTH: Final = 42
@@ -123,6 +123,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 inline.space(last)
                 inline.point(last, block.span[0])
             _add(inline, text, block.span)
+        inline.apart(directions)
         found = inline.take()
         if found is not None:
             tagged, span = found

@@ -489,6 +489,16 @@ def test_fluent_has_the_forms_of_the_target() -> None:
     assert shout("fluent", select, "pl") == select.replace(" x", " X").replace(" y", " Y")
 
 
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("html", "<p>{}</p>"), ("subtitles", "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n")],
+)
+def test_marks_of_direction_stay_as_they_are_written(name: str, page: str) -> None:
+    assert shout(name, page.format("das&rlm; haus \u200eso und &#x200E;mehr")) == page.format(
+        "DAS&rlm; HAUS \u200eSO UND &#x200E;MEHR"
+    )
+
+
 def test_marks_of_direction_stay() -> None:
     text = '{"a": "\\u200ein \u2068{price}\u2069 per\u200f month \\u2066now\\u2069"}'
     wanted = text.replace("in ", "IN ").replace("per", "PER").replace("month", "MONTH").replace("now", "NOW")
