@@ -57,6 +57,7 @@ _LANGUAGES: Final = {
     "po": (rb'(?:"|\\n)X-Source-Language: *(%b) *\\n', rb'(?:"|\\n)Language: *(%b) *\\n'),
     "qt": (rb"""<TS[^>]*\ssourcelanguage\s*=\s*["'](%b)["']""", rb"""<TS[^>]*\slanguage\s*=\s*["'](%b)["']"""),
     "xcstrings": (rb"""\"sourceLanguage"\s*:\s*"(%b)\"""", rb"(?!)"),
+    "subtitles": (rb"\A(?:\xef\xbb\xbf)?WEBVTT.*\n(?:[^\r\n]+\r?\n)*?Language:[ \t]*(%b)[ \t]*\r?\n", rb"(?!)"),
     "yaml": (rb"""(?m)^["']?(%b)["']?:[ \t]*(?:#.*)?\r?$""", rb"(?!)"),
     "tmx": (rb"""\ssrclang\s*=\s*["'](%b)["']""", rb"(?!)"),
     "xliff": (

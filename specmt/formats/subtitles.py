@@ -30,6 +30,7 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode, unescape
 from specmt.formats.inline import Inline, directions, render, wrap
+from specmt.languages import primary
 from specmt.types import Span, Tag, Tagged
 
 WIDTH: Final = 42
@@ -86,6 +87,9 @@ _NO_TEXT: Final = {
 }
 """What is left of a file of each kind, and why."""
 
+_LANGUAGE: Final = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*?Language:[ \t]*([\w-]+)")
+"""The language that the header says; the line is YouTube's."""
+
 _TOLD: Final = {"karaoke": "each syllable has its time", "ruby": "it says how its own words are read"}
 
 
@@ -137,7 +141,13 @@ def read(data: bytes, options: FormatOptions) -> Document:
             said, reason = Tagged(text[part.start : part.end]), f"left as it is: {_TOLD[part.reason]}"
             segments.append(Segment(said, lines(part.start), lambda *_: (), "skipped", reason=reason))
     segments += unread_segments(text, parts, lines)
-    return TextDocument(text, encoding, segments, parts=parts)
+
+    def finish(_: object) -> Iterator[Edit]:
+        language = _LANGUAGE.match(text)
+        if language is not None and primary(language[1]) == primary(options.source):
+            yield Edit(*language.span(1), [options.target])
+
+    return TextDocument(text, encoding, segments, finish=finish, parts=parts)
 
 
 def _seconds(parts: Sequence[str | None]) -> float:

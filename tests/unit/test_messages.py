@@ -110,10 +110,16 @@ def test_what_plurals_and_selects_are_written_by_is_known_between_tags() -> None
             '<TS language="de" sourcelanguage="en"><context><message><source>a</source><translation>A</translation>'
             "</message></context></TS>",
         ),
+        (
+            "subtitles",
+            "WEBVTT\r\nKind: captions\r\nLanguage: en-GB\r\n\r\n00:01.000 --> 00:02.000\r\na\r\n",
+            "WEBVTT\r\nKind: captions\r\nLanguage: de\r\n\r\n00:01.000 --> 00:02.000\r\nA\r\n",
+        ),
     ],
 )
 def test_what_is_in_one_language_alone_is_yet_to_be_translated(name: str, text: str, wanted: str) -> None:
-    assert said_languages(name, text.encode()) == ("en", None)
+    source, target = said_languages(name, text.encode())
+    assert source is not None and source[:2] == "en" and target is None
     assert shout(name, text) == wanted
 
 
