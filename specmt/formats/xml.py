@@ -45,6 +45,14 @@ _PROFILES: Final = (
 _APART: Final = frozenset(("fn", "footnote", "indexterm"))
 """Elements of DITA and DocBook whose texts are none of the sentence that they are in."""
 
+_BLOCKS_NAMES: Final = (
+    "blockquote calloutlist dl example fig figure formalpara informalexample informalfigure informaltable itemizedlist "
+    "lines lq mediaobject note ol orderedlist p para procedure section segmentedlist simpara simplelist simpletable sl "
+    "table ul variablelist"
+)
+_BLOCKS: Final = frozenset(_BLOCKS_NAMES.split())
+"""Elements of DITA, DocBook and XHTML that end the text that they stand in, as a list within an item does."""
+
 _FOREIGN: Final = frozenset(("math", "mml:math", "m:math", "svg", "svg:svg"))
 _HEAD: Final = 2000
 
@@ -157,7 +165,7 @@ def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[in
             opened.pop()
         elif token.kind in ("text", "cdata") and xml_unescape(text[token.start : token.end]).strip():
             opened[-1].has_text = True
-    apart = rules.splitting | (_APART if rules.detects else frozenset())
+    apart = rules.splitting | (_APART | _BLOCKS if rules.detects else frozenset())
     for token, element, parent in parents:  # those around an element come before it
         stands_in_text = parent.is_inline or parent.has_text or not rules.detects
         # What declares a namespace stays around what is in it.

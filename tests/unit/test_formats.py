@@ -535,6 +535,11 @@ def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None
         ("html", "<p>Ein <code>nein</code> da</p><pre>nein</pre>", ["Ein {t1} da"]),
         (
             "topic",
+            "<li>Eins<ul><li>Zwei</li></ul> und <b>drei</b></li><p>Vier <note>Fünf</note></p>",
+            ["Eins", "Zwei", "und drei", "Vier", "Fünf"],
+        ),
+        (
+            "topic",
             "<p>Ein Wort<fn><p>Eins</p><p>Zwei</p></fn> ist<indexterm>Haus</indexterm> da</p>",
             ["Eins", "Zwei", "Haus", "Ein Wort ist da"],
         ),
