@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import methodcaller
 from typing import Any, Final
 
 from markdown_it.token import Token
@@ -84,6 +85,9 @@ _PARTED: Final = "a bar parts code in it"
 
 _LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|caption|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
 """The same in a list of attributes, or in a macro."""
+
+_TITLE: Final = re.compile(r"""(?<=\s)(?:"([^"\n\\]*)"|'([^'\n\\]*)')(?=\s{0,9}\)?\s{0,9}\Z)""")
+"""The title behind the target of a link or an image."""
 
 _REASONS: Final = {
     "fence": "code", "code_block": "code", "hr": "markup", "line": "markup", "link_close": "link target",
@@ -181,7 +185,9 @@ class _Page:
         for label in _NOTE.finditer(self._text, start):
             self._leave(label.span(), "markup")
         for reference in [*self._env.get("references", {}).values(), *self._env.get("duplicate_refs", ())]:
-            self._leave(self._lines.span(*reference["map"]), "link definition")
+            span = self._lines.span(*reference["map"])
+            self._leave(span, "link definition")
+            found += self._attributes(span, _TITLE)
         yield from found
         yield from unread_segments(self._text, self.parts, self._lines.number)
 
@@ -317,6 +323,7 @@ class _Page:
                 images += self._texts_of_tag(span)
             elif kind in ("image", "link_close", "span_close") or child.info in ("attributes", "icon"):
                 images += self._attributes(span, _LISTED_TEXT)
+                images += self._attributes(span, _TITLE)
             is_break = kind == "hardbreak" or name in _BLOCKS
             if is_break and (not opened or name in ("br", "hardbreak")):  # what it is in stays around both
                 yield
@@ -357,12 +364,14 @@ class _Page:
         return part_of_page(self._text, span, self._options, self._lines.number)
 
     def _attributes(self, span: Span, pattern: re.Pattern[str] = _JSX_TEXT) -> Iterator[Segment]:
-        """Yields the texts in attributes of JSX."""
+        """Yields the texts in attributes, or that a pattern finds."""
         for match in pattern.finditer(self._text, *span):
-            place = match.span(1) if match[1] is not None else match.span(2)
+            place, mark, spelt = (
+                (match.span(1), '"', "&quot;") if match[1] is not None else (match.span(2), "'", "&#39;")
+            )
             said = unescape(self._text[slice(*place)])
             if any(map(str.isalpha, said)):
-                edits = replacing(place, lambda text: text.replace('"', "&quot;").replace("'", "&#39;"))
+                edits = replacing(place, methodcaller("replace", mark, spelt))
                 yield Segment(Tagged(said), self._lines.number(place[0]), edits)
 
     def _take(self, inline: Inline) -> Iterator[Segment]:

@@ -148,7 +148,8 @@ def _read(xml: str) -> list[Block]:
 def _attributes(raw: str) -> tuple[tuple[str, str], ...]:
     """Returns the attributes of an element in order."""
     found = _ATTRIBUTE.findall(raw.removesuffix(' xml:space="preserve"'))
-    return tuple((key, _meant(value.translate(_ONE_LINE))) for key, value in sorted(found))
+    meant = ((key, _meant(value.translate(_ONE_LINE))) for key, value in sorted(found))
+    return tuple((key, value if key != "title" else value and "…") for key, value in meant)  # titles are texts
 
 
 def _meant(said: str) -> str:
