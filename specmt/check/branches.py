@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from specmt.check.rules import Problem, Rules, compare
@@ -31,9 +33,18 @@ class Message:
     choices: list[tuple[str, str, list[str]]] = field(default_factory=list)
     """The argument of each plural and select, its kind, and the names of its cases."""
 
-    def cases(self, argument: str, kind: str) -> list[str]:
-        """Returns the names of the cases of an argument."""
-        return [name for each in self.choices if each[:2] == (argument, kind) for name in each[2]]
+    @cached_property
+    def cases(self) -> dict[tuple[str, str], dict[str, None]]:
+        """The names of the cases of each argument of a kind."""
+        found: dict[tuple[str, str], dict[str, None]] = {}
+        for argument, kind, names in self.choices:
+            found.setdefault((argument, kind), {}).update(dict.fromkeys(names))
+        return found
+
+    @cached_property
+    def arguments(self) -> dict[tuple[str, ...], None]:
+        """The arguments of the choices that texts are in."""
+        return {tuple(argument for argument, _ in path): None for path in self.texts}
 
 
 def take_apart(raw: str) -> Message | None:
@@ -84,11 +95,11 @@ def compare_messages(source: Message, target: str, rules: Rules) -> Iterator[Pro
     except ValueError as error:
         yield Problem("branch", str(error))
         return
-    for argument, kind in dict.fromkeys(each[:2] for each in source.choices):
-        if not other.cases(argument, kind):
+    for argument, kind in source.cases:
+        if (argument, kind) not in other.cases:
             yield Problem("branch", f"the {kind} of {argument!r} is not in the translation")
     for argument, kind, names in other.choices:
-        ours = source.cases(argument, kind)
+        ours = source.cases.get((argument, kind), {})
         for name in _missing(kind, ours, names, rules.languages[1]):
             yield Problem("branch", f"the {kind} of {argument!r} has no {name!r}")
         for name in names if ours else ():
@@ -98,10 +109,11 @@ def compare_messages(source: Message, target: str, rules: Rules) -> Iterator[Pro
         form = next((_EXACT.get(name, name) for _, name in reversed(path) if name in (*CATEGORIES, *_EXACT)), "")
         found = [*compare(_nearest(source, path), text, rules, form)]
         general = _nearest(source, tuple((argument, "other") for argument, _ in path))
-        yield from (each for each in found if each in [*compare(general, text, rules, form)])
+        of_general = {*compare(general, text, rules, form)} if found else ()
+        yield from (each for each in found if each in of_general)
 
 
-def _missing(kind: str, ours: list[str], names: list[str], language: str) -> Iterator[str]:
+def _missing(kind: str, ours: Collection[str], names: list[str], language: str) -> Iterator[str]:
     """Yields the cases that a choice must have and has not."""
     there = {*names, *(_EXACT.get(name, name) for name in names)}
     wanted = [name for name in ours if kind == "select" or (name[0] == "=" and _EXACT.get(name) not in there)]
@@ -117,11 +129,11 @@ def _is_wrong(kind: str, name: str, language: str) -> bool:
 
 
 def _nearest(message: Message, path: Path) -> str:
-    """Returns the text for a case, or else that for others."""
-    arguments = [argument for argument, _ in path]
-    texts = sorted(message.texts.items(), key=lambda item: [argument for argument, _ in item[0]] != arguments)
-    for names in (dict(path), {argument: _EXACT.get(name, name) for argument, name in path}, {}):
-        for each, text in texts:
-            if len(each) == len(path) and all(names.get(argument, "other") == name for argument, name in each):
+    """Returns the text for a case, or else that for others; first of the choices between the same arguments."""
+    own, exact = tuple(argument for argument, _ in path), {argument: _EXACT.get(name, name) for argument, name in path}
+    for arguments in chain((own,), message.arguments):
+        for names in (dict(path), exact, {}) if len(arguments) == len(path) else ():
+            text = message.texts.get(tuple((argument, names.get(argument, "other")) for argument in arguments))
+            if text is not None:
                 return text
     return message.texts[()]

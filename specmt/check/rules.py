@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -88,6 +89,9 @@ _OF_TEXT: Final = re.compile(r"(?!in\Z)[^\W\d_A-Z]{2,3}|\w*[äöüß]\w*")
 
 LEAST_WORDS: Final = 4
 """Of texts that are the same in both languages and yet none that was left."""
+
+_MOST: Final = 100
+"""Of so many faults of a kind in one text it is told, and for each of them all of the text is looked through."""
 
 _LEAST_LENGTH: Final = 20
 _RATIO: Final = 3.0
@@ -214,10 +218,13 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
         raw = _AGAIN.sub(" ", source), _AGAIN.sub(" ", target)
         one, other = map(read, raw)
     for mine, found, text in ((one, other, raw[0]), (other, one, raw[1])):
-        for kind, each in [(name, each) for name in ("placeholder", "tag") for each in found.found[name]]:
-            if not mine.found[kind][each]:  # as %ld in %ldy, in code, or <x> where </x> is in another line
-                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", "".join(text.split())))
-                mine.found[kind] += Counter({each: count})
+        joined = "".join(text.split())
+        for kind in ("placeholder", "tag"):
+            there = mine.found[kind]
+            for each in [each for each in found.found[kind] if not there[each]][:_MOST]:
+                # as %ld in %ldy, in code, or <x> where </x> is in another line
+                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", joined))
+                there.update({each: count} if count else {})
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
     is_same = words == _WORD.findall(one.words)
@@ -226,7 +233,7 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
         return
     for kind in ("placeholder", "tag"):
         yield from _differing(kind, one.found[kind], other.found[kind], form)
-    yield from _code(one.found["code"], other.found["code"], target)
+    yield from islice(_code(one.found["code"], other.found["code"], target), _MOST)
     yield from _links(one.found["link"], other.found["link"], rules)
     if form not in _SMALL:
         yield from _numbers(one.words, other.words, rules, (source, target))
@@ -245,7 +252,8 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     one, other = _PHONE.sub("", one), _PHONE.sub("", other)
     if _EXAMPLE.match(one) and _EXAMPLE.match(other):
         return
-    found = [match for text in judge(one, other, rules.languages) if (match := _NUMBER.match(text)) is not None]
+    said = filter(None, map(_NUMBER.match, judge(one, other, rules.languages)))
+    found = [*islice(said, _MOST)]
     is_changed = any(not match["missing"] for match in found)
     targets = raw[1], raw[1].translate(_SEPARATORS)  # where it may be in code
     lost = []
@@ -294,10 +302,10 @@ def _in_block(tags: Counter[str]) -> Counter[str]:
 
 def _code(one: Counter[str], other: Counter[str], target: str) -> Iterator[Problem]:
     """Yields the code that is lost or changed; it may be marked otherwise, and have words of that language."""
-    new = [each for each in other if not one[each]]
+    new = [each for each in other if not one[each]][:_MOST]
     target = " ".join(html.unescape(target).lower().split())
     for each in one:
-        if each.lower().removesuffix("()") not in target:
+        if not other[each] and each.lower().removesuffix("()") not in target:
             near = next((to for to in new if same_code(each, to)), None)
             if near is None:
                 yield Problem("code", f"{each!r} is not in the translation")
@@ -339,8 +347,8 @@ def _links(one: Counter[str], other: Counter[str], rules: Rules) -> Iterator[Pro
     mapped: Counter[str] = Counter()
     for target, count in one.items():
         mapped[rules.mapped(target)] += count
-    lost = [each for each in mapped if not other[each]]
-    new = [each for each in other if not mapped[each] and not one[each]]
+    lost = [each for each in mapped if not other[each]][:_MOST]
+    new = [each for each in other if not mapped[each] and not one[each]][:_MOST]
     for each in list(lost):
         near = next((to for to in new if _place(to) == _place(each)), None)
         near = near or next((to for to in new if "" in (_place(each), _place(to))), None)

@@ -15,7 +15,7 @@ import pytest
 
 from specmt.check.checker import Pair, check_pair
 from specmt.check.findings import KINDS, Finding
-from specmt.check.rules import Rules
+from specmt.check.rules import Rules, compare
 from specmt.project import Settings
 from specmt.text.glossary import Entry, Glossary
 from tests.growth import assert_linear
@@ -295,6 +295,15 @@ def test_marks_are_looked_through_in_linear_time(name: str, unit: str, tmp_path:
         list(check_pair(Pair(tmp_path / "a", tmp_path / "a", name, Settings(), RULES)))
 
     assert_linear(check, 3000)
+
+
+@pytest.mark.parametrize("unit", ["`a{}b` ", "[a](http://a{}.de/) ", "<a{0}>x</a{0}> ", "{{{{ a{} }}}} "])
+def test_marks_that_are_lost_are_looked_for_in_linear_time(unit: str) -> None:
+    def check(count: int) -> None:
+        source, said = ("".join(map(unit.format, range(start, start + count))) for start in (0, count))
+        assert list(compare(source, said, RULES))
+
+    assert_linear(check, 200)
 
 
 def test_tags_and_spaces_at_the_ends_of_units_are_no_new_text(tmp_path: Path) -> None:

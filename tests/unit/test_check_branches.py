@@ -11,6 +11,7 @@ from specmt.check.branches import compare_messages, take_apart
 from specmt.check.checker import Pair, check_pair
 from specmt.check.rules import Rules
 from specmt.project import Settings
+from tests.growth import assert_linear
 
 PLURAL = "{n, plural, =0 {Nichts für {name}} one {# Bild für {name}} other {# Bilder für {name}}}"
 SELECT = "{art, select, er {Er hat {n, plural, one {# Bild} other {# Bilder}}.} other {Es gibt {n} Bilder.}}"
@@ -54,6 +55,16 @@ def told(source: str, target: str, to: str = "en") -> list[str]:
 )
 def test_nothing_is_said_of_good_messages(source: str, target: str, to: str) -> None:
     assert told(source, target, to) == []
+
+
+def test_cases_are_looked_for_in_linear_time() -> None:
+    def check(count: int) -> None:
+        source, said = (
+            "".join(f"a{number} {{x}} " for number in range(start, start + count)) for start in (0, count // 2)
+        )
+        assert told(f"{{n, select, {source} other {{b}}}}", f"{{n, select, {said} other {{b}}}}")
+
+    assert_linear(check, 150)
 
 
 _TS = '<TS language="en" sourcelanguage="de"><message><source>{}</source><translation>{}</translation></message></TS>'
