@@ -191,7 +191,7 @@ def read(raw: str) -> Said:
             if not _LABEL.fullmatch(code) and not (role is not None and role[1] in OF_TEXT):
                 said.found[kind][code] += 1
         words.append(" ")
-    said.words = _MARKUP.sub("", "".join(words) + raw[place:])
+    said.words = html.unescape(_MARKUP.sub("", "".join(words) + raw[place:]))
     return said
 
 

@@ -246,6 +246,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
             "Der Turm\nist `{x}` alt\nund hoch.\n\n> Ja\n> so.",
             "The tower is {x} old and high.\n\n> Yes so.",
         ),
+        ("markdown", "Der Turm &#8364; ist &#123; hier.", "The tower € is \\{ there."),
         ("markdown", "Nimm `<b>Der Turm</b>`", "Take `<b>Tower</b>`"),
         ("markdown", "[Turm](https://haus.de/a) dort", "[Tower](https://other.org/b) there"),
         ("markdown", 'Das Ereignis `"start"` und `Neu\nab:`', "The event `start` and `New since:`"),
