@@ -30,6 +30,7 @@ from specmt.formats.commonmark_inline import (
     kept_inline,
     label_end,
     macro_link,
+    vue_tag,
 )
 from specmt.formats.jsx import jsx_block, jsx_inline
 
@@ -38,7 +39,7 @@ _LINE: Final = re.compile(
             [ \t]*(?:{BRACES}[ \t]*)?(?![ \t])
             (?:(?:[\w:-]+="[^"\n]*"[ \t]*)+(?![ \t])|(?P<title>(?:[^\n{{]*[^\s{{:])?))(?:[ \t]*{BRACES})?[ \t]*:*
         | ==[ \t]+(?P<tab>\S.*)
-        | ::[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{BRACES})?
+        | ::(?:[a-z][\w-]*(?:\[(?P<leaf>[^\[\]\n]*)\])?(?:{BRACES})?)?
         | \[![\w|-]+(?:[ \t][^\[\]\n]*)?\][+-]?(?:[ \t]+(?P<alert>.*))? | {INCLUDE}
         | (?:(?:{MACRO})[ \t]*)+ | {ATTRIBUTES} | \{{::?/?[\w:/ -][^{{}}\n]*\}}
         | /{{3,}}[ \t]*(?:html[ \t]*\|.*|[\w-]+(?:[ \t]*\|[ \t]*(?P<block>.*))?)? | \\[a-z]+(?:\{{[^{{}}\n]*\}})*
@@ -47,6 +48,9 @@ _LINE: Final = re.compile(
     re.VERBOSE,
 )
 """A line that is markup, and the text in it."""
+
+_SLOT: Final = re.compile(rf"\#[a-z][\w-]*(?:{BRACES})?")
+"""What names a part of a component of MDC, which ``::name`` begins."""
 
 _LINE_STARTS: Final = frozenset(":[{(-<@*$\\/=+^")
 HEADER: Final = re.compile(
@@ -118,6 +122,8 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
         markdown.disable(["code", "html_block", "html_inline", "autolink"])
         inline.ruler.before("escape", "jsx", jsx_inline)
         block.before("fence", "jsx", jsx_block, interrupts)
+    else:
+        inline.ruler.after("html_inline", "vue_tag", vue_tag)
     footnote_plugin(markdown, inline=False, move_to_end=False)
     inline.ruler.disable("footnote_ref")
     inline.ruler.before("escape", "kept", kept_inline)
@@ -190,7 +196,8 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if state.is_code_block(line):
         return False
     said = _source(state, line)
-    if said[:1] not in _LINE_STARTS:
+    is_slot = said[:1] == "#" and "components" in state.env
+    if said[:1] not in _LINE_STARTS and not is_slot:
         return False
     unclosed = state.env.setdefault("unclosed", set())
     for first, closing, kind in _KEPT_BLOCK:
@@ -213,10 +220,12 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
                 state.line = end + 1
             return True
         unclosed.add(first)
-    match = _LINE.fullmatch(said.rstrip())
+    match = (_SLOT if is_slot else _LINE).fullmatch(said.rstrip())
     if match is None:
         return False
     if not silent:
+        if said[:2] == "::" != said[1:3]:
+            state.env["components"] = True
         _push_line(state, line, match)
         state.line = _options(state, line + 1, last) if _MYST.match(said) else line + 1
     return True

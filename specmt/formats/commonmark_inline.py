@@ -64,6 +64,11 @@ ROLE: Final = r"\{(?:any|doc|download|index|numref|ref|term|std:\w+|\w+:ref)\}"
 """A role of MyST in which there may be a text in front of what it names."""
 
 _NAMED: Final = re.compile(rf"{ROLE}`([^`<>*_\\]+?)\s*<[^<>`]+>`")
+_VUE_TAG: Final = re.compile(
+    r"""<[A-Za-z][\w.-]*(?:\s+[@#:A-Za-z_][^\s"'<>/=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'))?)+\s*/?>"""
+)
+"""A tag as Vue has it, with names such as ``@click`` and ``#title``, which HTML has not."""
+
 _MACRO_START: Final = re.compile(r"\{[{%#]|<%")
 _MACRO_TARGET: Final = re.compile(
     rf"""\([^\s(){{}}]*(?:(?:{MACRO})[^\s(){{}}]*)+(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\)""", re.VERBOSE | re.DOTALL
@@ -272,6 +277,17 @@ def kept_inline(state: StateInline, silent: bool) -> bool:
         token = state.push("kept", "", 0)
         token.info, token.content = kind, match[0]
     state.pos = end
+    return True
+
+
+def vue_tag(state: StateInline, silent: bool) -> bool:
+    """Reads tags that are none of HTML."""
+    match = _VUE_TAG.match(state.src, state.pos, state.posMax) if state.src[state.pos] == "<" else None
+    if match is None:
+        return False
+    if not silent:
+        state.push("html_inline", "", 0).content = match[0]
+    state.pos = match.end()
     return True
 
 

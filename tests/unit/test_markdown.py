@@ -244,6 +244,12 @@ def test_what_is_of_one_dialect() -> None:
     ("page", "texts"),
     [
         ("[Das](a){: .b }\n[Haus](c){: .b }\n", ["Das", "Haus"]),
+        (
+            "#titel\n\n::card{a=b}\n#title\nDas\n\n#default\nDa #x\n\n  :::a\n  #b{c=d}\n  Haus\n  :::\n::\n",
+            ["#titel", "Das", "Da #x", "Haus"],
+        ),
+        ('Ein <Foo @click="a > b" :title="c" title="Titel" #d>Text</Foo> da', ["Ein Text da", "Titel"]),
+        ('<Foo\n  #a="{ b }"\n  title="Titel"\n/>\n', ["Titel"]),
         (":::{card} Das\nDa\n^^^\nHaus\n+++\nDort\n:::\n", ["Das", "Da", "Haus", "Dort"]),
     ],
 )
