@@ -84,8 +84,8 @@ _KEPT_BLOCK: Final = (
     (re.compile(r"\{::(?:comment|nomarkdown)\}"), re.compile(r"\{:/(?:comment|nomarkdown)?\}[ \t]*\Z"), "comment"),
     (re.compile(r"\\begin\{"), re.compile(r"\\end\{"), "math"),
     (
-        re.compile(r"\{%-?[ ]*(?:raw|comment|highlight|code|codeblock|mermaid|math)\b"),
-        re.compile(r"\{%-?[ ]*end(?:raw|comment|highlight|code|codeblock|mermaid|math)\b"),
+        re.compile(r"\{%-?[ ]*(?:comment|highlight|code|codeblock|mermaid|math)\b"),
+        re.compile(r"\{%-?[ ]*end(?:comment|highlight|code|codeblock|mermaid|math)\b"),
         "code",
     ),
     (
@@ -177,13 +177,14 @@ def _source(state: StateBlock, line: int) -> str:
     return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
 
 
+_QUOTED: Final = re.compile(r'\b(?:title|caption|alt|alt-text|text|content(?=="[^"\n]* ))="([^"\n]*)"')
+
+
 def _push_line(state: StateBlock, line: int, match: re.Match[str]) -> None:
     """Pushes a line of markup, and the text in it as inline content."""
     state.push("line", "", 0).map = [line, line + 1]
     title = next((name for name, said in match.groupdict().items() if said and said.strip()), None)
-    quoted = (
-        () if title else re.finditer(r'\b(?:title|caption|alt|alt-text|content(?=="[^"\n]* ))="([^"\n]*)"', match[0])
-    )
+    quoted = () if title else _QUOTED.finditer(match[0])
     for span in [match.span(title)] if title else [each.span(1) for each in quoted]:
         token = state.push("inline", "", 0)
         said = match.string[slice(*span)]

@@ -187,6 +187,9 @@ class FormatOptions:
         "tagline",
         "details",
         "text",
+        "alt",
+        "caption",
+        "pagination_label",
     )
     """The keys of a Markdown file's front matter that are translated."""
 

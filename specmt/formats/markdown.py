@@ -83,7 +83,7 @@ _JSX_TEXT: Final = re.compile(
 _PARTED: Final = "a bar parts code in it"
 """Why a row is left: Python-Markdown has it whole."""
 
-_LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|caption|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
+_LISTED_TEXT: Final = re.compile(r"""\b(?:title|alt|caption|text|data-toc-label)=(?:"([^"\n{}]*)"|'([^'\n{}]*)')""")
 """The same in a list of attributes, or in a macro."""
 
 _TITLE: Final = re.compile(r"""(?<=\s)(?:"([^"\n\\]*)"|'([^'\n\\]*)')(?=\s{0,9}\)?\s{0,9}\Z)""")
@@ -321,7 +321,7 @@ class _Page:
             name = kind if kind != "html_inline" else _name_of(child.content)
             if kind == "html_inline":
                 images += self._texts_of_tag(span)
-            elif kind in ("image", "link_close", "span_close") or child.info in ("attributes", "icon"):
+            elif kind in ("image", "link_close", "span_close") or child.info in ("attributes", "icon", "macro"):
                 images += self._attributes(span, _LISTED_TEXT)
                 images += self._attributes(span, _TITLE)
             is_break = kind == "hardbreak" or name in _BLOCKS

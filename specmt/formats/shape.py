@@ -164,7 +164,7 @@ def _plain(tag: str) -> str:
     if tag.startswith("<!--"):
         return "<!---->"
     said = _TEXT_ATTRIBUTE.sub(r"\1", tag) if "=" in tag else tag
-    return " ".join((_OF_BADGE.sub("", said) if said.startswith("<Badge ") else said).split())
+    return " ".join((_OF_BADGE.sub("", said) if said.startswith(("<Badge ", "{{")) else said).split())
 
 
 def blocks_of(text: str, *, mdx: bool = False, known: dict[str, list[Block]] | None = None) -> list[Block]:

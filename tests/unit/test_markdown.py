@@ -99,7 +99,11 @@ CASES = {
     "footnote": ("Das Haus.[^1] Da\n\n[^1]: Eine Note\n\n    Mehr\n", "DAS HAUS.[^1] DA\n\n[^1]: EINE NOTE\n\n    MEHR\n"),
     "macro": ('Der {{cssxref("&lt;a&gt;")}} ist\n', 'DER {{cssxref("&lt;a&gt;")}} IST\n'),
     "macro lines": ("{% tip %}\nDas Haus.\n{% endtip %}\n", "{% tip %}\nDAS HAUS.\n{% endtip %}\n"),
-    "raw": ("{% raw %}\nso\n\nso\n{% endraw %}\nDas\n", "{% raw %}\nso\n\nso\n{% endraw %}\nDAS\n"),
+    "shortcodes": (
+        '{{< a text="Das" b="so" >}}\n\nEin {{< a text=\'Haus\' b="so" >}} da\n',
+        '{{< a text="DAS" b="so" >}}\n\nEIN {{< a text=\'HAUS\' b="so" >}} DA\n',
+    ),
+    "raw": ("{% raw %}\nDas {{ so }}\n\n    so\n{% endraw %}\nDas\n", "{% raw %}\nDAS {{ so }}\n\n    so\n{% endraw %}\nDAS\n"),
     "shortcode": ('{{% tab title="Da" %}}\nDas\n{{< a\n b="c" >}}\n', '{{% tab title="DA" %}}\nDAS\n{{< a\n b="c" >}}\n'),
     "a tag alone": ('<span class="a">\n[Haus](a.md){: .b }\n</span>\n', '<span class="a">\n[HAUS](a.md){: .b }\n</span>\n'),
     "Markdown in HTML": ('<div markdown="1">\n[Haus](a.md){: .b }\n</div>\n', '<div markdown="1">\n[HAUS](a.md){: .b }\n</div>\n'),
