@@ -397,6 +397,9 @@ OF_TEXT: Final = frozenset(_NAMES.split())
 CAPTION: Final = re.compile(r":(?:alt|caption):[ \t]+(?P<title>.*)|:[\w-]+:.*")
 """An option of another directive, and the text in it."""
 
+ENTRY: Final = re.compile(r"(?P<title>\S(?:.*\S)?)?(?P<target>\s*<[^<>]*>)|.*")
+"""A line of a table of contents, and what it calls another page."""
+
 
 def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     """Reads directives of MyST: ```` ```{note} Title ````."""
@@ -404,7 +407,7 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if match is None:
         return False
     is_code = not (match["kind"] or match["name"] in OF_TEXT)
-    if is_code and not _has_caption(state, line + 1, last):
+    if is_code and match["name"] != "toctree" and not _has_caption(state, line + 1, last):
         return False
     unclosed = state.env.setdefault("unclosed", set())
     closing = re.compile(f"{match['fence'][0]}{{{len(match['fence'])},}}[ \t]*")
@@ -420,6 +423,8 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     _push_line(state, line, titled or _NO_TITLE.fullmatch(match.string) or match)
     if is_code:
         body = _options(state, line + 1, end, CAPTION)
+        if match["name"] == "toctree":
+            body = _options(state, body, end, ENTRY)
         token = state.push("kept", "", 0)
         token.map, token.info = [body, end], "code"
     elif match["name"] == "glossary":

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, final
 
 from specmt.formats.anchors import new_targets
-from specmt.formats.commonmark import CAPTION, DIRECTIVE, OF_TEXT
+from specmt.formats.commonmark import CAPTION, DIRECTIVE, ENTRY, OF_TEXT
 from specmt.formats.commonmark_inline import ROLE
 from specmt.formats.document import KEPT, Part, Segment, TextDocument, edited
 from specmt.formats.encoding import decode
@@ -199,9 +199,12 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
     headers: list[int] = []  # how far the headers are indented whose bodies a line may be in
     directives: list[str] = []
     fence, depth, cut = "", 0, 0
+    in_toctree = False
     in_options = False  # of a directive whose body is code: these may have text
     for line in text.split("\n"):
         in_options = in_options and CAPTION.fullmatch(line.lstrip(" >")) is not None
+        if in_toctree and (entry := ENTRY.fullmatch(line.strip())) and entry["target"]:
+            line = entry["target"]
         if in_options:
             lines.append("")
             continue
@@ -231,6 +234,7 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
         elif mark is not None and (not fence or (said.strip() == mark[1] and mark[1].startswith(fence))):
             fence, depth = "" if fence else mark[1], len(headers)
             in_options = directive is not None
+            in_toctree = directive is not None and directive["name"] == "toctree"
         if not fence and not mdx and mark is None:
             inner = _TERM.sub(lambda match: " " * len(match[0]), line)  # a definition that begins with an admonition
             headers += [

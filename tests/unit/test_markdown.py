@@ -78,8 +78,8 @@ CASES = {
     "math in brackets": ("Das \\(a+b\\) und\n\n\\[\nx\n\\]\n", "DAS \\(a+b\\) UND\n\n\\[\nx\n\\]\n"),
     "money": ("Von $5 und $6 hier\n", "VON $5 UND $6 HIER\n"),
     "captions of code": (
-        "```{toctree}\n:maxdepth: 2\n:caption: Das Haus\n\nso\n```\n\n- a\n\n  ```{image} a.png\n  :alt: Ein Bild\n  ```\n",
-        "```{toctree}\n:maxdepth: 2\n:caption: DAS HAUS\n\nso\n```\n\n- A\n\n  ```{image} a.png\n  :alt: EIN BILD\n  ```\n",
+        "```{toctree}\n:maxdepth: 2\n:caption: Das Haus\n\nso\nDas Dach <so>\n```\n\n- a\n\n  ```{image} a.png\n  :alt: Ein Bild\n  ```\n",
+        "```{toctree}\n:maxdepth: 2\n:caption: DAS HAUS\n\nso\nDAS DACH <so>\n```\n\n- A\n\n  ```{image} a.png\n  :alt: EIN BILD\n  ```\n",
     ),
     "remarks of kramdown": (
         "{::comment}\nso\n\nso\n{:/comment}\n\nDas {::nomarkdown}\n",
