@@ -223,7 +223,8 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
             there = mine.found[kind]
             for each in [each for each in found.found[kind] if not there[each]][:_MOST]:
                 # as %ld in %ldy, in code, or <x> where </x> is in another line
-                count = len(re.findall(rf"(?<![{{}}]){re.escape(each)}(?![{{}}])", joined))
+                name = f"(?i:{re.escape(each[1:-1])})" if each.startswith("{:") else re.escape(each)
+                count = len(re.findall(rf"(?<![{{}}]){name}(?![{{}}])", joined))
                 there.update({each: count} if count else {})
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date

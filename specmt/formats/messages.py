@@ -27,7 +27,7 @@ from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.outline import TOKEN
 from specmt.formats.plurals import CATEGORIES, plural_forms
-from specmt.formats.values import is_code
+from specmt.formats.values import LETTER, NAME, is_code
 from specmt.types import Span, Tagged
 
 
@@ -52,7 +52,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 _REFERENCE: Final = re.compile(
-    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|\[\[[^\[\]|\n]{1,300}\]\]|(?<![\w:@.]):[A-Za-z_]\w+(?![\w:]))|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
+    r"(?P<copied>\$t\([^()]*\)|(?<!\w)@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:[.-]\w+)*)|\[\[[^\[\]|\n]{1,300}\]\]|(?<![@.])"
+    rf"{NAME}+(?!{LETTER}|:))"
+    r"|(?P<link>\[\[[^\[\]|\n]{1,300}\|)(?=[^\[\]\n]{1,300}\]\])|\]\]"
     r"|(?<!['\w])(?P<open>'{2,3})(?=[^\s'][^'\n]{0,500}(?P=open)(?!'))|(?<!')'{2,3}(?!')"
 )
 """What is copied, links of i18next and Vue and names of Laravel too, and marks of wikis for words that stand out."""

@@ -16,7 +16,7 @@ from specmt.formats.document import KEPT, Document, Edit, FormatOptions, LineNum
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, in_place, render
 from specmt.formats.plurals import count_of_forms, plural_forms
-from specmt.formats.values import is_code
+from specmt.formats.values import NAME, is_code
 from specmt.types import Span, Tagged
 
 _VARIABLES: Final = frozenset(("$_", "$_LANG", "$l", "$lang", "$messages", "$string", "$txt"))
@@ -24,9 +24,7 @@ _VARIABLES: Final = frozenset(("$_", "$_LANG", "$l", "$lang", "$messages", "$str
 
 _VARIABLE: Final = re.compile(r"(\$\w+)\s*(.*)", re.DOTALL)
 _KEY: Final = re.compile(r"[^\[\]\s'\"]+")
-_NAME: Final = re.compile(r"(?<![\w:]):[A-Za-z_]\w*")
-"""A placeholder of Laravel."""
-
+_NAME: Final = re.compile(f"{NAME}*")
 _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])\s*")
 """For which numbers a form of Laravel is."""
 

@@ -11,6 +11,12 @@ from specmt.names import FIELD
 _COPIED: Final = re.compile(r"<[^<>]*>|\$?\{\{[^{}]*\}\}|\$?\{[^{}]*\}|&#?\w+;|%\w+%")
 """Tags and placeholders, which a text may be full of."""
 
+LETTER: Final = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]"
+"""A letter, or a digit, of a script that has spaces between words."""
+
+NAME: Final = rf"(?<!{LETTER})(?<!:):[A-Za-z_]{LETTER}"
+"""How a placeholder of Laravel begins, whose other letters are the same; a text without spaces may be around it."""
+
 _LONGEST: Final = 200
 _WORD: Final = r"(?:[A-Za-z][a-z]{5,}|[A-Z]{6,}|[A-Za-z\d]{1,5})"
 _COMPOUND: Final = rf"(?=(?:\S*[/-])?[A-Z][a-z]{{3}}){_WORD}(?:[/-]{_WORD})+"
@@ -18,7 +24,7 @@ _COMPOUND: Final = rf"(?=(?:\S*[/-])?[A-Z][a-z]{{3}}){_WORD}(?:[/-]{_WORD})+"
 
 _CODE: Final = re.compile(
     rf"""(?=\S*[\w@/$])(?:
-        :[a-z_]\w* | \S*[@_$=]\S* | \S*\w\.\w\S* | (?:\w+:/)?/\S* | \#\w+ | [a-z]{{4,}}(?:/[a-z.+-]{{4,}})+
+        :[a-z_]{LETTER}* | \S*[@_$=]\S* | \S*\w\.\w\S* | (?:\w+:/)?/\S* | \#\w+ | [a-z]{{4,}}(?:/[a-z.+-]{{4,}})+
         | [a-z\d]{{5,}}(?:-[a-z\d]{{2,}})+ | [a-z]+(?:-[a-z]+)+-\d+
         | (?!{_COMPOUND}\Z)(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z\d_+/-]{{20,}} | [\da-f-]{{16,}}
         | (?=.*(?:dd|DD|MM|yy|YY|HH|hh|mm|LL))[^a-zA-Z]*

@@ -272,6 +272,9 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("yaml", "<b>Eins und</b> <b>zwei</b>", "<b>One and two</b>"),
         ("yaml", "<b>Eins</b> und <b>zwei</b>", "<b>One</b> <b>two</b>, too"),
         ("yaml", "Der Turm <Wahl>", "The tower"),
+        ("json", "Das :attribute ist :value.", "フィールド:attributeは:valueです。"),
+        ("json", "Der Wert: :attribute ist OK", "数值：:attribute必须"),
+        ("json", "Stand: OK", "状态:OK"),
         ("markdown", "<c>Der Turm</c> da", "<c>The\ntower</c> there"),
         ("asciidoc", "\"`'`Turm`' ist hier > 5.`\"", "\"`'`Tower`' > 5.`\""),
         (

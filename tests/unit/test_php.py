@@ -23,6 +23,7 @@ def texts(data: str) -> list[str]:
         ("$other['a'] = 'Haus';", []),
         ("return 'Haus';", []),
         ("return array('a' => 'Um 12:30 :Name');", ["Um 12:30 {t1}"]),
+        ("return ['a' => '您必须接受:attribute的:größe。'];", ["您必须接受{t1}的{t2}。"]),
         ("return ['a' => 60 * 60, 'b' => 'https://a.de', 'c' => ':name', 'd' => X, 'e' => __('Haus')];", []),
         ("$lang['a'] = \"\\u{e4}\\x41\\101 \\q\";", ["äAA \\q"]),
         ("$lang['a'] = 'Ä:x';", ["Ä:x"]),
