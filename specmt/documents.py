@@ -176,11 +176,19 @@ class _Pending:
     done: int = 0
     """How many of its plans are complete, as far as was looked."""
 
+    said: int = 0
+    """How many of the parts of the next one are."""
+
     def is_done(self) -> bool:
         """Whether all its sentences are translated."""
-        while self.done < len(self.plans) and all(said.is_there for said, _ in self.plans[self.done].parts):
-            self.done += 1
-        return self.done == len(self.plans)
+        while self.done < len(self.plans):
+            parts = self.plans[self.done].parts
+            while self.said < len(parts) and parts[self.said][0].is_there:
+                self.said += 1
+            if self.said < len(parts):
+                return False
+            self.done, self.said = self.done + 1, 0
+        return True
 
 
 def translate_documents(

@@ -337,10 +337,11 @@ def test_time_is_linear_in_the_number_of_members(name: str) -> None:
         ("rst", "== ==\na  b\n== ==\n\n"),
         ("yaml", "other: a b\n"),
         ("yaml", "de:\n a:\n"),
+        ("text", "A n. "),
     ],
 )
-def test_a_page_is_not_looked_through_for_each_of_its_titles_tables_and_keys(name: str, unit: str) -> None:
-    assert_linear(lambda size: take(name, unit * (size // len(unit))), 10_000)
+def test_a_page_is_not_looked_through_for_each_of_its_titles_tables_keys_and_sentences(name: str, unit: str) -> None:
+    assert_linear(lambda size: take(name, "".join(unit.replace("n", str(n)) for n in range(size // len(unit)))), 10_000)
 
 
 @pytest.mark.usefixtures("no_garbage")
