@@ -50,6 +50,9 @@ _HEADER: Final = re.compile(
 _OPENS: Final = frozenset("`~!?=:")
 """How headers and fences begin."""
 
+_MOST_DEEP: Final = 20
+"""How much of the markup that other markup is in counts."""
+
 _TERM: Final = re.compile(r"\A *:[ \t]+")
 _LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -129,10 +132,10 @@ def _read(xml: str) -> list[Block]:
                 before = opened[-1].said[-1:] if name == "code" and said.endswith(">") else []
                 if before and _ROLE.search(before[0]):
                     said = said[said.rfind("<") :]
-                opened[-1].add((*sorted(inlines), _plain(said)))
+                opened[-1].add((*sorted(inlines[-_MOST_DEEP:]), _plain(said)))
                 opened[-1].said += "`" if name == "code" else ""  # lest what is around it be one text
             elif opened:
-                opened[-1].add(tuple(sorted(inlines)))
+                opened[-1].add(tuple(sorted(inlines[-_MOST_DEEP:])))
             if name in _LITERAL or rest.endswith("/"):
                 inlines.pop()
         elif name[1:] in _BLOCKS:

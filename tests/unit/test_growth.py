@@ -491,5 +491,10 @@ def test_time_is_linear_in_depth(name: str, before: str, opening: str, closing: 
     assert_linear(lambda depth: take(name, before + depth * opening + "x" + depth * closing + after), 120)
 
 
+@pytest.mark.usefixtures("no_garbage")
+def test_time_of_another_parser_is_linear_in_depth() -> None:
+    assert_linear(lambda depth: blocks_of(depth * "![a" + depth * "](b)"), 400)
+
+
 def test_time_of_marks_before_an_item_is_linear() -> None:
     assert_linear(lambda size: ITEM.match("> " * size), 2000)
