@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from specmt.errors import DataError, UsageError
 from specmt.formats.document import KEPT, Document, Edit, FormatOptions, Part, Segment, State, Tell, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.inline import Inline
 from specmt.formats.plurals import plural_forms
 from specmt.types import Span, Tagged
 
@@ -64,16 +65,27 @@ def read(data: bytes, options: FormatOptions) -> Document:
                 continue
             is_left = before != "" and len(plans) > 1
             reason = f"{KEPT}: the line has {len(fields)} columns, and not {target + 1}" if is_left else ""
-            edits = partial(_edits, span, raw, said, delimiter, before, is_bare)
+            inline = Inline(said.strip())
+            inline.text(0, len(inline.source))
+            spell = inline.read_breaks()
+            edits = partial(_edits, span, raw, said, spell, delimiter, before, is_bare)
             state: State = "skipped" if is_left else "translated" if existing else "new"
-            segments.append(Segment(Tagged(said.strip()), line, edits, state, existing, reason=reason, forms=forms))
+            segments.append(Segment(Tagged(inline.plain()), line, edits, state, existing, reason=reason, forms=forms))
     return TextDocument(text, encoding, segments, finish=lambda _: copies, parts=parts)
 
 
 def _edits(
-    span: Span, raw: str, said: str, delimiter: str, before: str, is_bare: bool, translation: Tagged, _: Tell
+    span: Span,
+    raw: str,
+    said: str,
+    spell: Callable[[str], str],
+    delimiter: str,
+    before: str,
+    is_bare: bool,
+    translation: Tagged,
+    _: Tell,
 ) -> list[Edit]:
-    text = said[: len(said) - len(said.lstrip())] + translation.text + said[len(said.rstrip()) :]
+    text = said[: len(said) - len(said.lstrip())] + spell(translation.text) + said[len(said.rstrip()) :]
     needing = (delimiter, "\n", "\r") if '"' in raw and text[:1] != '"' else (delimiter, '"', "\n", "\r")
     if is_bare:
         text = re.sub(r"[\t\r\n]+", " ", text)

@@ -575,6 +575,9 @@ def test_tables_with_short_lines_and_cells_without_letters() -> None:
         b"Tor", b"TOR"
     )
     assert translate(read("csv", b"a\nEins, zwei\n", columns=("1",))) == b"A\nEINS, ZWEI\n"
+    (broken,) = read("csv", b"a\nDas Haus\\nJetzt\n", columns=("a",)).segments
+    assert broken.source.text == "Das Haus\nJetzt"
+    assert translate(read("csv", b"a\nDas Haus\\nJetzt\n", columns=("a",))) == b"a\nDAS HAUS\\nJETZT\n"
     assert translate(read("csv", b'a;b\nein "x" da;c\n', columns=("a",))) == b'a;b\nEIN "X" DA;c\n'
     bare = b'a\t"ein" x\nb\t"y"\n'
     assert translate(read("csv", bare, columns=("2",))) == bare.replace(b"ein", b"EIN").replace(b"x", b"X").replace(
