@@ -18,7 +18,7 @@ _QUOTED: Final = re.compile(r"(?<![='])'(?:[{}#]|\{[^{}'\n]{1,100}\})'(?!')")
 
 _CHOICE: Final = rf"\{{{_S}[\w.-]+{_S},{_S}(?P<kind>plural|select|selectordinal){_S},(?:{_S}offset:\d+)?"
 _COMPLEX: Final = re.compile(_CHOICE)
-_ANY: Final = re.compile(_CHOICE.replace("select|", "select|choice|"))
+_ANY: Final = re.compile(_CHOICE.replace("select|", "select|choice|") + r"|\{[\w.-]+:(?:plural|choose|cond)\b")
 _TOKEN: Final = re.compile(rf"''|'[{{}}][^']*'|{_CHOICE}|[{{}}]")
 _KEY: Final = re.compile(rf"{_S}(=\d+|[\w.-]+){_S}")
 _BLANK: Final = re.compile(_S)

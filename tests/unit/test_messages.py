@@ -202,6 +202,15 @@ def test_of_a_message_what_cannot_be_translated_is_told() -> None:
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
 
+def test_plurals_of_other_libraries_stay_and_are_told() -> None:
+    said = "{0:plural:gibt eine Datei|gibt {0} Dateien}"
+    (done,) = run(Shouting(), ("resx", f"<root><data name='a'><value>Es {said} da</value></data></root>"))
+    assert f">ES {said} DA<" in done.data.decode()
+    assert [each.text for each in done.summary.warnings] == [
+        "a sentence is left in its language: it is in a plural or select, which is not taken apart here"
+    ]
+
+
 def test_notes_around_what_is_sung_are_not_seen_by_the_model() -> None:
     document = read("subtitles", "1\n00:00:01,000 --> 00:00:02,000\n♪ ich gehe ♪\n♪♪ und du\n".encode())
     assert [segment.source.text for segment in document.segments] == ["ich gehe", "und du"]
