@@ -110,7 +110,7 @@ def texts_of(document: Document, skips: Callable[[str], bool]) -> list[Text]:
     return [
         Text(each.line, each.context, _said(each, members.get(each.member) or whole), each.accelerators[0])
         for each in _whole(document)
-        if not skips(each.context)
+        if not (skips(each.context) or (each.member and each.state == "skipped"))  # as remarks of reviewers
     ]
 
 

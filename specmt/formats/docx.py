@@ -27,7 +27,7 @@ _MEMBERS: Final = re.compile(
     r"word/(?:(?:document\d*|header\d*|footer\d*|footnotes|endnotes)|(?:charts|diagrams)/[^/]+)\.xml"
 )
 _CONTAINERS: Final = frozenset(("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:dir", "w:bdo"))
-_BREAKS: Final = frozenset(("w:br", "w:cr", "w:footnoteRef", "w:endnoteRef"))
+_BREAKS: Final = frozenset(("w:br", "w:cr", "w:tab", "w:ptab", "w:footnoteRef", "w:endnoteRef"))
 """Where a sentence ends."""
 
 _OF_FIELDS: Final = frozenset(("w:fldChar", "w:instrText"))
@@ -35,6 +35,8 @@ _OF_FIELDS: Final = frozenset(("w:fldChar", "w:instrText"))
 _NOTES: Final = frozenset(("w:footnoteReference", "w:endnoteReference"))
 _UNSEEN: Final = frozenset(("w:rPr", "w:t", "w:lastRenderedPageBreak", "w:softHyphen"))
 """What of a run is text, or not in it."""
+
+_COMMENT: Final = "w:commentReference"
 
 _HYPHEN: Final = "w:noBreakHyphen"
 _LINK: Final = re.compile(r"<w:instrText\b[^<>]*>\s*HYPERLINK\b")
@@ -294,6 +296,9 @@ class _Paragraph:
 
     def _within(self, first: Span, inner: Sequence[Token], last: Span, depth: int) -> None:
         """Takes a pair of tags and the runs in it."""
+        properties = next(children(inner), None)
+        if properties is not None and properties.name in _PROPERTIES:
+            first = first[0], properties.end
         self._ends[first] = last[0]
         self._inline.open(*first, "within")
         self._walk(inner, first, depth + 1)
@@ -342,8 +347,8 @@ class _Paragraph:
 
     @staticmethod
     def _is_unseen(node: Element) -> bool:
-        """Whether a run has nothing in it, or a hyphen that shows at the end of a line alone."""
-        shown = (child for child in node.elements if child.name != "w:rPr")
+        """Whether a run has nothing in it, a comment, or a hyphen that shows at the end of a line alone."""
+        shown = (child for child in node.elements if child.name not in ("w:rPr", _COMMENT))
         return all(child.name in _UNSEEN and child.end <= child.inside[0] for child in shown)
 
     @staticmethod

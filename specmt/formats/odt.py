@@ -92,7 +92,7 @@ def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment
             continue
         if token.kind == "text":
             add_text(inline, text, token.start, token.end)
-        elif token.name == "text:line-break":
+        elif token.name in ("text:line-break", "text:tab"):
             yield from taken(inline)
         elif token.kind == "open" and token.name in _PAIRS and not is_code(_style(text, token)):
             inline.open(token.start, token.end, token.name)

@@ -31,13 +31,14 @@ _LEFT: Final = {"omment": "it is remarks of reviewers", "/content.xml": "it is a
 
 _TEXT: Final = re.compile(r">([^<>]+)<")
 _SAID: Final = re.compile(
-    r"""\s(?:w:)?(?P<key>descr|displayText|error(?:Title)?|prompt(?:Title)?|title|tooltip)=
+    r"""\s(?:w:)?(?P<key>alt|descr|displayText|error(?:Title)?|prompt(?:Title)?|string|title|tooltip|val)=
         (?P<quote>["'])(?P<said>(?:(?!(?P=quote)).)+)""",
     re.VERBOSE | re.DOTALL,
 )
 _DESCRIBED: Final = re.compile(
     r"""<(?P<name>dc:(?:title|description)|svg:(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
-        | <(?:\w+:)?(?:docPr|cNvPr|dataValidation|hlinkClick|hyperlink|w:listItem)\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
+        | <(?:(?:\w+:)?(?:docPr|cNvPr|dataValidation|hlinkClick|hyperlink)
+            |v:(?:shape|textpath)|w:(?:listEntry|listItem|tblCaption|tblDescription))\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
     re.VERBOSE,
 )
 """What is said of a document, of pictures and links in it, and of what may be chosen."""

@@ -464,6 +464,16 @@ def test_images_of_a_word_processor(tmp_path: Path) -> None:
     ]
 
 
+def test_remarks_of_reviewers_stay(tmp_path: Path) -> None:
+    paths = [tmp_path / "source.docx", tmp_path / "target.docx"]
+    for path, said in zip(paths, ("Das ist ein Haus.", "That is a house."), strict=True):
+        with zipfile.ZipFile(path, "w") as package:
+            text = '<w:{0} xmlns:w="w"><w:p><w:r><w:t>{1}</w:t></w:r></w:p></w:{0}>'
+            package.writestr("word/document.xml", text.format("document", said))
+            package.writestr("word/comments.xml", text.format("comments", "Bitte lesen Sie das noch einmal."))
+    assert [*check_pair(Pair(paths[0], paths[1], "docx", Settings(), RULES))] == []
+
+
 RUNS = {
     "docx": (
         "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>",

@@ -6,7 +6,7 @@ import pytest
 
 from specmt.errors import DataError
 from specmt.types import Tagged
-from tests.documents import package, read, translate, unpack
+from tests.documents import W, package, read, translate, unpack
 
 
 def test_contents_title_and_language_of_a_book() -> None:
@@ -73,3 +73,15 @@ def test_what_is_said_in_attributes_keeps_its_line_breaks_and_its_limits() -> No
     written = document.write(dict(enumerate(map(Tagged, said))), lambda _, what: told.append(what))
     assert unpack(written, file) == sheet.format("A_x000a_house", "Anna&#39;s&#10;house", "A &amp; house")
     assert len(told) == 1 and "may have no more than 32 characters" in told[0]
+
+
+def test_what_word_says_of_tables_drawings_and_lists_of_forms() -> None:
+    inside = (
+        '<w:tbl><w:tblPr><w:tblCaption w:val="Ein Haus"/><w:tblDescription w:val="Ein Haus"/></w:tblPr></w:tbl>'
+        '<w:p><w:r><w:pict><v:shape id="nein" alt="Ein Haus"><v:textpath string="Ein Haus"/></v:shape></w:pict>'
+        '<w:ffData><w:name w:val="nein"/><w:ddList><w:listEntry w:val="Ein Haus"/></w:ddList></w:ffData></w:r></w:p>'
+    )
+    data = package({"word/document.xml": f"<w:document {W} xmlns:v='v'>{inside}</w:document>"})
+    document = read("docx", data)
+    assert [segment.source.text for segment in document.segments] == ["Ein Haus"] * 5
+    assert inside.replace("Ein Haus", "EIN HAUS") in unpack(translate(document), "word/document.xml")

@@ -37,6 +37,9 @@ END = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
         ("<w:r><w:t>Eins</w:t><w:br/><w:t>Zwei</w:t><w:cr/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins", "Zwei", "drei vier"]),
         (r("Eins ") + "<w:r><w:rPr><w:b/></w:rPr><w:t>zwei</w:t><w:br/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins zwei", "drei vier"]),
         (r("Eins") + "<w:r><w:br/></w:r>" + r("zwei"), ["Eins", "zwei"]),
+        (r("Eins") + "<w:r><w:tab/><w:t>zwei</w:t><w:ptab/></w:r>" + r("drei"), ["Eins", "zwei", "drei"]),
+        (r("Das ") + '<w:commentRangeStart w:id="1"/>' + r("Haus") + '<w:commentRangeEnd w:id="1"/><w:r><w:commentReference w:id="1"/></w:r>' + r(" da"), ["Das Haus da"]),
+        (r("Zum ") + f'<w:smartTag w:element="a"><w:smartTagPr><w:attr w:name="b"/></w:smartTagPr>{r("Haus")}</w:smartTag>' + r(" hier"), ["Zum Haus hier"]),
         (r("Ein ") + f"<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent>{r('freies')}</w:sdtContent></w:sdt>" + r(" Feld"), ["Ein freies Feld"]),
         (r("Ein ") + f"<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent>{r('nein')}</w:sdtContent></w:sdt>" + r(" Feld"), ["Ein {t1} Feld"]),
         (f"<w:moveFrom>{r('nein')}</w:moveFrom>" + r("Ein ") + f"<w:moveTo>{r('Satz')}</w:moveTo>", ["Ein Satz"]),
@@ -113,12 +116,14 @@ def test_runs_of_word_without_anything_stand_for_no_word(unseen: str) -> None:
 def test_a_paragraph_of_opendocument_ends_at_breaks_and_keeps_code() -> None:
     automatic = '<style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>'
     body = (
-        '<text:p>Straße <text:span>5<text:line-break/>Ort</text:span> hier</text:p><text:p text:style-name="P1">nein</text:p>'
+        '<text:p>Straße <text:span>5<text:line-break/>Ort</text:span><text:tab/>hier</text:p><text:p text:style-name="P1">nein</text:p>'
         '<text:p>Ein <text:span text:style-name="Source_20_Text">nein()</text:span> da</text:p>'
     )
     root = O + ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
     page = f"<office:document-content {root}>{automatic}<office:text>{body}</office:text></office:document-content>"
-    (done,) = run(Shouting(), ("odt", package({"content.xml": page})))
+    translator = Shouting()
+    (done,) = run(translator, ("odt", package({"content.xml": page})))
+    assert [text for text in translator.asked if "hier" in text] == ["hier"]
     expected = page
     for word in ("Straße", "Ort", "hier", "Ein", "da<"):
         expected = expected.replace(word, word.upper())
