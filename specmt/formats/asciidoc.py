@@ -43,6 +43,9 @@ _VALUE: Final = re.compile(
     (?:(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)*)(?P=quote)[ \t]*|(?P<plain>(?![ \t"'])[^,=]*))(?:,|\Z)""",
     re.VERBOSE,
 )
+_IMAGE: Final = re.compile(r"image:[^\s\[\]]+\[(?P<values>[^\]\n]*)\]\Z")
+"""An image within a text."""
+
 _ITEM: Final = re.compile(
     r"[ \t]*(?:-|\*{1,6}|\.{1,6}|•|\d+\.|[A-Za-z]\.|[ivxIVX]+\)|<(?:\d+|\.)>)[ \t]+(?:\[[ xX*]\][ \t]+)?(?=\S)"
 )
@@ -394,6 +397,8 @@ class _Page:
         for each in found:
             if each.kind == "note":
                 self._take((each.start + len(each.key), each.end - 1), is_first=False)
+            elif image := _IMAGE.match(text, each.start, each.end):
+                self._values(image["values"], image.start("values"))
         if taken is None:
             return
         tagged, span = taken

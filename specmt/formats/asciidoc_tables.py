@@ -118,6 +118,7 @@ class Value:
             said = said.replace(self.quote, f"\\{self.quote}")
         else:
             said = re.sub(rf"[\\{self.quote or ',='}]|^[\"']", lambda match: f"&#{ord(match[0])};", said)
+        said = said.replace("]", "&#93;")  # which would end a macro in a sentence
         return self.around.encode(said) if self.around else said
 
     def needs_quotes(self, raw: str) -> bool:

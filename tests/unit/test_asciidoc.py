@@ -280,6 +280,8 @@ image::a.png[alt=Dach,width=3]
 
 image::a.png[Ein "Berg" hier,100]
 
+image:a.png[Rad] 5 image:a.png[alt="See",width=4]
+
 |===
 a|image::a.png["Tal",title=Weg]
 |===
@@ -287,15 +289,15 @@ a|image::a.png["Tal",title=Weg]
 
 
 @pytest.mark.skipif(shutil.which("asciidoctor") is None, reason="needs asciidoctor")
-@pytest.mark.parametrize("said", ["{}", '"{}", b=c | d', "'{}' \\", '{}=\\"a, b'])
+@pytest.mark.parametrize("said", ["{}", '"{}", b=c | d', "'{}' \\", '{}=\\"a, b', "[a]{}] b"])
 def test_asciidoctor_reads_as_many_values_of_images(said: str) -> None:
     document = read("asciidoc", IMAGES.encode())
     texts = [each.source.text for each in document.segments]
-    assert texts == ['Ein "Haus", ja', "Hof", "Tor", "Dach", 'Ein "Berg" hier', "Tal", "Weg"]
+    assert texts == ['Ein "Haus", ja', "Hof", "Tor", "Dach", 'Ein "Berg" hier', "Rad", "See", "Tal", "Weg"]
     written = document.write({n: Tagged(said.format(text)) for n, text in enumerate(texts)}, print).decode()
     command = ["asciidoctor", "-s", "-o", "-", "-"]
     page = html.unescape(subprocess.run(command, input=written, capture_output=True, text=True, check=True).stdout)
-    assert page.count(" width=") == 3 and all(said.format(text) in page for text in texts), page
+    assert page.count(" width=") == 4 and all(said.format(text) in page for text in texts), page
 
 
 @pytest.mark.parametrize("values", ['"Ein ""gutes"" Bild",200', "200,alt", 'role="x",Ein Bild'])
