@@ -15,12 +15,14 @@ from specmt.types import Span, Tag, Tagged
 _NO_STYLE: Final = re.compile(r'(?<!\s)\s+(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
 """What tells runs apart without being seen."""
 
+_PROPERTIES: Final = frozenset(("a:pPr", "a:endParaRPr"))
+
 
 class _Run(NamedTuple):
     start: int
     end: int
     head: Span
-    """What opens it and says its style; nothing of a field."""
+    """What opens it and says its style; nothing of a field or formula."""
     text: Span
     style: str
 
@@ -47,6 +49,8 @@ def segments(text: str, element: Element, prefix: str, lines: LineNumbers) -> It
         elif child.name == f"{prefix}br":
             yield from _joined(text, runs, prefix, lines)
             runs = []
+        elif prefix and child.name not in _PROPERTIES:  # a formula
+            runs.append(_Run(child.start, child.end, (0, 0), (child.end, child.end), ""))
     yield from _joined(text, runs, prefix, lines)
 
 

@@ -1,4 +1,4 @@
-"""Excel's tables: the texts in cells; formulas, numbers, names and headings that tables are known by stay."""
+"""Excel's tables: the texts in cells; formulas, numbers, names and what tables and formulas know cells by stay."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from dataclasses import replace
 from typing import Final
 
 from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment
-from specmt.formats.markup import children, xml_tokens
+from specmt.formats.markup import children, xml_tokens, xml_unescape
 from specmt.formats.package import Package, members_of, tags
 from specmt.formats.runs import drawn, segments
 
 _MEMBERS: Final = re.compile(r"xl/(?:sharedStrings|comments\d*|(?:worksheets|charts|diagrams|drawings)/[^/]+)\.xml")
-_NAMING: Final = re.compile(r"xl/(?:tables/|pivotCache/pivotCacheDefinition)[^/]*\.xml")
+_NAMING: Final = re.compile(r"xl/(?:tables/|pivotCache/pivotCacheDefinition|worksheets/)[^/]*\.xml")
+_FORMULA: Final = re.compile(r"<(?:\w+:)?(?:f|formula\d?)(?:\s[^<>]*)?>(?:<xm:f>)?([^<>]*)<")
+_SAID: Final = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads the texts of cells, of remarks on them and of what is drawn.
 
-    A heading that a table or a pivot table is known by must be as that says it.
+    A heading that a table or a pivot table is known by must be as that says it; so must what a formula compares with,
+    and what may be chosen in a cell.
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
@@ -27,7 +30,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     document = Package(data, "xlsx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
     for text in members_of(data, _NAMING.fullmatch):
         names.update(said["name"] for _, said in tags(text, ("tableColumn", "cacheField")) if "name" in said)
-    reason = "left as it is: a table is known by it"
+        for formula in map(xml_unescape, _FORMULA.findall(text)):
+            is_list = _SAID.fullmatch(formula) is not None
+            for said in _SAID.findall(formula):
+                names.update(map(str.strip, said.split(",")) if is_list else [said.replace('""', '"')])
+    reason = "left as it is: a table, a formula or a list of what may be chosen has it"
     document.segments = [
         replace(segment, state="skipped", reason=reason) if segment.source.text in names else segment
         for segment in document.segments

@@ -52,6 +52,29 @@ def test_headings_that_a_table_is_known_by_stay() -> None:
     assert unpack(written, "xl/worksheets/sheet1.xml") == files["xl/worksheets/sheet1.xml"].replace("Hof", "HOF")
 
 
+def test_what_formulas_and_lists_say_stays_in_cells() -> None:
+    rules = "<formula1>&quot;Offen, Zu&quot;</formula1><formula2>A1:A3</formula2>"
+    rules += '<ext><x14:formula1><xm:f>"Neu"</xm:f></x14:formula1></ext>'
+    texts = "".join(f"<si><t>{text}</t></si>" for text in ("Offen", "Zu", "Ja, Herr", "Neu", "A1", "Haus"))
+    files = {
+        "xl/sharedStrings.xml": f"<sst>{texts}</sst>",
+        "xl/worksheets/sheet1.xml": f'<s xmlns:x14="a" xmlns:xm="b"><f a="b">IF(A1="Ja, Herr",1)</f>{rules}</s>',
+    }
+    found = {segment.source.text: segment.state for segment in read("xlsx", package(files)).segments}
+    assert found == {**dict.fromkeys(("Offen", "Zu", "Ja, Herr", "Neu"), "skipped"), "A1": "new", "Haus": "new"}
+
+
+def test_formulas_in_a_line_of_a_slide_stay() -> None:
+    formula = "<a14:m><m:oMath><m:r><m:t>x</m:t></m:r></m:oMath></a14:m>"
+    run = "<a:r><a:rPr/><a:t>{}</a:t></a:r>"
+    line = f"<a:p><a:pPr/>{run.format('Die Formel ')}{formula}{run.format(' gilt')}<a:endParaRPr/></a:p>"
+    slide = f'<p:sld xmlns:p="p" xmlns:a="a" xmlns:a14="b" xmlns:m="m">{line}</p:sld>'
+    document = read("pptx", package({"ppt/slides/slide1.xml": slide}))
+    assert [segment.source.text for segment in document.segments] == ["Die Formel {t1} gilt"]
+    expected = slide.replace("Die Formel", "DIE FORMEL").replace("gilt", "GILT")
+    assert unpack(translate(document), "ppt/slides/slide1.xml") == expected
+
+
 def test_a_link_is_not_the_style_of_what_is_around_it() -> None:
     link = '<a:rPr><a:hlinkClick r:id="r"/></a:rPr>'
     runs = f"<a:r><a:t>Zum </a:t></a:r><a:r>{link}<a:t>großen Haus</a:t></a:r><a:r><a:t>.</a:t></a:r>"
