@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -31,6 +31,7 @@ from specmt.check.sides import (
 from specmt.errors import DataError
 from specmt.formats import shape
 from specmt.formats.anchors import follow, rebase, targets_in
+from specmt.formats.blocks import text_of
 from specmt.formats.document import Document
 from specmt.formats.encoding import decode
 from specmt.languages import primary
@@ -70,6 +71,7 @@ _MARK: Final = re.compile("[&_]")
 """Of accelerators, which a file without translations shows otherwise."""
 
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}")
+_DIGITS: Final = re.compile(r"\d+")
 """A word, as a text has that is to be translated."""
 
 _OF_PAIRS: Final = frozenset(("code", "link"))
@@ -141,7 +143,10 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     elif pair.file_format in KEYED:
         matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))
     else:
+        inner = text_of(target)
+        numbers = {*_DIGITS.findall(inner.text)} if inner is not None else set()
         matches = list(by_order(ours, _blocks(target, pair)))
+        matches = [each for each in matches if each.target is not None or not _is_number(each.source.raw, numbers)]
     seen = set()
     is_strict = pair.is_strict and pair.file_format == "markdown"
     if is_strict:
@@ -257,6 +262,15 @@ def _outdated(pair: Pair, update: Update) -> Iterator[Finding]:
 def _line(message: str) -> int:
     numbers = [word for word in message.split() if word.isdecimal()]
     return int(numbers[0]) if " line " in f" {message}" and numbers else 1
+
+
+def _is_number(raw: str, numbers: Collection[str]) -> bool:
+    """Whether a text may be a number alone in the translation, and so none of its texts, as 17:00 is for 17 Uhr.
+
+    :param numbers: those that the translation has
+    """
+    found = _DIGITS.findall(raw)
+    return found != [] and len(_LETTERS.findall(raw)) == 1 and all(each in numbers for each in found)
 
 
 def _lost(match: Match, file_format: str) -> Iterator[Problem]:

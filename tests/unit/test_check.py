@@ -629,6 +629,12 @@ def test_items_of_an_array_of_android_are_all_there(tmp_path: Path) -> None:
     assert (finding.kind, finding.text) == ("missing", "'a[2]' is not translated")
 
 
+@pytest.mark.parametrize(("said", "expected"), [("17:00", []), ("-", ["block"])])
+def test_a_time_of_day_may_have_no_words(said: str, expected: list[str], tmp_path: Path) -> None:
+    texts = [("Das ist der Turm.", "This is the tower."), ("17 Uhr", said), ("Dort ist er.", "There it is.")]
+    assert [each.kind for each in found(tmp_path, "html", texts)] == expected
+
+
 def test_every_kind_is_known() -> None:
     assert {*FAULTS, *(kind for each in MARKUP.values() for kind in each)} < {*KINDS}
 
