@@ -108,3 +108,15 @@ def test_what_word_says_of_tables_drawings_and_lists_of_forms() -> None:
     document = read("docx", data)
     assert [segment.source.text for segment in document.segments] == ["Ein Haus"] * 5
     assert inside.replace("Ein Haus", "EIN HAUS") in unpack(translate(document), "word/document.xml")
+
+
+def test_what_every_slide_shows_of_its_layout_is_translated() -> None:
+    shape = "<p:sp><p:nvPr>{}</p:nvPr><a:p><a:r><a:t>{}</a:t></a:r></a:p></p:sp>"
+    prompt = shape.format('<p:ph type="title"/>', "Ein Titel")
+    layout = f'<p:sldLayout xmlns:p="p" xmlns:a="a">{prompt}{shape.format("", "Ein Haus")}{prompt}</p:sldLayout>'
+    slide = layout.replace("Layout", "")
+    document = read("pptx", package({"ppt/slideLayouts/slideLayout1.xml": layout, "ppt/slides/slide1.xml": slide}))
+    said = [segment.source.text for segment in document.segments]
+    assert said == ["Ein Haus", "Ein Titel", "Ein Haus", "Ein Titel"]
+    written = translate(document)
+    assert unpack(written, "ppt/slideLayouts/slideLayout1.xml") == layout.replace("Ein Haus", "EIN HAUS")
