@@ -11,6 +11,7 @@ from specmt.check.findings import KINDS
 from specmt.check.reports import REPORTS
 from specmt.cli.options import PATH
 from specmt.errors import UsageError
+from specmt.formats.dialects import DIALECTS
 
 if TYPE_CHECKING:
     from specmt.cli.checking import FailOn
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--file-format", metavar="FORMAT", help="Read SOURCE and TARGET as this format.  [default: by suffix]")
 @click.option("--column", multiple=True, metavar="NAME", help="A column of CSV or TSV that is compared.")
+@click.option("--dialect", type=click.Choice(DIALECTS), default="auto", show_default=True, help="The site of Markdown.")
 @click.option("--glossary", type=PATH, metavar="FILE", help="Terms that must be used, TSV.  [default: the project's]")
 @click.option("--ignore", multiple=True, metavar="KIND", help=f"Say nothing of this: {', '.join(KINDS)}.")
 @click.option("--output", type=click.Choice(tuple(REPORTS)), default="text", show_default=True, help="What is written.")
@@ -40,6 +42,7 @@ def check(
     target: str | None,
     file_format: str | None,
     column: tuple[str, ...],
+    dialect: str,
     glossary: Path | None,
     ignore: tuple[str, ...],
     output: str,
@@ -65,5 +68,5 @@ def check(
     from specmt.cli.checking import look
     from specmt.project import Settings
 
-    settings = Settings(file_format, columns=column)
+    settings = Settings(file_format, columns=column, dialect=dialect)
     look(paths, source, target, settings, glossary, ignore, output, fail_on, baseline, write_baseline=write_baseline)

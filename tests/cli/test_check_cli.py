@@ -51,6 +51,14 @@ def test_a_baseline_goes_by_what_is_said_and_not_by_lines(tmp_path: Path, capsys
     assert ": number: the number 1975 is in the translation only" in capsys.readouterr().out
 
 
+def test_the_dialect_of_a_page(tmp_path: Path) -> None:
+    for name, said in ("a.md", "Das Haus ist groß."), ("b.md", "The house is big."):
+        (tmp_path / name).write_text(f"% Das ist ein Kommentar\n\n{said}\n")
+    command = ["check", str(tmp_path / "a.md"), str(tmp_path / "b.md")]
+    assert run(command) == 65
+    assert run([*command, "--dialect", "myst"]) == 0
+
+
 def test_columns_of_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
