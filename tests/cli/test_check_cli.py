@@ -53,7 +53,7 @@ def test_a_baseline_goes_by_what_is_said_and_not_by_lines(tmp_path: Path, capsys
 
 def test_the_dialect_of_a_page(tmp_path: Path) -> None:
     for name, said in ("a.md", "Das Haus ist groß."), ("b.md", "The house is big."):
-        (tmp_path / name).write_text(f"% Das ist ein Kommentar\n\n{said}\n")
+        (tmp_path / name).write_text(f"# A\n\n% Das ist ein Kommentar, der bleibt\n\n{said}\n")
     command = ["check", str(tmp_path / "a.md"), str(tmp_path / "b.md")]
     assert run(command) == 65
     assert run([*command, "--dialect", "myst"]) == 0
