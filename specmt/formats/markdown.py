@@ -77,7 +77,7 @@ _IS_MDX: Final = re.compile(r"^(?:import |export |[ \t]*<[A-Z])", re.MULTILINE)
 """What of MDX there is in pages that are not called so."""
 
 _JSX_TEXT: Final = re.compile(
-    r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip)"
+    r"\b(?:title|label|alt|description|summary|caption|placeholder|aria-label|header|heading|subtitle|tooltip|tip|text)"
     r"""=(?:"([^"\n{}]*)"|'([^'\n{}]*)')"""
 )
 _PARTED: Final = "a bar parts code in it"

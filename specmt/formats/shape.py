@@ -37,11 +37,10 @@ _OUTERMOST: Final = re.compile(r"\n(?=  <\w)")
 _ATTRIBUTE: Final = re.compile(r' ([\w:]+)="([^"]*)"')
 _ONE_LINE: Final = str.maketrans("\t\n\r", "   ")
 _TEXT_ATTRIBUTE: Final = re.compile(
-    r"""\b(title|alt|label|placeholder|aria-label|description|summary|caption|header|heading|subtitle|tooltip|content|value)
-        =(?:"[^"]*"|'[^']*')""",
+    r"""\b(title|alt|label|placeholder|aria-label|description|summary|caption|header|heading|subtitle
+        |tooltip|tip|text|content|value)=(?:"[^"]*"|'[^']*')""",
     re.VERBOSE,
 )
-_OF_BADGE: Final = re.compile(r"""(?<=\stext=)(?:"[^"]*"|'[^']*')""")
 _DESTINATION: Final = re.compile(r"""(?<=destination=)\S+|(?<=(?:src|ref)=["'])[^"']+""")
 _TAG: Final = re.compile(r"""<!--(?:[^<]|<(?!!--)){0,10000}?-->|</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
 _HEADER: Final = re.compile(
@@ -166,8 +165,7 @@ def _plain(tag: str) -> str:
     """Returns a tag without the texts in it, and code with plain spaces."""
     if tag.startswith("<!--"):
         return "<!---->"
-    said = _TEXT_ATTRIBUTE.sub(r"\1", tag) if "=" in tag else tag
-    return " ".join((_OF_BADGE.sub("", said) if said.startswith(("<Badge ", "{{")) else said).split())
+    return " ".join((_TEXT_ATTRIBUTE.sub(r"\1", tag) if "=" in tag else tag).split())
 
 
 def blocks_of(text: str, *, mdx: bool = False, known: dict[str, list[Block]] | None = None) -> list[Block]:

@@ -233,6 +233,8 @@ def test_mdx() -> None:
     later = 'Das Haus\n\nimport A from "b"\n\nvon hier \\<-> da\n'
     assert shouted(later, "a.mdx") == 'DAS HAUS\n\nimport A from "b"\n\nVON HIER \\<-> DA\n'
     comments = "<!-- truncate -->\n\n{} <!-- so --> {}\n\n<!-- so\n\nso -->\n"
+    tip = '{} <Tip tip="{}" id="so">{}</Tip>\n'
+    assert shouted(tip.format("Das", "Haus", "da"), "a.mdx") == tip.format("DAS", "HAUS", "DA")
     assert shouted(comments.format("Das", "da"), "a.mdx") == comments.format("DAS", "DA")
     assert shouted("Das {haus} da\n") == "DAS {haus} DA\n"
 
