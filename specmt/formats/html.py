@@ -29,6 +29,8 @@ _OPAQUE_NAMES: Final = "canvas code img input kbd math object picture samp selec
 _OPAQUE: Final = frozenset((*_OPAQUE_NAMES.split(), *ICONS))
 """What stands in a sentence and stays as it is."""
 
+_PICTURES: Final = frozenset(("canvas", "img", "input", "picture", "svg", *ICONS))
+
 _WITHIN: Final = frozenset(("audio", "canvas", "object", "picture", "select", "video"))
 """Those that have texts of their own."""
 
@@ -183,7 +185,7 @@ class _Page:
                     continue
                 self.parts.append(Part(skipped.start, end, "code, or marked not to be translated"))
                 if self._is_inline(skipped.first.name):
-                    inline.opaque(skipped.first.start, end)
+                    self._opaque(inline, skipped.first, end)
                 skipped = None
                 if end == token.end:
                     continue
@@ -201,7 +203,7 @@ class _Page:
                     around.append((inline, token))
                     inline = self._inline()
                 elif token.name in _OPAQUE or token.name in self._rules.ignored:
-                    inline.opaque(token.start, token.end)
+                    self._opaque(inline, token, token.end)
                 elif token.name == "wbr" or (token.kind == "empty" and self._is_pair(token.name)):
                     inline.point(token.start, token.end)
                 elif self._is_pair(token.name):
@@ -210,7 +212,7 @@ class _Page:
                 if around and token.name == around[-1][1].name:
                     yield from self._take(inline)
                     inline, first = around.pop()
-                    inline.opaque(first.start, token.end)
+                    self._opaque(inline, first, token.end)
                 elif self._is_pair(token.name):
                     inline.close(token.start, token.end, token.name)
                 elif self._is_inline(token.name):
@@ -229,6 +231,10 @@ class _Page:
             yield from self.segments(own, is_inner=True)
         elif skipped is not None:
             self.parts.append(Part(skipped.start, len(self._text), "in what is not closed"))
+
+    @staticmethod
+    def _opaque(inline: Inline, first: Token, end: int) -> None:
+        (inline.picture if first.name in _PICTURES else inline.opaque)(first.start, end)
 
     def _inline(self) -> Inline:
         return Inline(self._text, unescape, collapses=True, escaped=_BLANK)
@@ -258,6 +264,8 @@ class _Page:
         """
         write = partial(_encode, self._spelt, quote)
         extent = inline.extent
+        if not quote:
+            inline.part_elements()
         for segment in in_place(
             inline,
             self._lines,

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final, Literal, final
 
 from specmt.errors import DataError
+from specmt.formats.beside import begins_with_space, with_cuts, with_icons
 from specmt.formats.document import KEPT, Edit, Pieces, Segment, State, Tell
 from specmt.formats.encoding import ENTITY, spellings
 from specmt.formats.glued import Item, apart, glue, pair
@@ -42,6 +43,7 @@ _FENCE: Final = re.compile(r"(?:(?P<line>\n|\\n)|(?<![^\"'>]))(?P<marks>[ \t]*(?
 
 _PAIRED: Final = frozenset(("open", "close"))
 _STAND_IN: Final = re.compile(r"\{[a-z]+\d+\}")
+_PICTURE: Final = "picture"
 
 
 @cache
@@ -98,6 +100,10 @@ class Inline:
         """Takes what stands in the sentence as a word does and stays as it is: an image, code, a variable."""
         self._items.append(Item("opaque", (start, end)))
 
+    def picture(self, start: int, end: int) -> None:
+        """Takes what is opaque, and none of the sentence where it is before it: the icon of a button."""
+        self._items.append(Item("opaque", (start, end), _PICTURE))
+
     def cut(self, start: int, end: int) -> None:
         """Takes a break or the mark of a paragraph, where a text ends if the document can be written in parts."""
         self._items.append(Item("cut", (start, end)))
@@ -135,6 +141,14 @@ class Inline:
         decode = self._decode
         self._decode = lambda raw: _BREAK.sub(lambda match: match[0].replace("\\n", "\n"), decode(raw))
         return lambda text: text.replace("\n", "\\n")
+
+    def part_elements(self) -> None:
+        """Cuts what was collected where elements touch that are texts of their own."""
+        items = self._items
+        if len(items) > 1:
+            low, high = self._trim(items, pair(items))
+            inner = with_cuts(items[low:high], lambda span: self._decode(self.source[slice(*span)]))
+            self._items = [*items[:low], *inner, *items[high:]]
 
     def cuts(self) -> list[Inline]:
         """Returns the texts between breaks."""
@@ -181,7 +195,7 @@ class Inline:
         if [item.kind for item in items] != ["text"]:  # as most are
             items = glue(items, self.source, self._decode)
             low, high = self._trim(items, pair(items))
-            items = items[low:high]
+            items = [*with_icons(items[low:high], self.source)]
             if not any(item.kind == "text" for item in items):
                 return None
             partners = pair(items)
@@ -216,6 +230,8 @@ class Inline:
                 high -= 1
             elif items[low].kind == "open" and partners[low] == high - 1:
                 low, high = low + 1, high - 1
+            elif items[low].name == _PICTURE and begins_with_space(items[low + 1 : low + 2], self.source):
+                low += 1
             elif items[low].kind == "open" and not self._has_words(items[low : partners[low]]):
                 low = partners[low] + 1
             elif items[high - 1].kind == "close" and not self._has_words(items[partners[high - 1] : high]):

@@ -42,7 +42,7 @@ _PROFILES: Final = (
 )
 """What is in documents of a kind before their texts, and the names of their elements of code."""
 
-_APART: Final = frozenset(("fn", "footnote", "indexterm"))
+_APART: Final = frozenset(("fn", "footnote", "indexterm", "keycombo", "menucascade", "menuchoice"))
 """Elements of DITA and DocBook whose texts are none of the sentence that they are in."""
 
 _BLOCKS_NAMES: Final = (
@@ -116,7 +116,7 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
             is_inline = token.start in inline_at
             if _is_kept(text, token, rules):
                 if token.name in _LISTINGS:
-                    yield from in_place(inline, lines, xml_escape, wraps=True)
+                    yield from _taken(inline, lines)
                 if token.kind == "empty":
                     inline.opaque(token.start, token.end)
                 else:
@@ -128,7 +128,7 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
                 around.append((inline, token, len(opened)))
                 inline = Inline(text, xml_unescape, collapses=True)
             elif not is_inline:
-                yield from in_place(inline, lines, xml_escape, wraps=True)
+                yield from _taken(inline, lines)
             elif token.kind == "open":
                 inline.open(token.start, token.end, token.name)
             else:
@@ -137,7 +137,7 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
             if opened.pop():
                 inline.close(token.start, token.end, token.name)
                 continue
-            yield from in_place(inline, lines, xml_escape, wraps=True)
+            yield from _taken(inline, lines)
             if around and around[-1][2] > len(opened):
                 inline, note, _ = around.pop()
                 inline.mark(note.start, token.end)
@@ -147,6 +147,11 @@ def _segments(text: str, rules: TagRules, parts: list[Part]) -> Iterator[Segment
             inline.text(token.start, token.end)
         else:
             inline.point(token.start, token.end)
+    yield from _taken(inline, lines)
+
+
+def _taken(inline: Inline, lines: LineNumbers) -> Iterator[Segment]:
+    inline.part_elements()
     yield from in_place(inline, lines, xml_escape, wraps=True)
 
 
