@@ -59,7 +59,7 @@ class Pages:
 
     def note(self, task: Task, document: Document, data: bytes) -> None:
         """Takes in what was written."""
-        if task.file_format != "markdown" or task.target is None:
+        if task.file_format != "markdown" or task.target is None or len(self._tasks) == 1:
             return
         from specmt.formats.shape import Checked  # late, for other formats need no parser of Markdown
 
