@@ -72,6 +72,10 @@ _SYMBOLS: Final = "\u2190-\u21ff\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299
 _MODIFIERS: Final = "\ufe0e\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
 _BETWEEN: Final = r"(?:'[^'\n]{0,20}'|[.,:/\ -]){1,3}"
+_LETTER: Final = "[DFGHMNOPTUWYadeghijlmnosuvwyzA]S?"
+_APART: Final = r"[.,:/@\ -]{1,3}"
+"""Parts of a pattern of PHP, as in ``F jS, Y g:i a``, and what is between them."""
+
 
 _CODE: Final = r"(?:[A-Z]{0,8}[0-9][A-Z0-9]{0,30}|[A-Z]{1,4})"
 
@@ -119,7 +123,7 @@ _KINDS: Final = {
           (?: [\\/](?: {_FOLDERS} | [\w.+$~-]{{1,60}}(?:\ [\w.()-]{{1,60}}){{1,3}}(?=\\\w)
             | (?:[\w.+$~%{{}}]|{_DASH}|\(\w{{1,20}}\)){{1,200}} ) ){{0,50}}(?<=[\w$~%}})\\:])[\\/]?""",
     "printf": r"""
-          %\(\w{1,80}\)[-+\#0-9.]{0,10}[a-zA-Z] | %%(?![0-9])
+          %\(\w{1,80}\)[-+\#0-9.]{0,10}[a-zA-Z] | %%[a-zA-Z_]{1,60}%% | %%(?![0-9])
         | %(?:\d{1,3}\$)?[-+\#0,']{0,5}(?:\d{1,5}|\*)?(?:\.(?:\d{1,5}|\*))?
             (?:(?:hh?|ll?|[zjtq])?[diux]|[sfFgeEXc@])(?!\w)
         | (?<!\d)(?<!\d\s)%[A-Za-z](?!\w) | (?<!\d)%[A-Za-z_][\w()]{1,80}% | (?<!\d)(?<!\d\s)%[sd]
@@ -130,6 +134,7 @@ _KINDS: Final = {
         | (?<![\w:]):[a-z+-][a-z0-9_+-]{1,40}:(?![\w:])""",
     "variable": r"""
           \$[A-Za-z_]\w{0,80}(?:/[\w.+-]{0,200}\w){0,50} | \$\$(?=\w)
+        | (?P<fence>\#{2,3}|@@)[A-Z][A-Z0-9_]{0,60}(?P=fence)
         | (?<![\w-])_?[A-Z][A-Z0-9]{0,80}(?:_[A-Z0-9]{1,80})+(?!\w)
         | (?<![\w-])[a-z][a-z0-9]{1,80}(?:_[a-z0-9]{2,80})+(?!\w)""",  # not „jede_r“, „Nutzer_innen“
     "path": rf"""
@@ -144,7 +149,8 @@ _KINDS: Final = {
         | (?<![^\s("'„“«»])-[A-Za-z](?![\w-])""",
     "date": rf"""
           (?<![\w.'])(?: (?=(?:{FIELD}{_BETWEEN}){{0,4}}(?:yyyy|YYYY|MMM|EEE)){FIELD}(?:{_BETWEEN}{FIELD}){{1,8}}
-            | (?=[\w.:/-]{{0,8}}(?:dd|DD|MM|yy|YY|HH|hh|mm)){FIELD}(?:[.:/-]{FIELD}){{1,6}}(?:\ [aA])? )(?!\w)""",
+            | (?=[\w.:/-]{{0,8}}(?:dd|DD|MM|yy|YY|HH|hh|mm)){FIELD}(?:[.:/-]{FIELD}){{1,6}}(?:\ [aA])?
+            | (?=(?:{_LETTER}{_APART}){{0,6}}(?:Y|[gGhH]:i)(?!\w)){_LETTER}(?:{_APART}{_LETTER}){{2,8}} )(?!\w)""",
     "address": rf"""
           (?<![\w:.])[0-9A-Fa-f]{{2}}(?:(?::[0-9A-Fa-f]{{2}}){{5,63}}|(?:-[0-9A-Fa-f]{{2}}){{5,63}})(?!\w|[:-]\w)
         | (?<![\w:.])(?=[0-9A-Fa-f:]{{0,39}}[0-9A-Fa-f])(?: (?:[0-9A-Fa-f]{{1,4}}:){{7}}[0-9A-Fa-f]{{1,4}}
@@ -212,7 +218,7 @@ HINT: Final = re.compile(
     r"(?P<first>[^\sA-DF-LN-XZa-xz])"  # one set of characters, as what begins with another one is found far later
     rf"(?:(?<=[%{{<`#@/\\_$\[*{_PICTURES}\ufe0f\u20e3\x1b])|(?<=:)(?=\S)|(?<=\.)(?=\w)|(?<=\d)(?=[A-Za-z+]|-+[\dA-Z])"
     r"|(?<=[A-Za-z]\d)|(?<=[A-Z]-)(?=-*\d)|(?<=[+(])(?=\d)|(?<=0)(?<!\d0)(?=\d\d)|(?<=[=~])(?=[=~])|(?<=\])(?=\()|(?<=www\.)(?=\S)"
-    r"|(?<=M)(?=M)|(?<=y)(?=y)|(?<=Y)(?=Y)|(?<=E)(?=EE)|(?<=[^\w\s])\ ?(?P=first)\ ?(?P=first)"
+    r"|(?<=M)(?=M)|(?<=y)(?=y)|(?<=Y)(?=Y)|(?<=Y)(?<!\wY)(?!\w)|(?<=E)(?=EE)|(?<=[^\w\s])\ ?(?P=first)\ ?(?P=first)"
     r"|(?<=-)(?:(?<![^\s(\"'„“«»]-)(?=[A-Za-z-])|(?<!\w-)(?=-[A-Za-z]))|(?<=[«»‹›])(?<!\S[«»‹›])(?!\S))"
 )
 """What every token has: most lines have none of it, and need not be searched for each kind."""
