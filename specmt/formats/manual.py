@@ -16,6 +16,10 @@ _MARK: Final = re.compile(
 )
 
 _OPENING: Final = {"close": "open", "end": "font", "unquote": "quote"}
+_BEGINS: Final = re.compile(r"<([A-Za-z][\w.-]*)")
+_ENDS: Final = re.compile(r"</([A-Za-z][\w.-]*)\s*>")
+"""Tags of elements: in ``<b>Plan B</b>`` the last letter is no mark, in ``B</etc>`` it is."""
+
 _CODE: Final = re.compile("(?:CW?|[FXZ])<")
 _LITERAL: Final = re.compile(r"-.*|(?![A-Z][a-z]+\b)\S+", re.DOTALL)
 """Options, names of commands and files, values to be filled in."""
@@ -27,8 +31,11 @@ def find_marks(text: str, span: Span) -> Iterator[Item]:
         return
     found: list[Item] = []
     opened: list[int] = []
+    elements = {match[1] for match in _BEGINS.finditer(text, *span)} if "</" in text else ()
     for match in _MARK.finditer(text, *span):
         kind = match.lastgroup
+        if kind == "open" and elements and (end := _ENDS.match(text, match.end() - 1)) and end[1] in elements:
+            continue
         if kind == "opaque":
             found.append(Item("opaque", match.span()))
         elif kind in _OPENING.values():

@@ -330,6 +330,11 @@ def test_marks_of_manual_pages_are_tags() -> None:
     ]
 
 
+def test_letters_before_the_tags_of_elements_are_no_marks_of_manual_pages() -> None:
+    text = "<kbd>Ctrl+S</kbd> or <b>Plan B</b > > is in B</etc>"
+    assert [text[slice(*item.span)] for item in find_marks(text, (0, len(text)))] == ["B</etc>"]
+
+
 def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
     plural = 'msgid "a file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     header = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
