@@ -32,7 +32,7 @@ from specmt.errors import DataError
 from specmt.formats import shape
 from specmt.formats.anchors import follow, rebase, targets_in
 from specmt.formats.blocks import text_of
-from specmt.formats.document import Document
+from specmt.formats.document import KEPT, Document
 from specmt.formats.encoding import decode
 from specmt.languages import primary
 from specmt.project import Settings, options_of
@@ -139,6 +139,8 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     if both:
         matches = list(within(target, skips))
         known = {(match.source.key, _MARK.sub("", match.source.raw)) for match in matches}
+        left = [each for each in source.segments if each.state == "skipped" and not each.reason.startswith(KEPT)]
+        known |= {(each.context, _MARK.sub("", each.source.text)) for each in left}
         matches += [Match(each, None) for each in ours if (each.key, _MARK.sub("", each.raw)) not in known]
     elif pair.file_format in KEYED:
         matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))

@@ -327,6 +327,13 @@ def test_marks_of_manual_pages_are_no_new_text(tmp_path: Path) -> None:
     assert not list(check_pair(Pair(tmp_path / "a.po", tmp_path / "b.po", "po", Settings(), RULES)))
 
 
+def test_what_translators_write_of_themselves_is_not_missing(tmp_path: Path) -> None:
+    names = 'msgid "translator-credits"\nmsgstr ""\n\nmsgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr ""\n'
+    for name in ("a.po", "b.po"):
+        (tmp_path / name).write_text(f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n{names}')
+    assert not list(check_pair(Pair(tmp_path / "a.po", tmp_path / "b.po", "po", Settings(), RULES)))
+
+
 def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
     for path in (source := tmp_path / "a.md", target := tmp_path / "en" / "a.md"):
