@@ -13,7 +13,7 @@ from specmt.formats.plurals import CATEGORIES
 from specmt.types import Span
 
 _S: Final = r"(?:\s|\\[nrt\r\n])*"
-_QUOTED: Final = re.compile(r"(?<![='])'(?:[{}#]|\{[^{}'\n]{1,100}\})'(?!')")
+_QUOTED: Final = re.compile(r"(?<![='])'(?:[{}#]|\{(?:[^{}'\n]|''){1,100}\})'(?!')")
 """What is no mark in a message, or stands in it for a value, between its quotes."""
 
 _CHOICE: Final = rf"\{{{_S}[\w.-]+{_S},{_S}(?P<kind>plural|select|selectordinal){_S},(?:{_S}offset:\d+)?"

@@ -57,7 +57,7 @@ from tests.sessions import FakeModel, fake_translator
         ),
         ("Je 5 mm, d. h. MM, a, d und yyyy", "Je 5 mm, d. h. MM, a, d und yyyy", []),
         ("Am F j, Y g:i a oder D, d M Y und jS F Y", "Am %1 oder %2 und %3", ["F j, Y g:i a", "D, d M Y", "jS F Y"]),
-        ("X oder Y, Y.M.C.A. und j, a, i", "X oder Y, Y.M.C.A. und j, a, i", []),
+        ("Ein a Y-Chromosom, Y.M.C.A. und j, a, i", "Ein a Y-Chromosom, Y.M.C.A. und j, a, i", []),
         ("Herr ###NAME###, ##ORT## %%titel%%!", "Herr %1, %2 %3!", ["###NAME###", "##ORT##", "%%titel%%"]),
         ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
         ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
