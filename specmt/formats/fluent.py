@@ -40,6 +40,9 @@ _PARAGRAPH: Final = re.compile(
 _BRACE: Final = re.compile(r'\{\s*"([{}])"\s*\}')
 """A brace that is text."""
 
+_BLANK: Final = re.compile(r'\{\s*"\s*"\s*\}')
+"""What keeps the spaces beside it."""
+
 _MAY_START: Final = re.compile(r"(?![\[*.}])")
 _LOOSE: Final = re.compile(r"\n(?=\S)")
 _BEGINS: Final = re.compile(r"\{")
@@ -101,6 +104,8 @@ def _pattern(
             inline.text(place, element.span.end)
         elif _BRACE.fullmatch(text, element.span.start, element.span.end):
             inline.text(element.span.start, element.span.end)
+        elif _BLANK.fullmatch(text, element.span.start, element.span.end):
+            inline.point(element.span.start, element.span.end)
         else:
             inline.opaque(element.span.start, element.span.end)
             if isinstance(element.expression, ast.SelectExpression):

@@ -122,6 +122,18 @@ class Inline:
             found = [*find(self.source, item.span)] if item.kind == "text" else []
             self._items += apart(item.span, found) if found else [item]
 
+    def whole(self, names: re.Pattern[str]) -> None:
+        """Makes pairs, by their names, opaque with all that is in them."""
+        partners = pair(self._items) if any(names.fullmatch(item.name) for item in self._items) else {}
+        items, self._items, end = self._items, [], 0
+        for number, item in enumerate(items):
+            last = partners.get(number, number) if names.fullmatch(item.name) else number
+            if last > number >= end:
+                end = last + 1
+                self._items.append(Item("opaque", (item.span[0], items[last].span[1])))
+            elif number >= end:
+                self._items.append(item)
+
     def read_entities(self) -> Callable[[str], str]:
         """Reads the entities that a message mostly writes characters as; returns what writes them so again."""
         text = (self.source[slice(*item.span)] for item in self._items if item.kind == "text")

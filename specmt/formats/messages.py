@@ -103,7 +103,9 @@ class _Reader:
             *above, name = value.path
             if value.path == ("@@locale",):
                 self.locale = value.span
-            is_note = name == "description" and (*above, "message") in names  # of Chrome and Docusaurus
+            # Of Chrome and Docusaurus, of FormatJS, and of Transifex.
+            is_note = name == "description" and not names.isdisjoint({(*above, "message"), (*above, "defaultMessage")})
+            is_note |= name == "developer_comment" and (*above, "string") in names
             is_note |= above[-2:-1] == ["placeholders"] and (*above[:-2], "message") in names
             start, end = value.span[0] + 1, value.span[1] - 1
             if is_note or any(key.startswith("@") for key in value.path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -43,13 +45,17 @@ from specmt.formats.markup import (
 )
 from specmt.formats.plurals import plural_forms
 from specmt.languages import primary
-from specmt.types import Tagged
+from specmt.names import ICONS
+from specmt.types import Span, Tagged
 
 _PAIRS: Final = frozenset(("g", "mrk", "pc"))
 _HALVES: Final = {"bpt": "open", "ept": "close", "bx": "open", "ex": "close", "sc": "open", "ec": "close"}
 """Elements that open and close a pair without being around it."""
 
 _LANGUAGES: Final = ("source-language", "target-language"), ("srcLang", "trgLang")
+_ICONS: Final = re.compile("|".join(f"#TAG_{name.upper().replace('-', '_')}" for name in ICONS))
+"""Pairs of Angular whose text names an icon."""
+
 _UNTRANSLATED: Final = frozenset(("new", "needs-translation"))
 
 
@@ -71,6 +77,8 @@ class _Unit:
 
     suggestions: list[Element]
     count: int = 0
+    kept: dict[int, Element] = field(default_factory=dict)
+    """The translations of its segments, by the starts of these, where only some have one."""
 
 
 def read(data: bytes, options: FormatOptions) -> Document:
@@ -177,12 +185,35 @@ class _Reader:
             self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))
         elif unit.text is not unit.source:
             self.parts.append(Part(unit.source.start, unit.source.end, "in the target, in the same language"))
-        unit.count = len(found)
+        unit.kept = self._kept(unit)
+        unit.count = sum(self._part(unit, segment.span).start not in unit.kept for segment in found)
         shared = self._shared(unit, is_branch=len(found) > 1 and not unit.parts)
         for number, segment in enumerate(found, len(self._units)):
             self._units.append(unit)
-            state = "skipped" if segment.state == "skipped" else shared["state"]
-            yield replace(segment, **shared | {"state": state, "edits": partial(self._keep, number, segment)})
+            own: dict[str, Any] = {"edits": partial(self._keep, number, segment)}
+            if unit.kept:
+                target = unit.kept.get(self._part(unit, segment.span).start)
+                own |= {"target": "" if target is None else meant(plain_text(self._text, target.inner)), "near": ()}
+                own |= {} if target else {"state": "new", "written": (shared["written"][0], "")}
+            if segment.state == "skipped":
+                own["state"] = "skipped"
+            yield replace(segment, **shared | own)
+
+    def _kept(self, unit: _Unit) -> dict[int, Element]:
+        said = {self._mid(each): each for each in self._segs(unit.target.inner)} if unit.parts and unit.target else {}
+        both = [(part, said[mid]) for part in unit.parts if (mid := self._mid(part)) in said]
+        kept = {part.start: each for part, each in both if plain_text(self._text, each.inner).strip()}
+        return kept if len(kept) < len(unit.parts) else {}
+
+    def _mid(self, element: Element) -> str:
+        found = element.first.attributes(self._text).get("mid")
+        return "" if found is None else value_of(self._text, found)
+
+    @staticmethod
+    def _part(unit: _Unit, span: Span) -> Element:
+        """Returns the element of a unit that a text is in."""
+        number = bisect_right(unit.parts, span[0], key=lambda part: part.start)
+        return unit.parts[number - 1] if number else unit.text
 
     def _segs(self, tokens: Iterable[Token]) -> Iterator[Element]:
         """Yields the elements that are segments."""
@@ -214,7 +245,8 @@ class _Reader:
         attributes = unit.token.attributes(text)
         key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
         context = "" if key is None else value_of(text, key)
-        raw = text[slice(*unit.text.inside)], text[slice(*unit.target.inside)] if unit.target and existing else ""
+        own = unit.segmented if unit.segmented and unit.parts else unit.text
+        raw = text[slice(*own.inside)], text[slice(*unit.target.inside)] if unit.target and existing else ""
         if is_branch:
             existing, near = "", ()
         return {
@@ -237,7 +269,10 @@ class _Reader:
             numbers = [*group]
             unit = self._units[numbers[0]]
             edits = [edit for number in numbers for edit in self._said[number]]
-            is_whole = len(numbers) == unit.count and all(written[number].is_whole for number in numbers)
+            changed = {self._part(unit, (edit.start, edit.end)).start for edit in edits}
+            kept = [part for part in unit.parts if part.start in unit.kept and part.start not in changed]
+            edits += [Edit(*part.inside, [unit.kept[part.start].inside]) for part in kept]
+            is_whole = len(numbers) >= unit.count and all(written[number].is_whole for number in numbers)
             content = edited(self._text, edits, (unit.segmented or unit.source if unit.parts else unit.text).inside)
             is_fuzzy = self._options.is_fuzzy(written[number] for number in numbers)
             yield from self._target(unit, content, is_whole=is_whole, is_fuzzy=is_fuzzy)
@@ -281,4 +316,6 @@ class _Reader:
 
     def _inline(self, element: Element) -> Inline:
         """Returns a paragraph of what is in an element."""
-        return collect(Inline(self._text, xml_unescape), element.inner, pairs=_PAIRS, halves=_HALVES)
+        inline = collect(Inline(self._text, xml_unescape), element.inner, pairs=_PAIRS, halves=_HALVES)
+        inline.whole(_ICONS)
+        return inline

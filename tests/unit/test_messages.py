@@ -5,17 +5,21 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 from textwrap import indent
 
 import polib
 import pytest
 
+from specmt.check.checker import Pair, check_pair
+from specmt.check.rules import Rules
 from specmt.documents import LEFT, translate_documents
 from specmt.formats import read_document
 from specmt.formats.document import FormatOptions
 from specmt.formats.known import said_languages
 from specmt.formats.manual import find_marks
 from specmt.options import DecodingOptions
+from specmt.project import Settings
 from tests.documents import Shouting, read, run, translate
 
 _UNIT = "<xliff><file><body><trans-unit><source>{}</source>{}</trans-unit></body></file></xliff>"
@@ -54,9 +58,9 @@ def shout(name: str, text: str, target: str = "de") -> str:
         ("{n, selectordinal, one {#st} other {#th}}", "de", "{n, selectordinal, one {#st} other {#th}}"),
         ("{n, plural, other {a '{' b}}", "ja", "{n, plural, other {A '{' B}}"),
         (
-            "{n,plural,=1{own}other{# ins}} it's '{own}' '#'",
+            "{n,plural,=1{own}other{# ins}} it's '{own}' '{Isn''t}' '#'",
             "de",
-            "{n,plural,=1{OWN}other{# INS}} IT'S '{own}' '#'",
+            "{n,plural,=1{OWN}other{# INS}} IT'S '{own}' '{Isn''t}' '#'",
         ),
         ("{n,plural,=1{own}other{# ins}}", "de", "{n,plural,=1{OWN}other{# INS}}"),
         ("{n, plural, other {files}", "de", "{n, plural, other {files}"),
@@ -330,6 +334,32 @@ def test_marks_of_manual_pages_are_tags() -> None:
     ]
 
 
+def test_spaces_beside_an_empty_text_of_fluent_stay() -> None:
+    assert shout("fluent", 'a = { "" }  Haus { "" }\n') == 'a = { "" }  HAUS { "" }\n'
+
+
+def test_names_of_icons_of_angular_are_no_text() -> None:
+    icon = '<x id="START_TAG_MAT_ICON_1"/>home<x id="CLOSE_TAG_MAT_ICON"/>'
+    unit = f'<xliff><file><body><trans-unit id="1"><source>{icon} start</source></trans-unit></body></file></xliff>'
+    assert f">{icon} START</target>" in shout("xliff", unit)
+
+
+def test_segments_of_a_unit_that_have_a_translation_keep_it(tmp_path: Path) -> None:
+    parts = '<mrk mtype="seg" mid="1">one <g id="1">x</g></mrk> <mrk mtype="seg" mid="2">two</mrk>'
+    target = '<target><mrk mtype="seg" mid="1">Eins <g id="1">X</g></mrk> {}</target>'
+    unit = f"<trans-unit id='1'><source>one x two</source><seg-source>{parts}</seg-source>{target}</trans-unit>"
+    unit = f"<xliff><file source-language='en' target-language='de'><body>{unit}</body></file></xliff>"
+    source = unit.format('<mrk mtype="seg" mid="2"/>')
+    said = shout("xliff", source)
+    assert said.replace(' state="translated"', "") == unit.format('<mrk mtype="seg" mid="2">TWO</mrk>')
+    pair = Pair(tmp_path / "a.xlf", tmp_path / "b.xlf", "xliff", Settings(), Rules(languages=("en", "de")))
+    pair.source.write_text(source)
+    pair.target.write_text(said)
+    assert not list(check_pair(pair))
+    pair.target.write_text(source)
+    assert "missing" in [each.kind for each in check_pair(pair)]
+
+
 def test_letters_before_the_tags_of_elements_are_no_marks_of_manual_pages() -> None:
     text = "<kbd>Ctrl+S</kbd> or <b>Plan B</b > > is in B</etc>"
     assert [text[slice(*item.span)] for item in find_marks(text, (0, len(text)))] == ["B</etc>"]
@@ -464,6 +494,8 @@ def test_a_path_has_no_line_break() -> None:
 
 def test_notes_to_translators_are_no_text() -> None:
     data = '{"a": {"message": "x", "description": "y", "placeholders": {"n": {"content": "c", "example": "d"}}}}'
+    assert shout("json", data) == data.replace('"x"', '"X"')
+    data = '{"a": {"defaultMessage": "x", "description": "y"}, "b": {"string": "x", "developer_comment": "y"}}'
     assert shout("json", data) == data.replace('"x"', '"X"')
     assert shout("json", '{"description": "x"}') == '{"description": "X"}'
 
