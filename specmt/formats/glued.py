@@ -66,7 +66,7 @@ _SYMBOL: Final = re.compile(
 _ELEMENT: Final = re.compile("[A-Z][a-z]?")
 _STOP: Final = re.compile(r"""[.,;:!?…%€$"'“”‘’»«›‹)\]]\Z""")
 _WORD: Final = re.compile(rf"{_EDGE}*[^\W_]")
-_SENTENCE_END: Final = re.compile(r"[^\W\d_]{4}[.!?]\Z")
+_SENTENCE_END: Final = re.compile(r"""[^\W\d_](?:[^\W\d_]{3}[.!?]|[.!?,]?["”“’‘»«›‹)])\Z""")
 
 
 def pair(items: Sequence[Item]) -> dict[int, int]:

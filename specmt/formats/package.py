@@ -36,7 +36,7 @@ _SAID: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DESCRIBED: Final = re.compile(
-    r"""<(?P<name>dc:(?:title|description)|svg:(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
+    r"""<(?P<name>dc:(?:title|description)|(?:svg|table):(?:title|desc))\b[^<>]*>(?P<said>[^<]+)</(?P=name)>
         | <(?:(?:\w+:)?(?:docPr|cNvPr|dataValidation|hlinkClick|hyperlink)
             |v:(?:shape|textpath)|w:(?:listEntry|listItem|tblCaption|tblDescription))\b(?:[^"'<>]|"[^"]*"|'[^']*')*>""",
     re.VERBOSE,

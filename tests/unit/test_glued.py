@@ -31,6 +31,7 @@ def shown(html: str) -> str:
         # Marks of notes are not seen.
         ("Die Studie<sup>1</sup> aus Ulm", "Die Studie aus Ulm"),
         ('So ist es.<a href="#a"><sup>1</sup></a> Und gut.', "So ist es. Und gut."),
+        ('Ein »Haus«<a href="#a">1</a>, und „gut.“<a href="#b">2</a> Ja', "Ein »Haus«, und „gut.“ Ja"),
         ("So ist es.<sup>[1]</sup><sup>,</sup><sup>[2]</sup> Und gut.", "So ist es. Und gut."),
         ("Die <b>Studie</b><sup>a</sup>, die da", "Die Studie, die da"),
         ("Es kostet 1.234,5<sup>1</sup> Euro", "Es kostet 1.234,5 Euro"),

@@ -6,7 +6,7 @@ import pytest
 
 from specmt.errors import DataError
 from specmt.types import Tagged
-from tests.documents import W, package, read, translate, unpack
+from tests.documents import O, W, package, read, translate, unpack
 
 
 def test_contents_title_and_language_of_a_book() -> None:
@@ -120,3 +120,10 @@ def test_what_every_slide_shows_of_its_layout_is_translated() -> None:
     assert said == ["Ein Haus", "Ein Titel", "Ein Haus", "Ein Titel"]
     written = translate(document)
     assert unpack(written, "ppt/slideLayouts/slideLayout1.xml") == layout.replace("Ein Haus", "EIN HAUS")
+
+
+def test_titles_of_tables_of_opendocument() -> None:
+    said = "<table:title>Ein Haus</table:title><table:desc>Ein Haus</table:desc>"
+    text = f"<a {O} xmlns:table='t'><table:table>{said}</table:table></a>"
+    document = read("odt", package({"content.xml": text}))
+    assert unpack(translate(document), "content.xml") == text.replace("Ein Haus", "EIN HAUS")
