@@ -20,6 +20,7 @@ _START: Final = re.compile(
     r"|(?P<attribute>\\?\{[\w-]+(?::[^}\n]{0,300})?\})"
     r"|(?P<code>\+\+\+[^+]+\+\+\+|\+\+[^+]+\+\+|(?<![\w+&;:}])\+(?=(?a:\S))[^+\n]*(?<=(?a:\S))\+(?![\w+])"
     r"|(?<!\w)pass:[a-z,]*\[[^\]\n]{0,2000}\]|\(\(\([^()\n]*\)\)\)|\[\[[^\[\]\n]*\]\]|(?:&\#\d+;)+|&(?:\w+|\#\w+);)"
+    r"|(?P<index>\(\((?!\()[^()\n]+\)\)(?!\)))"
     r"|(?P<cross><<(?P<id>[^<>,]+)(?:,(?P<named>[^<>]*(?:<[^<>]*>(?!>)[^<>]*)*))?>>)"
     r"|(?P<macro>(?<![^\W_])(?<![:/.])(?:[a-z][a-z\d]*:[^\s\[\]:][^\s\[\]]{0,300}|menu:[^\[\n]{0,100}|(?:kbd|btn|stem|latexmath|asciimath|indexterm2?):)\[[^\]\n]{0,2000}\])"
     r"|(?P<url>(?<=<)(?:https?|ftp|irc)://[^\s\[\]<>]+(?=>|\Z)|(?<![^\W_])(?:https?|ftp|irc)://[^\s\[\]<]*[^\s\[\]<()'\",.;:!?])|(?P<quote>(?<![\w;:}])[\"']`(?=(?a:\S)))"
@@ -30,7 +31,7 @@ _OLD_ENDS: Final = {"``": "''", "'": "'"}
 _NEEDED: Final = re.compile(r"(?!)")
 _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
-_HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]")
+_HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]|\(\(")
 _ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
 _BRACKETS: Final = re.compile(r"\\\]|(\+{2,3})[^+]+\1|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
 _CODE: Final = re.compile(rf"{_ROLE}`[^`+\"'](?:[^`]*[^`+\"'])?`\Z")
@@ -77,6 +78,8 @@ def find(text: str, start: int, end: int, depth: int = 0, *, is_old: bool = Fals
                 found.append(Found("opaque", first, place, match[0]))
             else:
                 found += _pair(text, first, match.span("named"), place, f"<<{match['id']}", depth, is_old=is_old)
+        elif kind == "index":
+            found += _pair(text, first, (first + 2, place - 2), place, "((", depth, is_old=is_old)
         elif kind in ("link", "note"):
             last = None if "]" in endless else _bracket(text, place, end)
             if last is None:

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from specmt.formats.asciidoc_inline import find
 from specmt.text.tags import carry
 from specmt.types import Tagged
 from tests.documents import SAMPLES, read, translate
@@ -360,3 +361,16 @@ def test_quotation_marks_of_the_first_asciidoc_are_pairs(head: str, is_reversed:
     assert written != page
     if "compat" in head or "\n===" in head:
         assert sorted(shape(written)) == sorted(shape(page)) and not told
+
+
+def test_terms_of_an_index_keep_their_brackets() -> None:
+    text, alone = "The ((big *house*)) and (((a, b))).", "Only (((a, b))) here"
+    found = find(text, 0, len(text))
+    assert [(each.kind, text[each.start : each.end]) for each in found] == [
+        ("open", "(("),
+        ("open", "*"),
+        ("close", "*"),
+        ("close", "))"),
+        ("opaque", "(((a, b)))"),
+    ]
+    assert [each.kind for each in find(alone, 0, len(alone))] == ["opaque"]

@@ -59,6 +59,7 @@ from tests.sessions import FakeModel, fake_translator
         ("Am F j, Y g:i a oder D, d M Y und jS F Y", "Am %1 oder %2 und %3", ["F j, Y g:i a", "D, d M Y", "jS F Y"]),
         ("Ein a Y-Chromosom, Y.M.C.A. und j, a, i", "Ein a Y-Chromosom, Y.M.C.A. und j, a, i", []),
         ("Herr ###NAME###, ##ORT## %%titel%%!", "Herr %1, %2 %3!", ["###NAME###", "##ORT##", "%%titel%%"]),
+        ("Bilder (*.png)|*.png|Alle|*.*", "Bilder (%1)|%2|Alle|%3", ["*.png", "*.png", "*.*"]),
         ("Mit --foo-bar=1, -v: A_B", "Mit %1, %2: %3", ["--foo-bar=1", "-v", "A_B"]),
         ("%3 und https://a.de", "%1 und %2", ["%3", "https://a.de"]),
         ("%1$,d von %'d, zu 50%, die", "%1 von %2, zu 50%, die", ["%1$,d", "%'d"]),
