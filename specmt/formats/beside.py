@@ -10,7 +10,7 @@ from specmt.formats.glued import Item, pair
 from specmt.types import Span
 
 _LABEL: Final = re.compile(r"[^\W\d_]{4}[.!?:]\Z")
-_END: Final = re.compile(r"[^\W\d_A-ZÄÖÜ]|[.!?:;)%]")
+_END: Final = re.compile(r"[^\W_A-ZÄÖÜ]|[.!?:;)%]")
 """What may be at the end of a text that a capital letter touches."""
 
 

@@ -13,6 +13,7 @@ from tests.growth import assert_linear
     [
         ("<a>Start</a><a>Über uns</a><a>kurz</a>", ["Start", "Über uns", "kurz"]),
         ("<li><span>Name</span><span>Ein Haus</span></li>", ["Name", "Ein Haus"]),
+        ("<p><span>12</span><span>Ein Haus</span></p>", ["Ein Haus"]),
         ("<p><b>Adresse:</b>Das Haus</p>", ["Adresse:", "Das Haus"]),
         ("<p>Ein Satz.<!-- x -->Noch einer.</p>", ["Ein Satz.", "Noch einer."]),
         ("<p>Zum <b><i>Haus</i><i>Hof</i></b> hin</p>", ["Zum HausHof hin"]),
