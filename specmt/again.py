@@ -29,6 +29,8 @@ def damage(source: str, translation: str) -> str | None:
     problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
     if not problems and Counter(_CONTROL.findall(source)) - Counter(_CONTROL.findall(translation)):
         problems = ["a control character is not in the translation"]
+    if not problems and source.count("\\n") > translation.count("\\n"):
+        problems = ["a line break is not in the translation"]
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
 
 

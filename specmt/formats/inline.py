@@ -35,7 +35,7 @@ _DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
 }
 _SHOWN_TAG: Final = re.compile("&lt;[A-Za-z/!]")
 _WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[\s\S]")
-_BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])")
+_BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])|(?<=[^\W\d_A-Z]{2}[.:])(?:\\n)+")
 r"""``\n`` between lines, and not in ``C:\new``."""
 
 _FENCE: Final = re.compile(r"(?:(?P<line>\n|\\n)|(?<![^\"'>]))(?P<marks>[ \t]*(?P<fence>`{3,}|~{3,}))")

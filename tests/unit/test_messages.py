@@ -492,6 +492,17 @@ def test_a_path_has_no_line_break() -> None:
     assert segment.source.text == r"Siehe C:\new und d:/a\neu"
 
 
+def test_line_breaks_that_are_written_out() -> None:
+    data = b'{"a": "Eins da.\\\\nZwei:\\\\nund drei", "b": "hier\\\\nund da"}'
+    first, second = read_document(data, "a", "json", FormatOptions()).segments
+    assert (first.source.text, second.source.text) == ("Eins da.\nZwei:\nund drei", r"hier\nund da")
+    lost = Shouting({r"hier\nund da": r"here\Nand there"})
+    (done,) = run(lost, ("json", data))
+    assert done.data == data.replace(b"Eins da", b"EINS DA").replace(b"Zwei", b"ZWEI").replace(b"und drei", b"UND DREI")
+    (remark,) = done.summary.warnings
+    assert remark.text.endswith("a line break is not in the translation")
+
+
 def test_notes_to_translators_are_no_text() -> None:
     data = '{"a": {"message": "x", "description": "y", "placeholders": {"n": {"content": "c", "example": "d"}}}}'
     assert shout("json", data) == data.replace('"x"', '"X"')
