@@ -25,6 +25,9 @@ _VARIABLES: Final = frozenset(("$_", "$_LANG", "$l", "$lang", "$messages", "$str
 _VARIABLE: Final = re.compile(r"(\$\w+)\s*(.*)", re.DOTALL)
 _KEY: Final = re.compile(r"[^\[\]\s'\"]+")
 _NAME: Final = re.compile(f"{NAME}*")
+_MOST_OPEN: Final = 100
+"""How many comments may not end, as in strings: for each of them tree-sitter looks through all of the file."""
+
 _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])\s*")
 """For which numbers a form of Laravel is."""
 
@@ -45,6 +48,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is no PHP.
     """
     text, encoding = decode(data, fallback="latin-1")
+    last = text.rfind("*/") + 1
+    if text.count("/*", last) > _MOST_OPEN:
+        raise DataError(f"line {LineNumbers(text)(text.index('/*', last))} is not PHP: a comment does not end")
     root = parsed(text)
     lines = LineNumbers(text)
     if root.has_error:

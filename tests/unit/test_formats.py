@@ -150,6 +150,7 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
         ("json", b"[" * 100_000, ""),
         ("php", b"<?php\nreturn [\n  'a' => 'b'\n", " is not PHP"),
         ("php", b"<?php\n$lang['a'] = = 'b';\n", "line 2 is not PHP"),
+        ("php", b"<?php /* */\nreturn ['a' => 'b'];\n" + b"/*\n" * 80_000, "line 3 is not PHP: a comment does not end"),
         ("resx", b"<root>\n<data></root>", "line 2 is not well-formed XML"),
         ("resx", b"<a/>", "line 1 must open with <root>"),
         ("qt", b"<TS>\n<a></TS>", "line 2 is not well-formed XML"),
