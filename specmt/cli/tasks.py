@@ -88,7 +88,7 @@ def find_tasks(
     is_many = len(files) > 1 or any(path is not None and path.is_dir() for path in files)
     for path in files:
         if path is not None and path.is_dir():
-            before, named = len(found), path.resolve()
+            before, named = len(found), Path(os.path.abspath(path))  # as it is called, not where a link leads
             for each in _walk(path, output):
                 if not each.is_file():
                     left.append((each, "a pipe or broken link"))
@@ -108,7 +108,7 @@ def find_tasks(
             continue
         head = b"" if path is None else _head(path)
         ordered = file_format or (None if path is None or said is None else said(path))
-        known = ordered or (None if path is None else format_of(str(path.resolve()), head))
+        known = ordered or (None if path is None else format_of(os.path.abspath(path), head))
         if (
             not is_many
             and ordered is None

@@ -106,6 +106,9 @@ def test_of_a_folder_only_what_says_so_is_a_document(tmp_path: Path) -> None:
     }
     for folder in ("lang/de", "i18n/de/theme"):
         assert find_tasks([tmp_path / folder], tmp_path / "out", None, language="de").tasks
+    (tmp_path / "linked.json").symlink_to(tmp_path / "i.png")
+    (task,) = find_tasks([tmp_path / "linked.json"], tmp_path / "out", None).tasks
+    assert task.file_format == "json"
     (tmp_path / "no").mkdir()
     put(tmp_path / "no", {"package.json": b"{}"})
     with pytest.raises(InputNotFoundError):
