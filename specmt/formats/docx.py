@@ -404,7 +404,9 @@ class _Paragraph:
             if self._has_content(first.head[1], start):
                 pieces += [(first.start, start), self._closing(start)]
             start = first.start
-        base = self._base.get(self._container(first))
+        around = slice(*(bisect_left(self._runs, place, key=lambda run: run.start) for place in (start, end)))
+        is_one = first is not None and all(run.style == first.style for run in self._runs[around])
+        base = None if is_one else self._base.get(self._container(first))
         fallback = base or (first.head if first is not None else self._runs[0].head)
         pieces += self._render(translation.text, translation.tags, 0, len(translation.text), fallback)
         if last is not None and shares_last:

@@ -201,7 +201,7 @@ class _Words:
         """Returns the word that a pair around a part of a word is in, and the pair there; nothing of another word."""
         is_part = any(_BETWEEN.match(self._source_text, place) for place in (tag.start, tag.end))
         same = self._same(inside.start) if is_part and len(inside) == 1 else None
-        return None if same is None else (same[0], _moved(tag, same[1]))
+        return None if same is None else (same[0], _moved(tag, same[1], self.source[inside.start]))
 
     def _same(self, number: int) -> tuple[int, int] | None:
         """Returns the partner of a source word that says the same, and how much farther behind that is."""
@@ -364,10 +364,11 @@ def _at(spans: Sequence[_T], place: int) -> Sequence[_T]:
     return spans[number - 1 : number] if number else []
 
 
-def _moved(tag: Tag, by: int) -> Tag:
-    """Returns a pair somewhere else, without the placeholders in it."""
-    children = tuple(_moved(each, by) for each in tag.children if not each.is_placeholder)
-    return replace(tag, start=tag.start + by, end=tag.end + by, children=children)
+def _moved(tag: Tag, by: int, word: Span) -> Tag:
+    """Returns what of a pair is around a word, somewhere else, without the placeholders in it."""
+    children = tuple(_moved(each, by, word) for each in tag.children if not each.is_placeholder)
+    start, end = (min(max(place, word[0]), word[1]) + by for place in (tag.start, tag.end))
+    return replace(tag, start=start, end=end, children=children)
 
 
 def _collapsed(tags: Sequence[Tag], place: int) -> tuple[Tag, ...]:

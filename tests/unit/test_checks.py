@@ -34,6 +34,7 @@ ENDS = "the source ends with {}, the translation with {}".format
         ("Bei -5 °C", "At 5 °C", ["'-' at a number is not in the translation"]),
         ("%s und %d", "%d and %s", ["placeholders without a number are in another order"]),
         ("Hier %1$sklicken%2$s, %sdort%s", "Click %1$shere%2$s, %sthere%s", []),
+        ("Dass%1$s darf, %2$serlauben", "Allow%2$s that %1$smay", []),
         ("Hier %sklicken%s", "Click here", ["'%s' is not in the translation"]),
         ("Siehe http://a.de/b.", "See it.", ["'http://a.de/b' is not in the translation"]),
         ("Grün", "Gr\ufffdn", ["the character '\ufffd' is in the translation only"]),

@@ -56,6 +56,7 @@ def align(pairs: str) -> list[tuple[int, int]]:
         ("Ich <b>sehe</b> ihn", "I see him", "0-0 1-1 2-2", "I <b>see</b> him"),
         # What stays as it is has its tags where they are, in words, too.
         ("<b>-B</b>=<i>DIR</i>", "-B=DIR", "0-0", "<b>-B</b>=<i>DIR</i>"),
+        ("<b>  -B</b>=DIR", "-B=DIR", "0-0", "<b>-B</b>=DIR"),
         # The verb moves; two words become one, and one two.
         ("Ich habe <b>ihn</b> gesehen", "I saw him", "0-0 1-1 3-1 2-2", "I saw <b>him</b>"),
         (

@@ -37,6 +37,7 @@ END = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
         ("<w:r><w:t>Eins</w:t><w:br/><w:t>Zwei</w:t><w:cr/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins", "Zwei", "drei vier"]),
         (r("Eins ") + "<w:r><w:rPr><w:b/></w:rPr><w:t>zwei</w:t><w:br/><w:t>drei</w:t></w:r>" + r(" vier"), ["Eins zwei", "drei vier"]),
         (r("Eins") + "<w:r><w:br/></w:r>" + r("zwei"), ["Eins", "zwei"]),
+        (r("Eins", "<w:b/>") + "<w:r><w:tab/></w:r>" + r("zwei drei"), ["Eins", "zwei drei"]),
         (r("Eins") + "<w:r><w:tab/><w:t>zwei</w:t><w:ptab/></w:r>" + r("drei"), ["Eins", "zwei", "drei"]),
         (r("Das ") + '<w:commentRangeStart w:id="1"/>' + r("Haus") + '<w:commentRangeEnd w:id="1"/><w:r><w:commentReference w:id="1"/></w:r>' + r(" da"), ["Das Haus da"]),
         (r("Zum ") + f'<w:smartTag w:element="a"><w:smartTagPr><w:attr w:name="b"/></w:smartTagPr>{r("Haus")}</w:smartTag>' + r(" hier"), ["Zum Haus hier"]),
@@ -64,6 +65,8 @@ def test_a_paragraph_of_word_keeps_what_is_in_it_once(inside: str, texts: list[s
     before, after = (unpack(each, "word/document.xml") for each in (data, done.data))
     seen = [re.findall(r"<w:(?!r\b|t\b|rPr|b/)[^>]*>", each) for each in (before, after)]
     assert seen[0] == seen[1]
+    bold = [re.sub(r"<[^>]*>|\s", "", "".join(re.findall(r"<w:b/>.*?</w:r>", each))) for each in (before, after)]
+    assert bold[1] == bold[0].upper()
     said = [re.sub(r"<[^>]*>", "", re.sub(r"<w:[bc]r/>", "|", each)) for each in (before, after)]
     assert said[1] == "".join(
         part if part in ("nein", "PAGE") else part.upper() for part in re.split("(nein|PAGE)", said[0])
