@@ -27,7 +27,7 @@ KEYED: Final = frozenset(("json", "yaml", "strings", "stringsdict", "properties"
 """Formats of which each text has a key."""
 
 _BLOCKS: Final = ("", "code", "HTML", "JSX", "image", "math")
-_HEADING: Final = re.compile(r"#{1,6} |={1,6} |.*\n([=~^*+#`.:'\"-])\1{2,}$")
+_HEADING: Final = re.compile("#{1,6} |={1,6} ")
 
 _GOES_ON: Final = re.compile(r"[ \t\\]*\r?\n[ \t>]*")
 """What is between the lines of a paragraph."""
