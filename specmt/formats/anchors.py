@@ -21,7 +21,9 @@ _TARGET: Final = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _WITH_TARGETS: Final = frozenset(("link target", "link definition", "image", "tag", "HTML", "JSX"))
-_FRAGMENT: Final = re.compile(r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#]*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)""")
+_FRAGMENT: Final = re.compile(
+    r"""(?:\]\([^\s()#]*|\]:[ \t]*[^\s#\]]*(?:\](?!:)[^\s#\]]*)*|\bhref=["'][^"'#\s]*)#([\w.:%-]+)"""
+)
 _ID: Final = re.compile(r"\{:?[ ]*#([\w:.-]+)(?![\w:.-])[^{}]*\}[ \t]*\Z")
 _GIVEN: Final = re.compile(r"""(?:\b(?:id|name)=["']?|\{:?[ ]?\#|^\()([\w:.-]+)""", re.MULTILINE)
 _CODE: Final = re.compile("`+(.+?)`+")

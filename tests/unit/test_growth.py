@@ -16,6 +16,7 @@ from specmt.documents import translate_documents
 from specmt.errors import DataError
 from specmt.formats import names, read_document
 from specmt.formats import shape as shape_of_pages
+from specmt.formats.anchors import fragments
 from specmt.formats.blocks import ITEM, Content, blocks_in
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
@@ -287,6 +288,7 @@ def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     [
         (marks_of, "", "a:", "!"),
         (read, "", "![a_", ""),
+        (fragments, "", "]:", ""),
         (lambda text: shape("prose", Content((text,), ())), "", "a-", "!"),
         (lambda text: shape("prose", Content((), (text,))), "", "](", ""),
         (lambda text: refreshed("qt", text, text, is_outdated=True), "<translation", " ", "a>"),
