@@ -72,7 +72,7 @@ _BLOCKS: Final = (
 """How blocks begin that are no paragraphs."""
 
 _MAY_START: Final = re.compile(r"(?![-*.|=_+/`\[<:'#~•]|\w{1,3}[.)]\Z|\w+::)")
-_ID: Final = re.compile(r"\[\[([^\],]+)|\[[^\],]*#([\w:-]+)|\bid=\"?([\w:-]+)")
+_ID: Final = re.compile(r"\[\[([^\],]+)|\[[^\[\],]*#([\w:-]+)|\bid=\"?([\w:-]+)")
 _LINK: Final = re.compile(r"(?:<<#?|xref:#?|link:#)([^<>,\[\]\n#]{1,300})(?=[,>\[])")
 _SENTENCE_END: Final = re.compile(r"""[.!?:;…]["'”’»)\]*_`]*\Z""")
 _HARD_BREAK: Final = " +"

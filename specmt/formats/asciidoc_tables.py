@@ -11,9 +11,12 @@ _SPEC: Final = re.compile(
     r"(?:^|(?<=\s))(?:(?P<wide>\d{0,9})(?:\.(?P<high>\d{1,9}))?(?P<what>[*+]))?[<^>]?(?:\.[<^>])?(?P<style>[a-z])?\Z"
 )
 _COLUMNS: Final = re.compile(r"\bcols\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
-_COLUMN: Final = re.compile(r"\s*(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\s*\Z")
+_COLUMN: Final = re.compile(r"(?:(\d{1,9})\*)?[^,;]*?([a-z]?)\Z")
 _FORMAT: Final = re.compile(r"\bformat\s*=\s*[\"']?(\w+)")
 _SEPARATOR: Final = re.compile(r"\bseparator\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\s]+))")
+_MOST_COLUMNS: Final = 500
+"""How many columns have a style of their own; those of a cell are looked at one by one."""
+
 _FORMATS: Final = {",": "csv", ":": "dsv"}
 _SEPARATORS: Final = {"csv": ",", "dsv": ":", "psv": "|"}
 
@@ -73,8 +76,9 @@ def cells_of(text: str, start: int, end: int, name: str, separator: str, attribu
     if name == "psv":
         bars = [match.start() for match in re.compile(rf"(?<!\\){re.escape(separator)}").finditer(text, start, end)]
         places: list[tuple[int, int, str]] = []
+        line = before = start
         for bar in bars:
-            line = max(text.rfind("\n", start, bar) + 1, start)
+            line, before = max(line, text.rfind("\n", before, bar) + 1), bar
             spec = _SPEC.search(text[max(line, bar - 20) : bar])
             if not text.startswith("//", line) or text.startswith("///", line):
                 places.append((bar if spec is None else bar - len(spec[0]), bar + 1, columns.style(spec)))
@@ -127,24 +131,30 @@ class Value:
 
 
 class _Columns:
-    """The columns of a table, and how many rows each is taken for by a cell."""
+    """The columns of a table, and from which row on each has a place for a cell."""
 
     def __init__(self, attributes: str) -> None:
         match = _COLUMNS.search(attributes)
         said = (match[1] or match[2] or match[3] or "") if match else ""
-        columns = [each for each in map(_COLUMN.match, re.split("[,;]", said)) if each]
-        self._styles = [column[2] for column in columns for _ in range(min(99, int(column[1] or 1)))]
-        self._taken = [0] * len(self._styles)
-        self._column = 0
+        columns = [each for each in map(_COLUMN.match, map(str.strip, re.split("[,;]", said))) if each]
+        styles = [column[2] for column in columns for _ in range(min(99, int(column[1] or 1)))]
+        self._styles = styles[:_MOST_COLUMNS]
+        self._free = [0] * len(self._styles)
+        self._row = self._column = 0
 
     def style(self, spec: re.Match[str] | None) -> str:
         """Returns the style of the next cell."""
-        while self._taken[self._column]:
-            self._taken[self._column] -= 1
-            self._column = (self._column + 1) % len(self._taken)
+        if (first := min(self._free)) > self._row:  # a cell may be as high as a thousand million rows
+            self._row, self._column = first, 0
+        while self._free[self._column] > self._row:
+            self._step()
         style = self._styles[self._column]
         wide, high = (int(spec["wide"] or 1), int(spec["high"] or 1)) if spec and spec["what"] == "+" else (1, 1)
-        for _ in range(min(wide, len(self._taken))):
-            self._taken[self._column] += high - 1
-            self._column = (self._column + 1) % len(self._taken)
+        for _ in range(min(wide, len(self._free))):
+            self._free[self._column] = self._row + high
+            self._step()
         return spec["style"] or style if spec else style
+
+    def _step(self) -> None:
+        self._column = (self._column + 1) % len(self._free)
+        self._row += self._column == 0

@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -26,7 +27,7 @@ from specmt.formats.upkeep import refreshed
 from specmt.options import DecodingOptions
 from specmt.update.pairing import shape
 from tests.documents import O, Shouting, W, package
-from tests.growth import assert_at_most, assert_linear
+from tests.growth import assert_at_most, assert_linear, steps
 
 _WORD = f"<w:document {W}><w:body>", "</w:body></w:document>"
 _TEXT = f"<o {O}>", "</o>"
@@ -46,7 +47,9 @@ REPEATED = {
     "asciidoc": [
         ("", "a\n\n|* a\n|a\n|a::\n|----\n|[a]\n|¦===\n|= a\n|<<a>>", ""),
         ("", "a *|a *b* |[a]#|<<a,|link:a[|[a|{a|+a |^|a:", ""),
-        ("¦===\n", "¦a |a\n\n", "¦==="),
+        ("¦===\n", "¦a |a\n\n|¦", "\n¦==="),
+        ("[cols='1", " ", "!']\n¦===\n¦a\n¦==="),
+        ("[", "#[", "]\n== a b\n\n<<a>>"),
         ("a::b", "[|[.a]#b#", ""),
         ("footnote:[", "++[|++a", "]"),
         ("", "{a:|pass:[|stem:[|a:b[", ""),
@@ -397,6 +400,11 @@ def test_marks_that_are_the_same_are_looked_at_once(monkeypatch: pytest.MonkeyPa
 def test_what_may_begin_and_does_not_end_is_read_as_fast_as_any_text(name: str, unit: str) -> None:
     data = (unit * (20_000 // len(unit))).encode()
     assert_at_most(0.24, lambda: read_document(data, name, "markdown", FormatOptions()))
+
+
+def test_a_cell_of_many_rows_takes_no_longer_than_one_of_few() -> None:
+    few, many = (steps(partial(take, "asciidoc", f"|===\n.{rows}+|a\n|b\n|===\n")) for rows in (2, 20_000))
+    assert many < few + 10
 
 
 BLOCKS = [
