@@ -56,12 +56,9 @@ _NO_CODES: Final = {
 }
 """What has backticks in a format and is text (a title, a reference, a quotation, an escaped one), or before that what
 is code; and what is written so that a text stays one."""
-<<<<<<< Updated upstream
 
 _REFERENCES: Final = re.compile(r"&(?:#60|lt);(/?\w+)&(?:#62|gt);")
 """A tag that a text of AsciiDoc names, which is none; some are written so."""
-=======
->>>>>>> Stashed changes
 
 _FENCE: Final = re.compile(
     r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}(?![`~])[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z"
