@@ -52,7 +52,7 @@ _NO_CODES: Final = {
         r"|(?<![\w:`])`((?:[^`\\]|\\.)+?)(?:<[^`<>]*_>)?`_{0,2}(?![\w`])",
         re.DOTALL,
     ),
-    "asciidoc": re.compile(r"(?<=[\"'])(?<!\w[\"'])`(?=\S)([^`]+)`(?=[\"'])|\{(?:empty|plus)\}()"),
+    "asciidoc": re.compile(r"(?<=[\"'])(?<!\w[\"'])`(?![\s).,;:])([^`]+)`(?=[\"'])|\{(?:empty|plus)\}()"),
 }
 """What has backticks in a format and is text (a title, a reference, a quotation, an escaped one), or before that what
 is code; and what is written so that a text stays one."""
