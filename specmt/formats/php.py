@@ -26,7 +26,14 @@ _VARIABLE: Final = re.compile(r"(\$\w+)\s*(.*)", re.DOTALL)
 _KEY: Final = re.compile(r"[^\[\]\s'\"]+")
 _NAME: Final = re.compile(f"{NAME}*")
 _MOST_OPEN: Final = 100
-"""How many comments may not end, as in strings: for each of them tree-sitter looks through all of the file."""
+"""How many errors there may be, and how many comments that do not end, as in strings: for each of these tree-sitter
+looks through all of the file."""
+
+_SMALL: Final = 16 << 10
+"""Smaller files take little time whatever is in them."""
+
+_ERRORS: Final = ("resume", "skip_token")
+"""What tree-sitter logs of errors: for each of them it goes back over what is before it."""
 
 _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])\s*")
 """For which numbers a form of Laravel is."""
@@ -60,8 +67,21 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
 
 def parsed(text: str) -> Node:
-    """Returns the tree of a file, in which places in bytes are places in the text."""
-    return Parser(Language(tree_sitter_php.language_php())).parse(re.sub(r"[^\x00-\x7f]", "x", text).encode()).root_node
+    """Returns the tree of a file, in which places in bytes are places in the text.
+
+    A file with many errors ends behind them, lest the time grow with their square.
+    """
+    parser, data = Parser(Language(tree_sitter_php.language_php())), re.sub(r"[^\x00-\x7f]", "x", text).encode()
+    if len(data) < _SMALL:
+        return parser.parse(data).root_node
+    errors = 0
+
+    def count(_: object, said: str) -> None:
+        nonlocal errors
+        errors += said.startswith(_ERRORS)
+
+    parser.logger = count
+    return parser.parse(lambda place, _: data[place : place + 1024] if errors <= _MOST_OPEN else b"").root_node
 
 
 def _error(node: Node) -> Node:

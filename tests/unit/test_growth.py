@@ -402,8 +402,14 @@ def test_what_may_begin_and_does_not_end_is_read_as_fast_as_any_text(name: str, 
     assert_at_most(0.24, lambda: read_document(data, name, "markdown", FormatOptions()))
 
 
+@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.parametrize("unit", [";$a=", "// a\n&&", "$<?php "])
+def test_of_a_program_with_many_errors_the_first_are_looked_for(unit: str) -> None:
+    assert_linear(lambda size: take("php", "<?php\n" + unit * (size // len(unit))), 4_000)
+
+
 def test_a_cell_of_many_rows_takes_no_longer_than_one_of_few() -> None:
-    few, many = (steps(partial(take, "asciidoc", f"|===\n.{rows}+|a\n|b\n|===\n")) for rows in (2, 20_000))
+    few, many = (steps(partial(take, "asciidoc", f"|===\n.{rows}+|a\n|b\n|===\n")) for rows in (2, 4_000))
     assert many < few + 10
 
 
