@@ -6,8 +6,10 @@ Math, wiki links and macros are one token each that is left as it is; so are att
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
@@ -80,6 +82,14 @@ class _Places(StateInline):
 
     last: int | None = None
     """Where the last bracket is that closes."""
+
+    run = 0, 0, 0
+    """Where many brackets that open start and end, and up to where they are text."""
+
+    @cached_property
+    def closings(self) -> list[int]:
+        """Where brackets close."""
+        return [match.start() for match in re.finditer("]", self.src)]
 
     _text_at = -1
     """Where the text starts that no token has yet, if there is any; to ask for that puts it together each time."""
@@ -228,8 +238,16 @@ _WITH_ATTRIBUTES: Final = frozenset(
 
 def brackets(state: StateInline, silent: bool) -> bool:
     """Takes, of many brackets that open, those that are text, as fewer close behind them."""
-    match = _BRACKETS.match(state.src, state.pos, state.posMax) if state.src[state.pos] == "[" else None
-    end = match.end() - state.src.count("]", match.end()) if match else state.pos
+    assert isinstance(state, _Places)
+    if state.src[state.pos] != "[":
+        return False
+    if not state.run[0] <= state.pos < state.run[1]:
+        match = _BRACKETS.match(state.src, state.pos, state.posMax)
+        if match is None:
+            return False
+        closing = len(state.closings) - bisect_left(state.closings, match.end())
+        state.run = *match.span(), match.end() - closing
+    end = state.run[2]
     if end <= state.pos:
         return False
     if not silent:

@@ -19,6 +19,7 @@ from specmt.formats import names, read_document
 from specmt.formats import shape as shape_of_pages
 from specmt.formats.anchors import fragments
 from specmt.formats.blocks import ITEM, Content, blocks_in
+from specmt.formats.commonmark import parser
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.shape import blocks_of
@@ -406,6 +407,12 @@ def test_what_may_begin_and_does_not_end_is_read_as_fast_as_any_text(name: str, 
 @pytest.mark.parametrize("unit", [";$a=", "// a\n&&", "$<?php "])
 def test_of_a_program_with_many_errors_the_first_are_looked_for(unit: str) -> None:
     assert_linear(lambda size: take("php", "<?php\n" + unit * (size // len(unit))), 4_000)
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_what_closes_is_not_counted_for_each_bracket_that_opens() -> None:
+    page = parser("")
+    assert_linear(lambda size: page.parseInline("[" * size + "](b)" * (size // 4)), 10_000)
 
 
 def test_a_cell_of_many_rows_takes_no_longer_than_one_of_few() -> None:
