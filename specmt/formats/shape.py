@@ -53,8 +53,14 @@ _MOST_DEEP: Final = 20
 """How much of the markup that other markup is in counts."""
 
 _TERM: Final = re.compile(r"\A *:[ \t]+")
-_LABEL: Final = re.compile(r"^\([\w-]+\)=[ \t]*$", re.MULTILINE)
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LABEL: Final = re.compile(r"^\([^\n]+\)=[ \t]*$", re.MULTILINE)
+_ITEM: Final = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
+_FENCE: Final = re.compile(rf" {{0,3}}{_ITEM}(`{{3,}}|~{{3,}})")
+"""A fence; one that begins in the first line of an item ends in a line of its own."""
+
+_MARKS: Final = " \t-*+0123456789.)"
+"""What marks of items consist of."""
+
 _COPIED: Final = re.compile(
     r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\[\[[^\[\]|\n]*|\$\$[^$]+\$\$|:::+[\w-]*|\[\^[^\]\s]{1,300}\]|\[![A-Z]+\]"
     r"|\{:[^}\n]{0,1000}\}|!!!(?<=^!!!) *\w+"
@@ -209,7 +215,7 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
         if in_options:
             lines.append("")
             continue
-        if not (mdx or headers or (fence and depth)) and line.lstrip()[:1] not in _OPENS:
+        if not (mdx or headers or (fence and depth)) and line.lstrip(_MARKS)[:1] not in _OPENS:
             lines.append(line)
             continue
         indent = len(line) - len(line.lstrip(" \t" if mdx else " "))
@@ -225,7 +231,7 @@ def _for_cmark(text: str, *, mdx: bool) -> str:
         if mdx and not fence and said.startswith("<"):
             said = f"\u200b{said}"  # no block of HTML, which would hide the marks of code
         mark = _FENCE.match(said)
-        directive = DIRECTIVE.match(said.strip()) if mark is not None and not fence else None
+        directive = DIRECTIVE.match(said.rstrip(), mark.start(1)) if mark is not None and not fence else None
         if directive is not None and (directive["kind"] or directive["name"] in OF_TEXT):
             directives.append(directive["fence"])
             said = said.replace(directive["fence"], ":::", 1)

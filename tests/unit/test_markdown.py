@@ -134,6 +134,8 @@ CASES = {
     "returns": ("Das\rHaus und\r\nDa ist\r\n\r\n- ja\r\n", "DAS HAUS UND\r\nDA IST\r\n\r\n- JA\r\n"),
     "role": ("Das {ref}`Haus <da>` ist\n", "DAS {ref}`HAUS <da>` IST\n"),
     "myst": ("```{note} Titel\n:class: a\nDas\n```\n\n```{code} a\nso\n```\n", "```{note} TITEL\n:class: a\nDAS\n```\n\n```{code} a\nso\n```\n"),
+    "label of MyST with a space": ("(das Haus)=\n\n# Das Haus\n", "(das Haus)=\n\n# DAS HAUS\n"),
+    "directive behind code in an item": ("1. ```\n   da\n   ```\n\n```{note}\nDas\n```\n", "1. ```\n   da\n   ```\n\n```{note}\nDAS\n```\n"),
     "glossary of MyST": (
         "```{glossary}\n:sorted:\n\nDas Haus\n  Ein *Bau*.\n\n  - mit Dach\nDa\n\n    Dort.\n: Hier.\n```\n\n{term}`Das Haus`\n",
         "```{glossary}\n:sorted:\n\nDas Haus\n  EIN *BAU*.\n\n  - MIT DACH\nDa\n\n    DORT.\n: HIER.\n```\n\n{term}`Das Haus`\n",
