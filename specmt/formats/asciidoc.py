@@ -51,10 +51,16 @@ _ITEM: Final = re.compile(
 )
 _TERM: Final = re.compile(r"[ \t]*(?P<term>[^\s].*?)(?P<mark>:{2,4}|;;)(?:[ \t]+(?=\S)|\Z)")
 _ADMONITION: Final = re.compile(r"(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(?=\S)")
+_MANUAL: Final = re.compile(r"^(?:=[ \t]+)?[\w.+-]+[ \t]*\(\w{1,9}\)[ \t]*$", re.MULTILINE)
+"""The title of a manual page."""
+
+_NAMES: Final = re.compile(r"[^\s,]+(?:,[ \t]*[^\s,]+)*[ \t]+-[ \t]+(?=\S)")
+"""What a manual page is about, in front of what that is for: by these programs find it."""
+
 _CREDIT: Final = re.compile(r"-- (?=\S)")
 _UNDERLINE: Final = re.compile(r"([=~^+-])\1+\Z")
 _CODE: Final = re.compile(
-    r"(?:source|listing|literal|stem|latexmath|asciimath|pass|comment|mermaid|\w*uml|\w*diag|graphviz|ditaa)\b"
+    r"(?:source|listing|literal|stem|latexmath|asciimath|pass|comment|synopsis|mermaid|\w*uml|\w*diag|graphviz|ditaa)\b"
 )
 _BLOCKS: Final = (
     _DELIMITER,
@@ -126,6 +132,9 @@ class _Page:
         match = _OLD.match(text)
         self._is_old = match is not None and abs(len(match["title"] or "") - len(match["under"] or "")) < 2
         """Whether quotation marks are those of the first AsciiDoc."""
+
+        self._begins_with_names = _MANUAL.search(text) is not None
+        """Whether the next paragraph may be the first of a manual page."""
 
         self._breaks = False
         """Whether it is in this paragraph."""
@@ -294,7 +303,8 @@ class _Page:
             place = lines[number + 1]
             self._take(lines[number], more=lambda said: [Edit(*place, [under[0] * max(2, len(said))])])
             return number + 2
-        match = _ADMONITION.match(raw)
+        match = _ADMONITION.match(raw) or (_NAMES.match(raw) if self._begins_with_names else None)
+        self._begins_with_names = False
         if match is not None:
             self._leave([(start, start + match.end())], "markup")
         return self._text_of(lines, number, start + (match.end() if match else 0))

@@ -192,11 +192,19 @@ def test_attributes_that_are_escaped_are_copied() -> None:
 
 
 def test_what_is_code_by_its_style_or_its_column_is_left() -> None:
-    page = b"[source]\nnein\n\n[mermaid]\n--\nnein\n--\n"
+    page = b"[source]\nnein\n\n[mermaid]\n--\nnein\n--\n\n[synopsis]\nnein [-x]\n"
     page += b'\n[cols="1m"]\n|===\n|nein\n|===\n\n[format=tsv]\n|===\nnein,nein\n|===\n'
     document = read("asciidoc", page)
     assert not document.segments
     assert {part.reason for part in document.parts} == {"attributes", "code", "markup", "a table of values"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", ["das(1)\n======\n\nNAME\n----\n{}\n\n{}\n", "= das(1)\n\n== Name\n{}\n\n{}\n"])
+def test_the_names_in_a_manual_page_stay_in_front_of_a_dash(page: str) -> None:
+    document = read("asciidoc", page.format("das, da - Ein Haus", "da - Ein Hof").encode())
+    said = {number: Tagged(f"{each.source.text}.".upper()) for number, each in enumerate(document.segments)}
+    written = document.write(said, print).decode()
+    assert "\ndas, da - EIN HAUS.\n\nDA - EIN HOF.\n" in written
 
 
 def test_what_begins_in_a_sentence_does_not_end_in_the_next() -> None:
