@@ -54,7 +54,7 @@ _ADMONITION: Final = re.compile(r"(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(
 _MANUAL: Final = re.compile(r"^(?:=[ \t]+)?[\w.+-]+[ \t]*\(\w{1,9}\)[ \t]*$", re.MULTILINE)
 """The title of a manual page."""
 
-_NAMES: Final = re.compile(r"[^\s,]+(?:,[ \t]*[^\s,]+)*[ \t]+-[ \t]+(?=\S)")
+_NAMES: Final = re.compile(r"[^\s,]+(?:,[ \t]*[^\s,]+){0,99}[ \t]+-[ \t]+(?=\S)")
 """What a manual page is about, in front of what that is for: by these programs find it."""
 
 _CREDIT: Final = re.compile(r"-- (?=\S)")
