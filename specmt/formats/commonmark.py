@@ -10,7 +10,7 @@ import re
 from functools import cache, partial
 from itertools import takewhile
 from types import SimpleNamespace
-from typing import Final
+from typing import Final, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
@@ -162,14 +162,25 @@ def _html(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if match is None:
         return html_block(state, line, last, silent)
     if match["inline"]:
-        end = next((number for number in range(line, last) if state.isEmpty(number)), last)
-        behind = state.getLines(line, end, state.blkIndent, keepLastLF=False)
-        return "](" not in behind and html_block(state, line, last, silent)
+        if silent or _last_link(state, line, last) >= state.bMarks[line]:
+            return False  # it ends no paragraph
+        return html_block(state, line, last, silent)
     if not silent:
         token = state.push("html_block", "", 0)
         token.map, token.content = [line, line + 1], _source(state, line)
         state.line = line + 1
     return True
+
+
+def _last_link(state: StateBlock, line: int, last: int) -> int:
+    """Returns where the last link is before the next blank line; that is looked for once for all lines before it."""
+    block = state.src, state.level, last
+    known, start, end, link = cast(tuple[object, int, int, int], state.env.get("link", (None, 0, 0, -1)))
+    if known != block or not start <= line < end:
+        end = next((number for number in range(line, last) if state.isEmpty(number)), last)
+        link = state.src.rfind("](", state.bMarks[line], state.eMarks[end - 1])
+        state.env["link"] = block, line, end, link
+    return link
 
 
 def _source(state: StateBlock, line: int) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from specmt.formats.document import KEPT, Edit, FormatOptions, Segment
+from specmt.formats.document import KEPT, Edit, FormatOptions, LineNumbers, Segment
 from specmt.formats.inline import replacing
 from specmt.formats.scalars import TEXT, is_glued, quoted, start_of, written
 from specmt.languages import primary
@@ -32,9 +32,10 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
     :param found: what :data:`FRONT` has found
     """
     start, end = found.span(2)
+    lines = LineNumbers(text)
     if found[1] == "+++":
         for match in _TOML.finditer(text, start, end):
-            line = text.count("\n", 0, match.start()) + 1
+            line = lines(match.start())
             raw = match[3] or ""
             if match[1] in keys and match["lines"]:
                 yield _left(match[1], line)
@@ -51,7 +52,7 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
         is_text = key in keys and node.tag == TEXT and any(map(str.isalpha, said))
         if is_text and not is_glued(text, node, start):
             span = start_of(text, node, start), start + node.end_mark.index
-            line = text.count("\n", 0, span[0]) + 1
+            line = lines(span[0])
             if "\n" in said and node.style in ("|", ">"):  # lines and paragraphs would be lost
                 yield _left(key, line)
                 continue

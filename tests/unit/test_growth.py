@@ -22,6 +22,7 @@ from specmt.formats.blocks import ITEM, Content, blocks_in
 from specmt.formats.commonmark import parser
 from specmt.formats.document import FormatOptions, TextDocument
 from specmt.formats.encoding import decode
+from specmt.formats.front import FRONT, front_matter
 from specmt.formats.shape import blocks_of
 from specmt.formats.splicing import splice
 from specmt.formats.upkeep import refreshed
@@ -121,6 +122,7 @@ REPEATED = {
         ("::a\n", "#a\n|<a @b=\"|<a @b |<a @b='c' |<a #b\n", ""),
         ("", "{% a\n|\\[a\n|::: a\n|!!! a\n    b\n|<pre>\n|[a]: b\n|¦a|a\n\n|- a\n|# a\n|a *b* ", ""),
         ("a¦b\n-¦-\n", "a¦b\n|<!--", ""),
+        ("a\n", "<b>\n|<b>\n# a\n", "[a](b)"),
         ("", "[a]: b\n: a\n|[a]: b\na\n: # a\n", ""),
         ("!!!", " ", "!"),
         (":::", ":| |a", "!{"),
@@ -413,6 +415,17 @@ def test_of_a_program_with_many_errors_the_first_are_looked_for(unit: str) -> No
 def test_what_closes_is_not_counted_for_each_bracket_that_opens() -> None:
     page = parser("")
     assert_linear(lambda size: page.parseInline("[" * size + "](b)" * (size // 4)), 10_000)
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_lines_are_not_counted_for_each_key_of_front_matter() -> None:
+    def read_keys(count: int) -> None:
+        text = "+++\n" + 'a = "b"\n' * count + "+++\n"
+        found = FRONT.match(text)
+        assert found is not None
+        assert len([*front_matter(text, found, ["a"])]) == count
+
+    assert_linear(read_keys, 4000)
 
 
 def test_a_cell_of_many_rows_takes_no_longer_than_one_of_few() -> None:
