@@ -25,6 +25,8 @@ _KEPT: Final = re.compile(ANSI)
 _WIDE: Final = ("zh", "ja", "ko")
 """Languages whose own marks are wide."""
 
+_WIDE_WORDS: Final = re.compile("[\u2e80-\ud7ff]")
+
 
 class View(NamedTuple):
     """A text as a model sees it, its spaces as they came."""
@@ -54,7 +56,8 @@ def plain(text: str) -> str:
 def view(raw: str, language: str = "") -> View:
     """Returns the view of a text: composed letters (NFC), no ligatures and wide forms, nothing that is invisible.
 
-    Joiners stay in emoji and in scripts that need them, wide marks in languages that write them.
+    Joiners stay in emoji and in scripts that need them, wide marks in languages that write them and in texts with
+    words of those.
 
     :param language: the text's, such as ``de``
     """
@@ -62,7 +65,7 @@ def view(raw: str, language: str = "") -> View:
         return View(raw, raw)
     if not _ODD.search(raw) and unicodedata.is_normalized("NFC", raw):
         return View(raw, raw)
-    keeps_wide = language.partition("-")[0] in _WIDE
+    keeps_wide = language.partition("-")[0] in _WIDE or _WIDE_WORDS.search(raw) is not None
     said: list[str] = []
     starts: list[int] = []
     place = 0

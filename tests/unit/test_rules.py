@@ -61,6 +61,7 @@ def test_what_the_model_sees(line: str, seen: list[str]) -> None:
         "5\u00a0km weit",
         "a /tmp/u\u0308b/x.y b",
         "Name   Zahl",
+        "汉字！（Tab）汉字，Tab 汉字？！",
     ],
 )
 def test_what_is_around_the_text_comes_back(line: str) -> None:
