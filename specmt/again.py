@@ -15,6 +15,10 @@ from specmt.text.view import CONTROL, plain
 from specmt.types import Line, Tagged, Translation
 
 _CONTROL: Final = re.compile(f"[{CONTROL}]")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_WORD: Final = re.compile(r"[^\W\d_]{4}")
+"""What is in words that a translation cannot be without, unlike articles and endings."""
+
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
 
 Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
@@ -23,15 +27,24 @@ Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
 
 def damage(source: str, translation: str) -> str | None:
     """Returns what is known to be wrong with the translation of a sentence, if anything: such a one is not written."""
-    if not translation.strip():
-        return "the model says nothing"
     copied = find_copied(source)
+    if not translation.strip() or (copied and _WORD.search(_said(source)) and not _LETTER.search(_said(translation))):
+        return "the model says nothing"
     problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
     if not problems and Counter(_CONTROL.findall(source)) - Counter(_CONTROL.findall(translation)):
         problems = ["a control character is not in the translation"]
     if not problems and source.count("\\n") > translation.count("\\n"):
         problems = ["a line break is not in the translation"]
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
+
+
+def _said(text: str) -> str:
+    """Returns a text without what is to be copied."""
+    said, place = [""], 0
+    for token in find_tokens(plain(text)):
+        said.append(text[place : token.start])
+        place = token.end
+    return " ".join([*said, text[place:]])
 
 
 def without_new(source: str, translation: str) -> str:

@@ -232,6 +232,7 @@ def test_a_cue_begins_with_no_mark_of_the_word_before() -> None:
         ("Haus <img>", "{t1} HOUSE {t1}", "an inline tag (1 of 2) is in the translation only"),
         ("Haus", "HO\ufffdUSE", "the character '\ufffd' is in the translation only"),
         ("Haus", " ", "the model says nothing"),
+        ("Haus %s", "%s.", "the model says nothing"),
     ],
 )
 def test_a_damaged_sentence_is_not_written(source: str, said: str, what: str) -> None:
