@@ -35,7 +35,13 @@ _ATTRIBUTE: Final = re.compile(
 """What is read in a tag of a message, which is copied."""
 
 _WORD: Final = re.compile(r"\S+")
-_SENTENCE_MARK: Final = re.compile(r"[.!?…:;](?=\S*\s)")
+_SENTENCE_MARK: Final = re.compile(r"[.!?…:;](?=\S*\s)|\n")
+_BLOCK: Final = r"</?(?i:html|head|body|div|p|br|h[1-6]|[uo]l|li|d[ldt]|table|t[rdh])\b[^<>]*>"
+_BLOCKS: Final = re.compile(_BLOCK)
+_WRAPPED: Final = re.compile(
+    rf"({_BLOCK}\s*|<[^<>]*>|\n\s*\n\s*)|(?<![ \t])[ \t]*\n[ \t]*(?![\s*+•#|>-]|\d{{1,9}}[.)]\s|{_BLOCK})"
+)
+"""Where a line of HTML ends, which is nothing that is seen, but behind and before what ends a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,8 +342,10 @@ def _plan_segment(
 
 def _sentences(text: str, language: str) -> list[tuple[str, str]]:
     """Returns a text in sentences, none of which ends in what is copied, as in ``${n > 1 ? 'some' : 'one'}``."""
+    if "\n" in text and "<pre" not in text and _BLOCKS.search(text):
+        text = _WRAPPED.sub(lambda match: match[1] or " ", text)
     cut = split_sentences(text, language)
-    copied = [each for each in find_tokens(plain(text)) if " " in each.text] if len(cut) > 1 else []
+    copied = [each for each in find_tokens(plain(text)) if re.search(r"\s", each.text)] if len(cut) > 1 else []
     if not copied:
         return cut
     pieces: list[str] = []

@@ -70,6 +70,21 @@ def test_sentences_without_spaces_between_them() -> None:
     assert document.data.count(b"<b>") == document.data.count(b"</b>") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("<p>Ein <b>Haus</b>\n <i>steht</i>\nhier.</p>\n<p>Da</p>", ["<p>Ein <b>Haus</b> <i>steht</i> hier.</p>", "<p>Da</p>"]),
+        ('<p><a title="x\n y. z">Ein\nHaus</a></p>', ['<p><a title="x\n y. z">Ein Haus</a></p>']),
+        ("Eins<br>\nzwei\n\ndrei\n- vier", ["Eins<br>", "zwei", "drei", "- vier"]),
+        ("<b>Eins</b>\nzwei", ["<b>Eins</b>", "zwei"]),
+    ],
+)  # fmt: skip
+def test_a_line_of_html_in_a_message_ends_no_sentence(text: str, asked: list[str]) -> None:
+    translator = Shouting()
+    run(translator, ("json", json.dumps({"a": text}).encode()))
+    assert translator.asked == asked
+
+
 def test_an_alignment_of_several_sentences_places_tags() -> None:
     html = ("html", "<p>Ich habe ihn. Du hast <b>ihn</b> gesehen.</p>")
     answers = {"Ich habe ihn.": "I do.", "Du hast ihn gesehen.": "you have him seen."}
