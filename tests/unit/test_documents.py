@@ -73,12 +73,12 @@ def test_sentences_without_spaces_between_them() -> None:
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("<p>Ein <b>Haus</b>\n <i>steht</i>\nhier.</p>\n<p>Da</p>", ["<p>Ein <b>Haus</b> <i>steht</i> hier.</p>", "<p>Da</p>"]),
+        ("<p>Ein <b>Haus</b>\n <i>ist</i>\nda.</p>\n<p>Ja</p>", ["<p>Ein <b>Haus</b> <i>ist</i> da.</p>", "<p>Ja</p>"]),
         ('<p><a title="x\n y. z">Ein\nHaus</a></p>', ['<p><a title="x\n y. z">Ein Haus</a></p>']),
         ("Eins<br>\nzwei\n\ndrei\n- vier", ["Eins<br>", "zwei", "drei", "- vier"]),
         ("<b>Eins</b>\nzwei", ["<b>Eins</b>", "zwei"]),
     ],
-)  # fmt: skip
+)
 def test_a_line_of_html_in_a_message_ends_no_sentence(text: str, asked: list[str]) -> None:
     translator = Shouting()
     run(translator, ("json", json.dumps({"a": text}).encode()))
