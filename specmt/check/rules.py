@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -218,7 +219,7 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
         raw = _AGAIN.sub(" ", source), _AGAIN.sub(" ", target)
         one, other = map(read, raw)
     for mine, found, text in ((one, other, raw[0]), (other, one, raw[1])):
-        joined = "".join(text.split())
+        joined = "".join(unicodedata.normalize("NFKC", text).split())  # full-width colons are colons
         for kind in ("placeholder", "tag"):
             there = mine.found[kind]
             for each in [each for each in found.found[kind] if not there[each]][:_MOST]:

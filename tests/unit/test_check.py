@@ -284,6 +284,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
             "&#42;&#42;The&#42;&#42; &#60;&#60;tower&#62;&#62; &#91;&#91;stands&#93;&#93; here.\n\n:x: y",
         ),
         ("asciidoc", 'Der Turm (`"`), 5 (`"`)', 'The 5 (`"`) and tower (`"`)'),
+        ("json", "Der Turm：Haus", "The tower :Haus"),
         ("asciidoc", "Im Turm", "{empty}1. In the tower {plus} there"),
         ("rst", "Der Turm und `Code der Wahl`_", r"\`the tower: `“code” <code der wahl_>`__"),
         ("rst", "Der `gute Turm >= 4.0` hier", "The `tower >= 4.0` here"),
