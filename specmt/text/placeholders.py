@@ -23,6 +23,9 @@ _STAND_IN: Final = re.compile(r"%([1-9][0-9]{0,5})")
 _DIGITS: Final = re.compile("[0-9]*")
 _SPACE: Final = re.compile(r"\s*")
 _TAG: Final = re.compile(rf"<(/?)({NAME}|\d{{1,3}})")
+_INLINE: Final = re.compile(r"<|\{tx*\d+\}")
+"""How a tag begins, or what stands for one of a document."""
+
 _WORD: Final = re.compile(r"[^\W\d_]*")
 _BEFORE: Final = re.compile(r"[^\W\d_]{0,3}\Z")
 _ENDING: Final = re.compile(r"(?:st|nd|rd|th|s)(?!\w)")
@@ -193,6 +196,8 @@ def _is_glued(token: Token, before: str, after: str) -> bool:
     if token.kind not in _GLUED:
         return False
     letters = _BEFORE.search(before)[0] if before else _WORD.match(after)[0]  # type: ignore[index]
+    if len(letters) > 1 and letters.istitle() and _INLINE.match(token.text):  # as a sentence begins behind an image
+        return True
     return len(letters) >= (_SUFFIX if token.kind == "printf" or token.text[:2] not in ("{{", "{%") else 1)
 
 

@@ -46,6 +46,8 @@ def ask(line: str, say: Callable[[str], str] = str, **more: object) -> tuple[str
         ("Name   Anzahl\tPreis", ["Name", "Anzahl", "Preis"]),
         ("{{x}}Haus", ["%1 Haus"]),
         ("{x}th Haus", ["%1th Haus"]),
+        ("{t1}Im Haus", ["%1 Im Haus"]),
+        ("{x}Hz hier", ["%1Hz hier"]),
         ("12.03. – 20.05.1995, ?!", []),
     ],
 )
