@@ -35,6 +35,9 @@ _SMALL: Final = 16 << 10
 _ERRORS: Final = ("resume", "skip_token")
 """What tree-sitter logs of errors: for each of them it goes back over what is before it."""
 
+_MOST_STEPS: Final = 30
+"""How many steps a byte may take; up to 12 do in files without errors."""
+
 _RANGE: Final = re.compile(r"\s*(?:\{[\d,]+\}|[\[\]][-\d*Inf]+,[-\d*Inf]+[\[\]])\s*")
 """For which numbers a form of Laravel is."""
 
@@ -69,19 +72,28 @@ def read(data: bytes, options: FormatOptions) -> Document:
 def parsed(text: str) -> Node:
     """Returns the tree of a file, in which places in bytes are places in the text.
 
-    A file with many errors ends behind them, lest the time grow with their square.
+    A file with many errors, or heredocs that do not end, ends behind them, lest the time grow with their square.
+
+    :raises DataError: it is read over and over.
     """
     parser, data = Parser(Language(tree_sitter_php.language_php())), re.sub(r"[^\x00-\x7f]", "x", text).encode()
     if len(data) < _SMALL:
         return parser.parse(data).root_node
-    errors = 0
+    steps = errors = 0
 
     def count(_: object, said: str) -> None:
-        nonlocal errors
+        nonlocal steps, errors
+        steps += 1
         errors += said.startswith(_ERRORS)
 
+    def part(place: int, _: object) -> bytes:
+        return data[place : place + 1024] if errors <= _MOST_OPEN and steps <= _MOST_STEPS * len(data) else b""
+
     parser.logger = count
-    return parser.parse(lambda place, _: data[place : place + 1024] if errors <= _MOST_OPEN else b"").root_node
+    root = parser.parse(part).root_node
+    if steps > _MOST_STEPS * len(data) and not root.has_error:
+        raise DataError("takes too long to be read: heredocs do not end")
+    return root
 
 
 def _error(node: Node) -> Node:

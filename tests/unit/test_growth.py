@@ -412,6 +412,11 @@ def test_of_a_program_with_many_errors_the_first_are_looked_for(unit: str) -> No
 
 
 @pytest.mark.usefixtures("no_garbage")
+def test_heredocs_that_do_not_end_are_not_read_over_and_over() -> None:
+    assert_linear(lambda size: take("php", "<?php\n" + "<<<A\n" * (size // 10) + "\\" * (size // 2)), 17_000)
+
+
+@pytest.mark.usefixtures("no_garbage")
 def test_what_closes_is_not_counted_for_each_bracket_that_opens() -> None:
     page = parser("")
     assert_linear(lambda size: page.parseInline("[" * size + "](b)" * (size // 4)), 10_000)
