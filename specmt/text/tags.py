@@ -24,6 +24,7 @@ Alignment = Sequence[tuple[int, int]]
 _WORD: Final = re.compile(r"\S+")
 _OPENING: Final = re.compile(r"[\"'„“”‘’‚»«›‹(\[¿¡]")
 _STOPS: Final = "\"'“”’‘»«›‹)].,;:!?…"
+_ENDS: Final = frozenset(".,;:!?…")
 _CLOSING: Final = re.compile(rf"[{re.escape(_STOPS)}]\Z")
 """Marks beside a word that need not be in a pair around it."""
 
@@ -249,16 +250,24 @@ class _Words:
         first = min((child.start for child in children), default=end)
         last = max((child.end for child in children), default=start)
         opens, closes = _OPENING.match(said) is None, _CLOSING.match(said[-1:]) is None
+        ends = closes or _ENDS.isdisjoint(said[len(said.rstrip(_STOPS)) :])
 
         def is_outside(mark: re.Match[str] | None, *, is_mark: bool) -> bool:
             """Whether something at an end is a mark of a kind that is not in the pair, or a stand-in that is not."""
-            return mark is not None and (mark[1] in self._stand_ins and mark[1] not in said if mark[1] else is_mark)
+            if mark is None or mark[1]:
+                return mark is not None and mark[1] in self._stand_ins and mark[1] not in said
+            if mark[0] in alone:  # a bracket whose other one is inside is, too
+                alone[mark[0]] -= 1
+                return is_mark and alone[mark[0]] >= 0
+            return ends if mark[0] in _ENDS else is_mark
 
+        alone = _alone(text, start, start + len(text[start:end].rstrip(_STOPS)), (("(", ")"), ("[", "]")))
         while is_outside(mark := _OPENING_MARK.match(text, start, end), is_mark=opens):
             assert mark is not None
             if mark.end() > min(first, end - 1):
                 break
             start = mark.end()
+        alone = _alone(text, start, end, ((")", "("), ("]", "[")))
         while is_outside(mark := _CLOSING_MARK.search(text, max(start, end - _LONGEST), end), is_mark=closes):
             assert mark is not None
             if mark.start() == start or mark.start() < last:
@@ -311,6 +320,11 @@ class _Words:
         if word < room[1]:
             return self.target[word][0]
         return self.target[room[1] - 1][1] if room[1] else 0
+
+
+def _alone(text: str, start: int, end: int, brackets: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """Returns how many brackets there are in a part of a text more than of those that belong to them."""
+    return {one: text.count(one, start, end) - text.count(other, start, end) for one, other in brackets}
 
 
 def _ends_sentence(text: str, word: Span) -> bool:

@@ -73,6 +73,12 @@ def align(pairs: str) -> list[tuple[int, int]]:
         ("Sie <b>lacht</b>.", "She laughs.", "0-0 1-1", "She <b>laughs</b>."),
         ("Sie <b>lacht.</b> Ja.", "She laughs. Yes.", "0-0 1-1 2-2", "She <b>laughs.</b> Yes."),
         ("Das „<b>Haus</b>“ da", "That “house” there", "0-0 1-1 2-2", "That “<b>house</b>” there"),
+        ("Das <b>Haus (a)</b>. Ja", "House (a). Yes", "1-0 2-1 3-2", "<b>House (a)</b>. Yes"),
+        ("(<b>Das Haus</b>). Ja", "(House). Yes", "0-0 1-0 2-1", "(<b>House</b>). Yes"),
+        # A bracket is where its other one is.
+        ("<b>Haus</b>(1) da", "House(1) there", "0-0 1-1", "<b>House(1)</b> there"),
+        ("<b>[a] Haus</b> da", "House [a] there", "0-1 1-0 2-2", "<b>House [a]</b> there"),
+        ("<b>Haus [a]</b> da", "[A] house there", "0-1 1-0 2-2", "<b>[A] house</b> there"),
         # Pairs around parts of a word are so where the word is the same.
         ("d<b>ef</b>g<i>h</i> a", "A Defgh defgh", "0-1 0-2 1-0", "A D<b>ef</b>g<i>h</i> defgh"),
         ("a<b>☺</b>d x", "A☺D X", "0-0 1-1", "A<b>☺</b>D X"),
