@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -22,6 +22,7 @@ Alignment = Sequence[tuple[int, int]]
 """Pairs of a source and a target word, split at white space."""
 
 _WORD: Final = re.compile(r"\S+")
+_NAME: Final = re.compile(r"\w+")
 _OPENING: Final = re.compile(r"[\"'„“”‘’‚»«›‹(\[¿¡]")
 _STOPS: Final = "\"'“”’‘»«›‹)].,;:!?…"
 _ENDS: Final = frozenset(".,;:!?…")
@@ -131,6 +132,9 @@ class _Words:
             alignment = guess([source[slice(*span)] for span in self.source], [target[slice(*s)] for s in self.target])
         self._sources: list[list[int]] = [[] for _ in self.target]
         self._targets: list[list[int]] = [[] for _ in self.source]
+        self._names: dict[str, deque[tuple[int, int]]] = {}
+        """In which words each is, and where, as far as they are not taken."""
+
         self._known: dict[int, tuple[int, int] | None] = {}
         for one, other in alignment:
             if one < len(self.source) and other < len(self.target):
@@ -166,6 +170,10 @@ class _Words:
             near = gaps.between(min(partners), max(partners) + 1) if partners else []
             runs = [run for gap in near for run in [self._best(gap, inside)] if run is not None]
             best = max(runs, key=lambda run: run.score, default=None)
+            if best is None and (named := self._named(tag, gaps)):
+                gaps.take((named[0], named[0] + 1))
+                placed.append(((named[0], named[0] + 1), named[1]))
+                continue
             if best is None:
                 self.is_sure = False
                 aim = len(self.target) * (inside.start if inside else 0) // max(1, len(self.source))
@@ -213,6 +221,23 @@ class _Words:
             same = ((word, self.target[word][0] + match.start() - start) for word, match in found if match)
             self._known[number] = next(same, None)
         return self._known[number]
+
+    def _named(self, tag: Tag, gaps: _Gaps) -> tuple[int, Tag] | None:
+        """Returns the free word in which a name without a partner is, as in PDF-Datei, and the pair around it there."""
+        said = self._source_text[tag.start : tag.end]
+        if tag.children or said == said.lower():
+            return None
+        if not self._names:
+            self._names[""] = deque()
+            for word, span in enumerate(self.target):
+                for match in _NAME.finditer(self._target_text, *span):
+                    self._names.setdefault(match[0], deque()).append((word, match.start()))
+        places = self._names.get(said)
+        while places:
+            word, start = places.popleft()
+            if gaps.between(word, word + 1):
+                return word, replace(tag, start=start, end=start + len(said))
+        return None
 
     def _best(self, gap: Span, inside: range) -> _Run | None:
         """Returns the run of words with most of a pair's and fewest others; it begins and ends with one of those."""

@@ -79,6 +79,8 @@ def align(pairs: str) -> list[tuple[int, int]]:
         ("<b>Haus</b>(1) da", "House(1) there", "0-0 1-1", "<b>House(1)</b> there"),
         ("<b>[a] Haus</b> da", "House [a] there", "0-1 1-0 2-2", "<b>House [a]</b> there"),
         ("<b>Haus [a]</b> da", "[A] house there", "0-1 1-0 2-2", "<b>[A] house</b> there"),
+        # A name without a partner is in the word that has it.
+        ("alle <b>PDF</b> Dateien da", "there all PDF-files", "0-1 2-2 3-0", "there all <b>PDF</b>-files"),
         # Pairs around parts of a word are so where the word is the same.
         ("d<b>ef</b>g<i>h</i> a", "A Defgh defgh", "0-1 0-2 1-0", "A D<b>ef</b>g<i>h</i> defgh"),
         ("a<b>☺</b>d x", "A☺D X", "0-0 1-1", "A<b>☺</b>D X"),
