@@ -161,7 +161,7 @@ def _found(kind: str, text: str, opening: re.Match[str], closing: re.Match[str])
         name = normal(content)
         return Found("pair", start, end, inside, "__" if to == "__" else _alias(name), "" if to == "__" else name)
     if title and role:
-        is_name = role not in _OF_TITLES and not any(map(str.isspace, title))
+        is_name = role not in _OF_TITLES and (title[0] == "-" or not any(map(str.isspace, title)))
         return Found("pair", start, end, (inside[0], inside[0] + len(title)), f":{role}:{target}", is_name=is_name)
     if role in OF_TEXT or (not role and any(map(str.isspace, content))):
         return Found("pair", start, end, inside, f":{role}:")

@@ -259,6 +259,11 @@ def test_a_title_of_a_role_may_be_one_word() -> None:
     assert document.write({0: said}, print) == b"In :gh:`Redhouse <a/b>`, :func:`c <d>`\n"
 
 
+def test_a_title_of_a_role_that_is_options_stays() -> None:
+    page = b"Mit :option:`--ab, --cd <--ab>` da, :ref:`--ab Zeichen <ab>`\n"
+    assert translate(read("rst", page)) == b"MIT :option:`--ab, --cd <--ab>` DA, :ref:`--AB ZEICHEN <ab>`\n"
+
+
 def test_what_cannot_be_drawn_anew_is_left_for_a_named_reason() -> None:
     page = b"+---+\n| a\n+---+\n\n=== ===\nabcde f\n=== ===\n"
     document = read("rst", page)
