@@ -33,6 +33,11 @@ _COMMENT: Final = re.compile(r"//(?!/)")
 _CONDITIONAL: Final = re.compile(r"\\?(?:ifn?def|ifeval|endif|include)::[^\[]*\[.*\]\Z")
 _LANGUAGE: Final = re.compile(r"^:lang:[ \t]+([\w-]+)", re.MULTILINE)
 _ENTRY: Final = re.compile(r":!?\w[^:\n]*:(?:\s|\Z)")
+_OF_TEXT: Final = re.compile(
+    r":(?:[\w-]{1,80}-)?(?:description|(?:doc|nav)?title|caption|label|signifier):[ \t]+(?=\S)(?!.*\\$)"
+)
+"""An attribute that is a text, in one line."""
+
 _ATTRIBUTES: Final = re.compile(r"\[(?:\[.*\]|(?=[\w.#%,\"'{\]])(?=(?P<style>[^\],.#%]*)).*)\]\Z")
 _TITLE: Final = re.compile(r"\.(?=\.?[^ \t.])")
 _HEADING: Final = re.compile(r"(?:={1,6}|#{1,6})[ \t]+(?=\S)")
@@ -193,6 +198,8 @@ class _Page:
                     number += 1
                 self._leave(lines[first:number], "code")
                 style, attributes = "-", ""
+            elif self._attribute(lines[number]):
+                number += 1
             elif end := self._markup(lines, number):
                 self._leave(lines[number:end], "markup")
                 number = end
@@ -215,11 +222,19 @@ class _Page:
 
     def _header(self, lines: Sequence[Span], number: int) -> int:
         """Leaves who wrote a page, and when."""
-        first = number
         while number < len(lines) and self._raw(lines[number]):
+            if not self._attribute(lines[number]):
+                self._leave(lines[number : number + 1], "header")
             number += 1
-        self._leave(lines[first:number], "header")
         return number
+
+    def _attribute(self, line: Span) -> bool:
+        """Reads an attribute that is a text, and returns whether it is one."""
+        match = _OF_TEXT.match(self._raw(line))
+        if match is not None:
+            self.parts.append(Part(line[0], line[0] + match.end(), "attributes"))
+            self._take((line[0] + match.end(), line[1]), is_first=False)
+        return match is not None
 
     def _markup(self, lines: Sequence[Span], number: int) -> int | None:
         """Returns what is behind lines that are left as they are, if some are here."""

@@ -95,6 +95,7 @@ def test_links_and_lines_stay(page: str, said: str, expected: str) -> None:
         ("== Haus\nHof\n", ["Haus", "Hof"]),
         ("Haus\n====\nAnna <a@b.de>\n:toc: left\n\nHof\n", ["Haus", "Hof"]),
         ("[[a]]\n= Haus\nAnna <a@b.de>\n\nHof\n", ["Haus", "Hof"]),
+        ("= Haus\n:description: Der *Hof*\n:url: /a\n:title: A \\\nB\n\n:x-label: Tor\n", ["Haus", "Der Hof", "Tor"]),
         ("Bei https://a.de/b. Und _link:/b[Hof]_, _https://a.de[Tor]_\n", ["Bei {t1}. Und Hof, Tor"]),
         ("Im link:pass:[a b.pdf][Haus], link:++c d++[Hof]\n", ["Im Haus, Hof"]),
     ],
