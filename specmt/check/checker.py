@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -57,8 +58,8 @@ _NO_CODES: Final = {
 """What has backticks in a format and is text (a title, a reference, a quotation, an escaped one), or before that what
 is code; and what is written so that a text stays one."""
 
-_REFERENCES: Final = re.compile(r"&(?:#60|lt);(/?\w+)&(?:#62|gt);")
-"""A tag that a text of AsciiDoc names, which is none; some are written so."""
+_REFERENCES: Final = re.compile(r"&(?:#60|lt);(/?\w+)&(?:#62|gt);|&#(?:34|39|43|59);")
+"""A tag that a text of AsciiDoc names, which is none, or a sign; some are written so."""
 
 _FENCE: Final = re.compile(
     r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}(?![`~])[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z"
@@ -182,7 +183,7 @@ def _blocks(document: Document, pair: Pair) -> list[Text]:
     if no_code is None:
         return found
     if pair.file_format == "asciidoc":
-        found = [each._replace(raw=_REFERENCES.sub(r"<\1>", each.raw)) for each in found]
+        found = [each._replace(raw=_REFERENCES.sub(lambda match: html.unescape(match[0]), each.raw)) for each in found]
     for _ in range(2):  # quotations in each other
         found = [each._replace(raw=no_code.sub(lambda match: match[match.lastindex or 0], each.raw)) for each in found]
     return found

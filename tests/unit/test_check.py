@@ -285,6 +285,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ),
         ("asciidoc", 'Der Turm (`"`), 5 (`"`)', 'The 5 (`"`) and tower (`"`)'),
         ("json", "Der Turm：Haus", "The tower :Haus"),
+        ("asciidoc", 'Der Turm "git://a.de/b"', "The tower &#34;git://a.de/b&#34;"),
         ("asciidoc", "Im Turm", "{empty}1. In the tower {plus} there"),
         ("rst", "Der Turm und `Code der Wahl`_", r"\`the tower: `“code” <code der wahl_>`__"),
         ("rst", "Der `gute Turm >= 4.0` hier", "The `tower >= 4.0` here"),
