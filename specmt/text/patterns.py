@@ -78,6 +78,8 @@ _APART: Final = r"[.,:/@\ -]{1,3}"
 
 
 _CODE: Final = r"(?:[A-Z]{0,8}[0-9][A-Z0-9]{0,30}|[A-Z]{1,4})"
+_BBCODE: Final = "b|i|u|s|url|img|code|quote|list|size|color|font|email|attachment|center|spoiler"
+"""Marks of forums, as ``[b]`` where ``[/b]`` follows, ``[/b]`` and ``[url=…]``."""
 
 # Every repetition is bounded, or cannot start at each character of a run: time is linear in the length of a text.
 _KINDS: Final = {
@@ -93,6 +95,9 @@ _KINDS: Final = {
         | </?(?i:{_NAMES})(?:{_ATTRIBUTES})?/?> | </{NAME}\s?> | <{NAME}(?:{_ATTRIBUTES})?/>
         | <{NAME}(?=\s+[\w:.-]{{1,40}}\s?=){_ATTRIBUTES}>
         | <(?P<element>{NAME}|\d{{1,3}})>(?=.{{0,500}}</(?P=element)>) | </\d{{1,3}}> | <\d{{1,3}}\s?/>""",
+    "bbcode": rf"""
+          \[/(?:{_BBCODE})\] | \[(?:{_BBCODE})=[^\[\]\n]{{0,200}}\]
+        | \[(?P<bbcode_name>{_BBCODE})\](?=.{{0,500}}\[/(?P=bbcode_name)\])""",
     "link": rf"!?\[(?=[^\[\]]{{0,300}}{_TARGET}) | {_TARGET}",
     "strong": r"\*\*(?=[^\s*](?:[^*]{0,300}[^\s*])?\*\*) | (?<=[^\s*])\*\*",
     "url": rf"""

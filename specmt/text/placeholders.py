@@ -36,7 +36,7 @@ _QUOTES: Final = {"«": "»", "»": "«", "‹": "›", "›": "‹"}
 
 _UNNUMBERED: Final = re.compile(r"%[-+#0-9.]*[a-zA-Z@]")
 _MAX_DEPTH: Final = 8
-_GLUED: Final = frozenset(("braces", "printf", "tag", "emoji", "ansi", "run"))
+_GLUED: Final = frozenset(("braces", "printf", "tag", "bbcode", "emoji", "ansi", "run"))
 """Kinds of tokens that may stand right beside a word and are no part of it."""
 
 _SUFFIX: Final = 3

@@ -43,6 +43,11 @@ from tests.sessions import FakeModel, fake_translator
         ("Am 2024-01-31 an <a@b.de>: <https://a.de>", "Am %1 an %2: %3", ["2024-01-31", "<a@b.de>", "<https://a.de>"]),
         ("Auf \\\\srv\\c$\\x, %TEMP%\\y", "Auf %1, %2", ["\\\\srv\\c$\\x", "%TEMP%\\y"]),
         ("Danke 👍🏽!", "Danke %1!", ["👍🏽"]),
+        (
+            "Ein [b]Haus[/b] in [url=x]Ulm[/url] [code]",
+            "Ein %1 Haus %2 in %3 Ulm %4 [code]",
+            ["[b]", "[/b]", "[url=x]", "[/url]"],
+        ),
         ("Wie ``:role:`x``` zeigt", "Wie %1 zeigt", ["``:role:`x```"]),
         ("Er sagte `a b` und ``c`d``.", "Er sagte %1 und %2.", ["`a b`", "``c`d``"]),
         ("Um 12:34:56.789: fe80::1, 10.0.0.1:80", "Um %1: %2, %3", ["12:34:56.789", "fe80::1", "10.0.0.1:80"]),
@@ -164,7 +169,9 @@ UNITS = (
 )
 
 
-@pytest.mark.parametrize("unit", [*UNITS.split("|"), "-", ". ", "DE89 1234 ", "http://(", "<b>x</b>", "[a](b"])
+@pytest.mark.parametrize(
+    "unit", [*UNITS.split("|"), "-", ". ", "DE89 1234 ", "http://(", "<b>x</b>", "[a](b", "[b]", "[b=x"]
+)
 def test_masking_takes_linear_time(unit: str) -> None:
     def check(size: int) -> None:
         text, rules = unit * (size // len(unit)), Rules(Characters(), 200, ("de", "en"))
