@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock, html_block, lheading
+from markdown_it.rules_block import StateBlock, blockquote, html_block, lheading
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
@@ -117,6 +117,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     markdown.normalizeLink = str  # type: ignore[assignment]  # targets are copied
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
+    block.at("blockquote", _quote, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     block.at("html_block", _html, {"alt": ["paragraph", "reference", "blockquote"]})
     if mdx:
         markdown.disable(["code", "html_block", "html_inline", "autolink"])
@@ -154,6 +155,26 @@ _OF_HTML: Final = re.compile(
     r"<(?:(?P<inline>a|abbr|b|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*|(?=[^<>]*\smarkdown[=>])\w[^<>]*)>"
 )
 """A tag alone on a line behind which there may be Markdown."""
+
+
+_NO_TEXT: Final = re.compile(r"(?:[ ]{0,3}>)+[ ]{0,4}(?:#{1,6}(?:[ \t]|\Z)|(?:-{3,}|\*{3,}|_{3,})[ \t]*\Z|`{3}|~{3})")
+"""A line of a quotation that ends it where the next one has no mark: what goes on without one is text alone."""
+
+
+def _quote(state: StateBlock, line: int, last: int, silent: bool) -> bool:
+    """Reads a quotation as theirs does, which looks at all lines up to a blank one even where it ends before."""
+    if silent or _source(state, line)[:1] != ">":
+        return blockquote(state, line, last, silent)
+    block = state.src, state.level, last
+    known, start, end = cast(tuple[object, int, int], state.env.get("quote", (None, 0, 0)))
+    if known != block or not start <= line < end:
+        end = line + 1
+        while end < last and (_source(state, end)[:1] == ">" or not _NO_TEXT.match(_source(state, end - 1))):
+            if state.isEmpty(end):
+                break
+            end += 1
+        state.env["quote"] = block, line, end
+    return blockquote(state, line, end, silent)
 
 
 def _html(state: StateBlock, line: int, last: int, silent: bool) -> bool:
