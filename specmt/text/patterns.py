@@ -88,7 +88,7 @@ _KINDS: Final = {
           (?<![`\w])(?: `[^`\s](?:[^`]{{0,500}}[^`\s])?`
             | ``(?!\s)(?:[^`']|`(?!`)|'(?!')){{1,500}}(?<!\s)`?`` )(?![`\w])
         | `{{3,}}[^`]{{0,500}}(?:`{{3,}})?
-        | <(?P<verbatim>code|samp|tt|script|style|{"|".join(ICONS)})(?:{_ATTRIBUTES})?>[^<]{{0,500}}</(?P=verbatim)>
+        | <(?P<verbatim>code|samp|tt|var|script|style|{"|".join(ICONS)})(?:{_ATTRIBUTES})?>[^<]{{0,500}}</(?P=verbatim)>
         | <(?P<icon>i|span|em)(?=\s[^<>]{{0,200}}{ICON}){_ATTRIBUTES}>[^<]{{0,50}}</(?P=icon)>""",
     "tag": rf"""
           <!--[\s\S]{{0,2000}}?--> | <%[\s\S]{{0,500}}?%> | <\?[\s\S]{{0,100}}?\?>

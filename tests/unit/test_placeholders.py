@@ -43,6 +43,7 @@ from tests.sessions import FakeModel, fake_translator
         ("Am 2024-01-31 an <a@b.de>: <https://a.de>", "Am %1 an %2: %3", ["2024-01-31", "<a@b.de>", "<https://a.de>"]),
         ("Auf \\\\srv\\c$\\x, %TEMP%\\y", "Auf %1, %2", ["\\\\srv\\c$\\x", "%TEMP%\\y"]),
         ("Danke 👍🏽!", "Danke %1!", ["👍🏽"]),
+        ("Der Wert <var>sn</var> gilt", "Der Wert %1 gilt", ["<var>sn</var>"]),
         (
             "Ein [b]Haus[/b] in [url=x]Ulm[/url] [code]",
             "Ein %1 Haus %2 in %3 Ulm %4 [code]",
