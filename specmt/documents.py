@@ -377,6 +377,7 @@ def _hold(pending: _Pending, once_more: Again) -> None:
         if held is not None:
             said.text, said.confidence, said.damage = held.text, None, damage(said.source, held.text)
             said.alignment = guess(said.source.split(), said.text.split())
+            said.warnings = said.warnings if said.damage else ()  # these are of the text that was damaged
 
 
 def _finish(pending: _Pending, once_more: Again) -> Finished:

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import time
 import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polib
@@ -25,6 +27,7 @@ from specmt.formats.markup import xml_escape
 from specmt.options import DecodingOptions
 from specmt.pairs import read_pairs, write_tmx
 from specmt.text.memory import read_memory
+from specmt.types import Line, Translation
 from tests.documents import PO, SAMPLES, O, Sample, Shouting, package, run, unpack
 
 
@@ -234,6 +237,17 @@ def test_a_cue_begins_with_no_mark_of_the_word_before() -> None:
     source = f"{head}<i>Das ist ein Satz, der</i>{between}weitergeht. Gut.\n"
     (document,) = run(Shouting({"Das ist ein Satz, der weitergeht.": "THAT GOES ON."}), ("subtitles", source))
     assert document.data.decode() == f"{head}<i>THAT GOES ON</i>.{between}GUT.\n"
+
+
+def test_what_is_said_of_a_damaged_sentence_is_not_of_the_next_try() -> None:
+    class Warned(Shouting):
+        def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
+            for each in super().translate(lines, options):
+                yield replace(each, warnings=["'Haus' stays as it is"]) if "{t1}" in each.line.text else each
+
+    (document,) = run(Warned({"Haus {t1} ist da.": "HOUSE"}), ("html", "<p>Haus <img> ist da.</p>"))
+    assert document.data == b"<p>HAUS <img> IST DA.</p>"
+    assert not document.summary.warnings
 
 
 @pytest.mark.parametrize(
