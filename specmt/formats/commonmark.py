@@ -18,6 +18,7 @@ from markdown_it.rules_block import StateBlock, blockquote, html_block, lheading
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
+from specmt.errors import DataError
 from specmt.formats.commonmark_inline import (
     ATTRIBUTES,
     BRACES,
@@ -100,6 +101,9 @@ _KEPT_BLOCK: Final = (
 _MOST_LINES: Final = 20
 """How many lines a macro may have that text is behind; each is looked through."""
 
+_MOST_LOOKS: Final = 50
+"""How often a line may be looked at as one of a quotation, on average."""
+
 _BEHIND: Final = re.compile(r"[%>]\}+(?!\})[ \t]*\S")
 """The end of a macro, and what is behind it."""
 
@@ -131,6 +135,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     inline.ruler.before("kept", "brackets", brackets)
     inline.ruler.before("escape", "escapes", escapes)
     inline.ruler.before("link", "macro_link", macro_link)
+    block.before("fence", "looked", _looked, {"alt": ["blockquote"]})
     block.before("fence", "line", _line, interrupts)
     block.before("table", "grid", _grid)
     if dialect != "gfm":
@@ -175,6 +180,18 @@ def _quote(state: StateBlock, line: int, last: int, silent: bool) -> bool:
             end += 1
         state.env["quote"] = block, line, end
     return blockquote(state, line, end, silent)
+
+
+def _looked(state: StateBlock, line: int, _: int, silent: bool) -> bool:
+    """Counts the lines at which it is asked whether a quotation ends there, of which each ought to be one of its own.
+
+    :raises DataError: it is asked too often.
+    """
+    if silent:
+        state.env["looked"] = state.env.get("looked", 0) + 1
+        if state.env["looked"] > _MOST_LOOKS * len(state.bMarks):
+            raise DataError(f"line {line + 1} may be a part of too many quotations: put blank lines behind them")
+    return False
 
 
 def _html(state: StateBlock, line: int, last: int, silent: bool) -> bool:

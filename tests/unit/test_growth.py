@@ -418,6 +418,13 @@ def test_heredocs_that_do_not_end_are_not_read_over_and_over() -> None:
 
 
 @pytest.mark.usefixtures("no_garbage")
+def test_quotations_that_each_might_have_the_lines_behind_them_are_refused() -> None:
+    page = "> [!note]\nb\n"
+    read_document((page * 50).encode(), "a", "markdown", FormatOptions())
+    with pytest.raises(DataError, match=r"line \d+ may be a part of too many quotations"):
+        read_document((page * 400).encode(), "a", "markdown", FormatOptions())
+
+
 def test_what_closes_is_not_counted_for_each_bracket_that_opens() -> None:
     page = parser("")
     assert_linear(lambda size: page.parseInline("[" * size + "](b)" * (size // 4)), 10_000)
