@@ -59,6 +59,9 @@ _ADMONITION: Final = re.compile(r"(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(
 _MANUAL: Final = re.compile(r"^(?:=[ \t]+)?[\w.+-]+[ \t]*\(\w{1,9}\)[ \t]*$", re.MULTILINE)
 """The title of a manual page."""
 
+_OPTION: Final = re.compile(r"-{1,2}[\w\[(]\S*(?:[ \t]+(?:[-<\[({|.]\S*|\w+(?=,|\Z)))*")
+"""A term that is an option of a command."""
+
 _NAMES: Final = re.compile(r"[^\s,]+(?:,[ \t]*[^\s,]+){0,99}[ \t]+-[ \t]+(?=\S)")
 """What a manual page is about, in front of what that is for: by these programs find it."""
 
@@ -138,8 +141,11 @@ class _Page:
         self._is_old = match is not None and abs(len(match["title"] or "") - len(match["under"] or "")) < 2
         """Whether quotation marks are those of the first AsciiDoc."""
 
-        self._begins_with_names = _MANUAL.search(text) is not None
+        self._is_manual = self._begins_with_names = _MANUAL.search(text) is not None
         """Whether the next paragraph may be the first of a manual page."""
+
+        self._is_synopsis = False
+        """Whether it is in how a command is called, as a manual page says that."""
 
         self._breaks = False
         """Whether it is in this paragraph."""
@@ -171,6 +177,7 @@ class _Page:
             elif _ATTRIBUTES.match(raw):
                 match = _ATTRIBUTES.match(raw)
                 style = "source" if raw.startswith("[,") else match["style"] or style if match else style
+                style = "synopsis" if self._is_synopsis and style == "verse" else style
                 attributes += raw
                 self._leave(lines[number : number + 1], "attributes")
                 number += 1
@@ -274,6 +281,7 @@ class _Page:
     def _heading(self, span: Span, attributes: str, line: int) -> None:
         """Reads a title; where it is referred to, it, or the first of those that are the same, keeps its id."""
         title = self._text[slice(*span)]
+        self._is_synopsis = self._is_manual and title.strip().casefold() == "synopsis"
         name = "_" + re.sub(r"[ .-]+", "_", re.sub(r"[^\w .-]", "", title.lower())).strip("_")
         places, is_named = self._links.pop(title, []), self._links.pop(name, None) is not None
         own = _ID.search(attributes)
@@ -302,7 +310,11 @@ class _Page:
             self._leave([(start, start + match.end())], "markup")
             return self._text_of(lines, number, start + match.end(), in_list=True)
         if (match := _TERM.match(raw)) and "`" not in match["mark"]:
-            self._take((start + match.start("term"), start + match.end("term")))
+            term = start + match.start("term"), start + match.end("term")
+            if _OPTION.fullmatch(match["term"]):
+                self._leave([term], "code")
+            else:
+                self._take(term)
             if match.end() < len(raw):
                 return self._text_of(lines, number, start + match.end(), in_list=True)
             number += 1
@@ -316,6 +328,7 @@ class _Page:
         under = self._raw(lines[number + 1]) if number + 1 < len(lines) else ""
         if may_be_title and _UNDERLINE.match(under) and abs(len(under) - len(raw)) < 2 and any(map(str.isalnum, raw)):
             place = lines[number + 1]
+            self._is_synopsis = self._is_manual and raw.casefold() == "synopsis"
             self._take(lines[number], more=lambda said: [Edit(*place, [under[0] * max(2, len(said))])])
             return number + 2
         match = _ADMONITION.match(raw) or (_NAMES.match(raw) if self._begins_with_names else None)
