@@ -144,8 +144,8 @@ class _Page:
         self._is_manual = self._begins_with_names = _MANUAL.search(text) is not None
         """Whether the next paragraph may be the first of a manual page."""
 
-        self._is_synopsis = False
-        """Whether it is in how a command is called, as a manual page says that."""
+        self._titles = 0
+        """How many there were; a manual page says under the third one how a command is called."""
 
         self._breaks = False
         """Whether it is in this paragraph."""
@@ -177,7 +177,7 @@ class _Page:
             elif _ATTRIBUTES.match(raw):
                 match = _ATTRIBUTES.match(raw)
                 style = "source" if raw.startswith("[,") else match["style"] or style if match else style
-                style = "synopsis" if self._is_synopsis and style == "verse" else style
+                style = "synopsis" if self._is_manual and self._titles == 3 and style == "verse" else style
                 attributes += raw
                 self._leave(lines[number : number + 1], "attributes")
                 number += 1
@@ -281,7 +281,7 @@ class _Page:
     def _heading(self, span: Span, attributes: str, line: int) -> None:
         """Reads a title; where it is referred to, it, or the first of those that are the same, keeps its id."""
         title = self._text[slice(*span)]
-        self._is_synopsis = self._is_manual and title.strip().casefold() == "synopsis"
+        self._titles += 1
         name = "_" + re.sub(r"[ .-]+", "_", re.sub(r"[^\w .-]", "", title.lower())).strip("_")
         places, is_named = self._links.pop(title, []), self._links.pop(name, None) is not None
         own = _ID.search(attributes)
@@ -328,7 +328,7 @@ class _Page:
         under = self._raw(lines[number + 1]) if number + 1 < len(lines) else ""
         if may_be_title and _UNDERLINE.match(under) and abs(len(under) - len(raw)) < 2 and any(map(str.isalnum, raw)):
             place = lines[number + 1]
-            self._is_synopsis = self._is_manual and raw.casefold() == "synopsis"
+            self._titles += 1
             self._take(lines[number], more=lambda said: [Edit(*place, [under[0] * max(2, len(said))])])
             return number + 2
         match = _ADMONITION.match(raw) or (_NAMES.match(raw) if self._begins_with_names else None)

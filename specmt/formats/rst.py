@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from specmt.formats.rst_lines import (
     BULLET,
     DOCTEST,
     EXPLICIT,
+    FENCE,
     FIELD,
     GRID,
     OPTIONS,
@@ -82,6 +84,8 @@ class _Page:
         self._text = text
         self._names = names
         self._lines = Lines(text)
+        fences = ((n, FENCE.match(self._lines.raw(n))) for n in range(len(self._lines)))
+        self._fences = [*(n for n, match in fences if match and not match["language"]), len(self._lines)]
         self._ending = "\r\n" if "\r\n" in text else "\n"
         self._segments: list[Segment] = []
         self._parts: list[Part] = []
@@ -145,6 +149,8 @@ class _Page:
             end = self._lines.indented(number + 1, last, indent)
             if match.end() < len(raw) or end > number + 1:
                 return self._hanging(number, match.end(), last, indent, "option")
+        if FENCE.match(raw) and (end := self._fences[bisect_right(self._fences, number)]) < last:
+            return self._leave(number, end + 1, "code")
         if DOCTEST.match(raw):
             return self._leave(number, self._lines.paragraph_end(number, last), "code")
         if VERSE.match(raw):

@@ -19,6 +19,9 @@ _NAMED: Final = r"[A-Za-z][\w-]*"  # with nothing between, it goes on with an op
 _OPTION: Final = rf"(?:--?\w[\w-]*(?:[ =]{_NAMED}|[ =]?<[^<>]+>)?|/\w(?:[ =]?(?:{_NAMED}|<[^<>]+>))?)"
 OPTIONS: Final = re.compile(rf"{_OPTION}(?:, {_OPTION})*(?:\s\s+|\Z)")
 DOCTEST: Final = re.compile(r">>>(?:\s|\Z)")
+FENCE: Final = re.compile(r"`{3}(?P<language>[\w+-]*)[ \t]*\Z")
+"""Around code as in Markdown, which is none to docutils, and is code to those who write it."""
+
 VERSE: Final = re.compile(r"\|(?:\s+|\Z)")
 GRID: Final = re.compile(r"\+-[-+]+-\+\Z")
 SIMPLE: Final = re.compile(r"=+(?:\s+=+)+\Z")

@@ -264,6 +264,12 @@ def test_a_title_of_a_role_that_is_options_stays() -> None:
     assert translate(read("rst", page)) == b"MIT :option:`--ab, --cd <--ab>` DA, :ref:`--AB ZEICHEN <ab>`\n"
 
 
+def test_code_between_fences_of_markdown_is_left() -> None:
+    page = b"Ein Haus.\n\n```py\nnein = 1\n\n  nein\n```\n\nEin Tor.\n\n```\nnein\n```\n\n```py\nEin Hof.\n"
+    document = read("rst", page)
+    assert [each.source.text for each in document.segments] == ["Ein Haus.", "Ein Tor.", "```py Ein Hof."]
+
+
 def test_what_cannot_be_drawn_anew_is_left_for_a_named_reason() -> None:
     page = b"+---+\n| a\n+---+\n\n=== ===\nabcde f\n=== ===\n"
     document = read("rst", page)
