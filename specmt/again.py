@@ -15,8 +15,9 @@ from specmt.text.view import CONTROL, plain
 from specmt.types import Line, Tagged, Translation
 
 _CONTROL: Final = re.compile(f"[{CONTROL}]")
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_WORD: Final = re.compile(r"[^\W\d_]{4}")
+_SAYS: Final = re.compile(r"[^\W\d_]|[€$£¥%‰°§&]")
+_DIGITS: Final = re.compile(r"\d+")
+_WORD: Final = re.compile(r"[^\W\d_]{4}|[A-Z][a-z]{2}")
 """What is in words that a translation cannot be without, unlike articles and endings."""
 
 _STAND_IN: Final = re.compile(r"'\{tx*\d+\}'")
@@ -28,7 +29,7 @@ Again = Callable[[Sequence[Tagged]], "Iterator[Tagged | None]"]
 def damage(source: str, translation: str) -> str | None:
     """Returns what is known to be wrong with the translation of a sentence, if anything: such a one is not written."""
     copied = find_copied(source)
-    if not translation.strip() or (copied and _WORD.search(_said(source)) and not _LETTER.search(_said(translation))):
+    if not translation.strip() or _says_nothing(source, translation, copied):
         return "the model says nothing"
     problems = judge(source, translation, ("", ""), numbers=False, copied=copied) or _hidden(copied, translation)
     if not problems and Counter(_CONTROL.findall(source)) - Counter(_CONTROL.findall(translation)):
@@ -36,6 +37,13 @@ def damage(source: str, translation: str) -> str | None:
     if not problems and source.count("\\n") > translation.count("\\n"):
         problems = ["a line break is not in the translation"]
     return _STAND_IN.sub("an inline tag", problems[0]) if problems else None
+
+
+def _says_nothing(source: str, translation: str, copied: Sequence[str]) -> bool:
+    """Whether of a source with words only its numbers are left, and what is copied."""
+    if _SAYS.search(_said(translation) if copied else translation) or not _WORD.search(_said(source)):
+        return False
+    return _DIGITS.findall(source) == _DIGITS.findall(translation)
 
 
 def _said(text: str) -> str:

@@ -243,7 +243,7 @@ def _blocks_in(document: TextDocument) -> list[Text]:
             before = text[text.rfind("\n", 0, part.start) + 1 : part.start]
             raw = text[part.start : part.end]
             raw = _QUOTE.sub("\n", raw) if ">" in before else raw
-            kind = part.reason or ("heading" if _HEADING.match(before + raw) else "")
+            kind = part.reason or ("heading" if _HEADING.match(before) else "")
             if found and kind == found[-1].kind == "" and _GOES_ON.fullmatch(text, place, part.start):
                 found[-1] = found[-1]._replace(raw=f"{found[-1].raw} {raw}")
             else:

@@ -222,6 +222,7 @@ def test_seeded_faults_are_found_and_nothing_else(file_format: str, tmp_path: Pa
         ("rst", r"Zum (:x:`\`\`a''` nur) Turm (:x:`\`\`b''`)", r"To the (:x:`\`\`a''`) tower (:x:`\`\`b''`)"),
         ("asciidoc", 'Der "`hohe Turm`" und `a`', 'The "`high tower`" and `a`'),
         ("rst", "Der hohe Turm\n```", "The high tower ```"),
+        ("rst", "## Der hohe Turm", "The high tower ##"),
         ("markdown", "Klick auf `Speichern und zurück`.", "Click on `Save and go back`."),
         ("markdown", "Ruf `tool zeige datei` auf", "Call `tool show file`"),
         ("markdown", "```sh\nls # alle\necho 'Hallo Welt'\n```", "```sh\nls # all of them\necho 'Hello'\n```"),

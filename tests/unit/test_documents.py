@@ -262,6 +262,7 @@ def test_what_is_said_of_a_damaged_sentence_is_not_of_the_next_try() -> None:
         ("Haus", "HO\ufffdUSE", "the character '\ufffd' is in the translation only"),
         ("Haus", " ", "the model says nothing"),
         ("Haus %s", "%s.", "the model says nothing"),
+        ("Mai 14", "14.", "the model says nothing"),
     ],
 )
 def test_a_damaged_sentence_is_not_written(source: str, said: str, what: str) -> None:
