@@ -56,8 +56,8 @@ _ITEM: Final = re.compile(
 )
 _TERM: Final = re.compile(r"[ \t]*(?P<term>[^\s].*?)(?P<mark>:{2,4}|;;)(?:[ \t]+(?=\S)|\Z)")
 _ADMONITION: Final = re.compile(r"(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(?=\S)")
-_MANUAL: Final = re.compile(r"^(?:=[ \t]+)?[\w.+-]+[ \t]*\(\w{1,9}\)[ \t]*$", re.MULTILINE)
-"""The title of a manual page."""
+_MANUAL: Final = re.compile(r"(?:(?:[:/].*)?\r?\n)*(?:=[ \t]+)?[\w.+-]+[ \t]*\(\w{1,9}\)[ \t]*$", re.MULTILINE)
+"""The title that a manual page begins with, behind comments and attributes."""
 
 _OPTION: Final = re.compile(r"-{1,2}[\w\[(]\S*(?:[ \t]+(?:[-<\[({|.]\S*|\w+(?=,|\Z)))*")
 """A term that is an option of a command."""
@@ -141,7 +141,7 @@ class _Page:
         self._is_old = match is not None and abs(len(match["title"] or "") - len(match["under"] or "")) < 2
         """Whether quotation marks are those of the first AsciiDoc."""
 
-        self._is_manual = self._begins_with_names = _MANUAL.search(text) is not None
+        self._is_manual = self._begins_with_names = _MANUAL.match(text) is not None
         """Whether the next paragraph may be the first of a manual page."""
 
         self._titles = 0

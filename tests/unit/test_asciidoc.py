@@ -208,6 +208,11 @@ def test_the_names_in_a_manual_page_stay_in_front_of_a_dash(page: str) -> None:
     assert "\ndas, da - EIN HAUS.\n\nDA - EIN HOF.\n" in written
 
 
+def test_a_page_that_names_a_call_is_no_manual_page() -> None:
+    document = read("asciidoc", b"// c\n:a: b\n\n= Das Haus\n\nda - Ein Hof\n\n----\nnein(1)\n----\n")
+    assert [each.source.text for each in document.segments] == ["Das Haus", "da - Ein Hof"]
+
+
 @pytest.mark.parametrize("title", ["AUFRUF\n------", "== Synopsis"])
 def test_how_a_command_is_called_and_its_options_stay(title: str) -> None:
     page = f"das(1)\n======\n\n== NAME\ndas - HAUS\n\n{title}\n[verse]\n'das' [<nein>]\n\n== HOF\n[verse]\nEIN HAUS\n\n"
