@@ -162,12 +162,10 @@ class LearntPolicy(Policy):
         """Returns what is to be timed now: the verifier alone, then with noise, in batches once that is affordable."""
         if not self.costs.is_timed(rows * self.width):
             return NO_DRAFT
-        for arm in self.arms[1:2]:
-            tokens = float(rows * (self.width + arm.ahead))
-            is_dear = tokens > PROBED and PROBES * self.costs.seconds([Call("", tokens)]) > SHARE * self.seconds
-            if arm.drafter == NOISE and self.costs.is_beyond(tokens) and not is_dear:
-                return arm
-        return None
+        arm = next(iter(self.arms[1:]), NO_DRAFT)
+        tokens = float(rows * (self.width + arm.ahead))
+        is_dear = tokens > PROBED and PROBES * self.costs.seconds([Call("", tokens)]) > SHARE * self.seconds
+        return arm if arm.drafter == NOISE and self.costs.is_beyond(tokens) and not is_dear else None
 
     def _plan(self, rows: int, promising: bool, waiting: int) -> Plan:
         # Nothing is drafted for a batch before it is known what more tokens cost.
@@ -193,8 +191,9 @@ class LearntPolicy(Policy):
             calls = wait * worth[best] / (rows * self._expect(best, rows, promising)[0])
             self.until, made = min(self.until, self.seconds + wait), min(made, max(math.ceil(calls), PROBES))
         arm = min(due, key=self.played.__getitem__, default=best)
-        if arm != best or arm not in seen:  # what that takes is seen before there is more of it
-            made, self.until = PROBES, self.seconds
+        if arm != best or arm not in seen:  # what that takes is seen before there is more of it: twice, if it is new
+            made, tokens = PROBES, PROBES * rows * self._expect(arm, rows, promising)[0]
+            self.until = self.seconds + 2.5 * (arm not in seen) * tokens / worth[arm]  # the first turn is cold
         confidence = self._confidence(arm, rows, promising, worth[best])
         return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
 

@@ -53,8 +53,8 @@ class Costs:
     """Seconds of calls of the verifier, by tokens, and how many times as long as expected a way to draft takes.
 
     What drafters do is expected to take as much of the verifier's seconds as they read of its bytes, times what the
-    best of the ways that were measured takes more. All of it is at one pace: a machine that is slower now, or on
-    another day, is slower at everything.
+    best of the ways that were measured takes more, if it does. All of it is at one pace: a machine that is slower now,
+    or on another day, is slower at everything.
     """
 
     def __init__(self, known: dict[str, Table], shares: Mapping[str, float], base: str = VERIFIER) -> None:
@@ -93,8 +93,8 @@ class Costs:
             return self.pace * self._expected(calls)
         factor = self._factor(f"{self.base}, {way}", rows)
         if factor is None:
-            others = [self._factor(each, rows) for each in self.known if each.startswith(f"{self.base}, ")]
-            factor = min((each for each in others if each is not None), default=1.0)
+            others = (self._factor(each, rows) for each in self.known if each.startswith(f"{self.base}, "))
+            factor = max(1.0, min((each for each in others if each is not None), default=1.0))
         return self.pace * factor * self._expected(calls)
 
     def _is_settled(self, values: Sequence[float]) -> bool:

@@ -40,14 +40,13 @@ void clear_tile() {
     asm volatile("tilezero %%tmm%c0" ::"i"(TO));
 }
 
-// What tiles make of a type, and how many rows they are for at least.
+// What tiles make of a type.
 template <class T>
 struct Tiles;
 
 template <>
 struct Tiles<BFloat16> {
     using Sum = float;
-    static constexpr int LEAST = 1;
     static Floats load_sum(const float* sum) { return load(sum); }
     template <int SUM, int X, int W>
     static void multiply() {
@@ -58,7 +57,6 @@ struct Tiles<BFloat16> {
 template <>
 struct Tiles<Int8> {
     using Sum = int32_t;
-    static constexpr int LEAST = 13;
     static Whole load_sum(const int32_t* sum) { return load_whole(sum); }
     template <int SUM, int X, int W>
     static void multiply() {
@@ -67,10 +65,11 @@ struct Tiles<Int8> {
 };
 
 // The same as `block`, on tiles: 0 … 3 are sums, 4 and 5 rows, 6 and 7 weights. There are as many rows as tiles were
-// shaped for, in one tile or two, or fewer: what is read behind them goes nowhere.
+// shaped for, in one tile or two, or fewer: what is read behind them goes nowhere. The weights of the next panels are fetched
+// where asked for.
 template <class T, int ROW_TILES, int PANELS>
 void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int panel, Epilogue epilogue, float* out,
-                int64_t out_stride) {
+                int64_t out_stride, bool fetches) {
     constexpr int STEP = TILE_BYTES / sizeof(typename T::Value);
     const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
     const auto* weight = static_cast<const typename T::Value*>(linear.weight) + panel * panel_size;
@@ -79,6 +78,10 @@ void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int 
     const int64_t bytes = x.stride * static_cast<int64_t>(sizeof(typename T::Value));
     clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
     for (int k = 0; k < inputs; k += STEP) {
+        // Two lines of a tile are enough to make the processor fetch what is between and behind them.
+        for (int p = 0; fetches && p < PANELS; ++p)
+            for (int line = 0; line < TILE; line += TILE / 2)
+                __builtin_prefetch(weight + (PANELS + p) * panel_size + k * LANES + line * STEP, 0, 2);
         load_tile<4>(first + k, bytes);
         load_tile<6>(weight + k * LANES, TILE_BYTES);
         Tiles<T>::template multiply<0, 4, 6>();
@@ -105,78 +108,10 @@ void tile_block(int rows, int size, const Rows<T>& x, const Linear& linear, int 
     }
 }
 
-// The same as `tile_block`, bit for bit, in ordinary registers: one row or two are too little for tiles. Their instruction
-// sums up the products of even and of odd inputs of a tile apart, from nothing, and takes tiny numbers for 0.
-template <int ROWS, int PANELS>
-void few_block(const Rows<BFloat16>& x, const Linear& linear, int panel, Epilogue epilogue, float* out,
-               int64_t out_stride) {
-    constexpr int STEP = TILE_BYTES / sizeof(uint16_t), TINY_IS_ZERO = 0x8040;
-    const int64_t panel_size = static_cast<int64_t>(linear.inputs) * LANES;
-    const auto* weight = static_cast<const uint16_t*>(linear.weight) + panel * panel_size;
-    const __m512i upper = _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000));
-    __m512 sum[ROWS][PANELS];
-    for (auto& row : sum)
-        for (auto& each : row) each = _mm512_setzero_ps();
-    const unsigned control = _mm_getcsr();
-    _mm_setcsr(control | TINY_IS_ZERO);
-    for (int k = 0; k < linear.inputs; k += STEP) {
-        __m512 even[ROWS][PANELS], odd[ROWS][PANELS];
-#pragma GCC unroll 16
-        for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 16
-            for (int p = 0; p < PANELS; ++p) even[r][p] = odd[r][p] = _mm512_setzero_ps();
-        for (int i = k; i < k + STEP; i += 2) {
-            __m512 first[ROWS], second[ROWS];
-#pragma GCC unroll 16
-            for (int r = 0; r < ROWS; ++r) {
-                int32_t pair;
-                std::memcpy(&pair, x.values + r * x.stride + i, sizeof pair);
-                const __m512i both = _mm512_set1_epi32(pair);
-                first[r] = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-                second[r] = _mm512_castsi512_ps(_mm512_and_si512(both, upper));
-            }
-#pragma GCC unroll 16
-            for (int p = 0; p < PANELS; ++p) {
-                const __m512i both = _mm512_loadu_si512(weight + p * panel_size + i * LANES);
-                const __m512 low = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-                const __m512 high = _mm512_castsi512_ps(_mm512_and_si512(both, upper));
-#pragma GCC unroll 16
-                for (int r = 0; r < ROWS; ++r) {
-                    even[r][p] = _mm512_fmadd_ps(first[r], low, even[r][p]);
-                    odd[r][p] = _mm512_fmadd_ps(second[r], high, odd[r][p]);
-                }
-            }
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 16
-            for (int p = 0; p < PANELS; ++p)
-                sum[r][p] = _mm512_add_ps(sum[r][p], _mm512_add_ps(even[r][p], odd[r][p]));
-    }
-    _mm_setcsr(control);
-    for (int p = 0; p < PANELS; ++p)
-        for (int r = 0; r < ROWS; ++r)
-            finish<BFloat16>(sum[r][p], Outputs(linear, panel + p), x, r, epilogue, out, out_stride);
-}
-
-template <int ROWS>
-void multiply_few(const Rows<BFloat16>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
-                  int64_t out_stride) {
-    constexpr int WIDE = 8 / ROWS;
-    int panel = panels.begin;
-    for (; panel + WIDE <= panels.end; panel += WIDE)
-        few_block<ROWS, WIDE>(x, linear, panel, epilogue, out, out_stride);
-    for (; panel < panels.end; ++panel) few_block<ROWS, 1>(x, linear, panel, epilogue, out, out_stride);
-}
-
 // The same as `multiply`, on tiles, with at least TILE − 1 rows to read behind those of x.
 template <class T>
 void multiply_tiled(int rows, const Rows<T>& x, const Linear& linear, Range panels, Epilogue epilogue, float* out,
                     int64_t out_stride) {
-    if constexpr (std::is_same_v<T, BFloat16>) {
-        if (rows == 1) return multiply_few<1>(x, linear, panels, epilogue, out, out_stride);
-        if (rows == 2) return multiply_few<2>(x, linear, panels, epilogue, out, out_stride);
-    }
     // A few panels at a time stay in the cache while all rows pass, in tiles of about the same size.
     constexpr int STRIP = 4;
     const int groups = (rows + TILE - 1) / TILE, size = (rows + groups - 1) / groups;
@@ -187,8 +122,9 @@ void multiply_tiled(int rows, const Rows<T>& x, const Linear& linear, Range pane
             Epilogue of_rows = epilogue;
             if (of_rows.residual) of_rows.residual += row * out_stride;
             const int count = std::min(2 * size, rows - row);
+            const bool fetches = rows <= 2 * size;  // and wait for weights: they pass those but once
             const auto run = [&](auto block, int panel) {
-                block(count, size, x.from(row), linear, panel, of_rows, out + row * out_stride, out_stride);
+                block(count, size, x.from(row), linear, panel, of_rows, out + row * out_stride, out_stride, fetches);
             };
             int panel = first;
             if (count > size) {

@@ -44,7 +44,7 @@ void multiply(int rows, const Rows<T>& x, const Linear& linear, Range panels, Ep
               int64_t out_stride) {
 #if SPECMT_TILES
     if constexpr (IS_MATRIX<T>)
-        if (rows >= Tiles<T>::LEAST && linear.inputs % (TILE_BYTES / sizeof(typename T::Value)) == 0)
+        if (linear.inputs % (TILE_BYTES / sizeof(typename T::Value)) == 0)
             return multiply_tiled<T>(rows, x, linear, panels, epilogue, out, out_stride);
 #endif
     constexpr int MOST = AT_ONCE<T>;
